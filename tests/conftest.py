@@ -44,11 +44,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="the tests alone that inject faults, as often as --exhaustive does",
     )
+    choices = ["classic", "connect"]
     parser.addoption(
-        "--spark",
-        choices=["classic", "connect"],
-        default="classic",
-        help="what the Spark of the tests is",
+        "--spark", choices=choices, default="classic", help="what the Spark of the tests is"
     )
     parser.addoption(
         "--delta",

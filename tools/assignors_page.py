@@ -14,8 +14,7 @@ import pyarrow.parquet as pq
 from sharelag.inputs.files import parquet
 from sharelag.whatif import rank_assignors, suite
 from sharelag.whatif.assignors.contract import RULES
-from sharelag.whatif.ranking import ALL, Ranking, rank_runs
-from sharelag.whatif.suite import FAMILIES
+from sharelag.whatif.ranking import ALL, FAMILIES, Ranking, rank_runs
 from tools.page import with_part
 
 _ROOT = Path(__file__).resolve().parent.parent

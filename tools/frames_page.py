@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from sharelag.engine.spark.frames import TABLES
+from sharelag.engine.spark.reading import TABLES
 from sharelag.schemas import spark_schema
 from sharelag.tables.table import Table
 from tools.page import with_part

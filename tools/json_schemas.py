@@ -27,10 +27,9 @@ from sharelag.tables.table import Table
 from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURES, RUNS
 from sharelag.whatif.consumer_group import ANSWERS
 from sharelag.whatif.ranking import RANKED
-from sharelag.whatif.search import PROBES
+from sharelag.whatif.search import PROBES, WANTED
 from sharelag.whatif.simulation.tables import SUMMARY, TIMELINE
 from sharelag.whatif.tune import TRADED, TUNED
-from sharelag.whatif.wanted import WANTED
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schemas" / f"v{SCHEMA_VERSION}"
 _DECLARED = [module for module in vars(declared).values() if isinstance(module, ModuleType)]

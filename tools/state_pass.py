@@ -35,7 +35,7 @@ import numpy as np
 from numpy import uint64 as u
 
 from sharelag.compiled import kernel
-from sharelag.wire.loads import {loads}
+from sharelag.wire.key_codes import {loads}
 
 
 @kernel

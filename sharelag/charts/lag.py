@@ -303,7 +303,7 @@ LORENZ = pa.schema(
 def lorenz_records(loads: Arrow, measure: str = "lag") -> pa.Table:
     """Return the points of each group's Lorenz curve, as `LORENZ` sorted by group and value.
 
-    ``loads`` are `schemas.LAG` or what `sharelag.metrics.load_per_item` gave, of which ``measure``
+    ``loads`` are `schemas.LAG` or what `sharelag.metrics.imbalance` gave, of which ``measure``
     is a column of numbers.
     """
     if measure not in loads.schema.names:
@@ -318,21 +318,21 @@ def lorenz_records(loads: Arrow, measure: str = "lag") -> pa.Table:
     order = np.lexsort((value, code))
     order = order[~np.isnan(value[order])]
     code, value = code[order], value[order]
-    known = (spread.items - spread.unknown)[code]
+    known = (spread["items"] - spread["unknown"])[code]
     begins = np.searchsorted(code, code, side="left")
     rank = np.arange(len(code)) - begins + 1
     running = np.cumsum(value)
     so_far = running - np.where(begins > 0, running[begins - 1], 0)
-    total = np.where(spread.total[code] > 0, spread.total[code], np.nan)
+    total = np.where(spread["total"][code] > 0, spread["total"][code], np.nan)
     wide = as_table(loads).take(pa.array(order))
     columns = rows.names_of(wide) | {
         "measure": pa.repeat(measure, len(order)),
         "value": pa.array(value),
         "item_share": pa.array(rank / np.maximum(known, 1)),
         "value_share": pa.array(so_far / total, from_pandas=True),
-        "gini": pa.array(spread.gini[code], from_pandas=True),
-        "items": pa.array(spread.items[code]),
-        "unknown": pa.array(spread.unknown[code]),
+        "gini": pa.array(spread["gini"][code], from_pandas=True),
+        "items": pa.array(spread["items"][code]),
+        "unknown": pa.array(spread["unknown"][code]),
         "as_of": wide.column("as_of"),
     }
     names = pc.rank(groups.dictionary).to_numpy()

@@ -25,7 +25,7 @@ from sharelag.charts.figure import (
 )
 from sharelag.charts.palette import KINDS, Kind, Theme, marker
 from sharelag.errors import InputError
-from sharelag.metrics.load_per_item import explode_partitions
+from sharelag.metrics.imbalance import explode_partitions
 from sharelag.schemas import SHARE_PARTITION, Arrow
 from sharelag.tables.arrow import as_table, flat, keys
 

@@ -14,9 +14,8 @@ from importlib import import_module
 
 import click
 
-from sharelag.cli.grouped import Grouped
-from sharelag.cli.output import Later, Without, exit_code, leave, one_line
-from sharelag.cli.telling import Asked, tell
+from sharelag.cli.options import Asked, Grouped
+from sharelag.cli.output import Later, Without, exit_code, leave, one_line, tell
 from sharelag.tables.words import terminal
 from sharelag.version import __version__
 
@@ -57,17 +56,17 @@ class _Warning(logging.Formatter):
 
 #: Commands and the modules that they are in; a module is imported when its command is used.
 _HOMES = {
-    **dict.fromkeys(("explain", "progress", "forecasts", "imbalance"), "explain"),
-    **dict.fromkeys(("health", "reconcile"), "explain"),
-    **dict.fromkeys(("groups", "members", "brokers"), "groups"),
-    **dict.fromkeys(("requests", "consumed", "metrics"), "requests"),
-    **dict.fromkeys(("windows", "decode", "history"), "windows"),
-    **dict.fromkeys(("dlq", "peek"), "dlq"),
-    **dict.fromkeys(("plan-reset", "plan-delete"), "reset"),
-    **dict.fromkeys(("export", "mcp"), "export"),
-    **dict.fromkeys(("settings", "lint"), "settings"),
-    **{name: name for name in ("capture", "check", "demo", "doctor", "lag", "report", "simulate")},
-}
+    name: home
+    for home, names in {
+        "questions": "lag groups members brokers explain progress forecasts imbalance health "
+        "reconcile windows decode history",
+        "requests": "requests consumed metrics",
+        "plans": "dlq peek plan-reset plan-delete",
+        "export": "export mcp",
+        "settings": "settings lint",
+    }.items()
+    for name in names.split()
+} | {name: name for name in ("capture", "check", "demo", "doctor", "report", "simulate")}
 
 
 class _Commands(Mapping[str, click.Command]):

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sharelag.cli.options import Order, choice_of, metrics_in, moment_of, requests_of, source_of
+from sharelag.cli.options import choice_of, in_order, metrics_in, moment_of, requests_of, source_of
 from sharelag.cli.output import (
     groups_in,
     plain,
@@ -23,9 +23,9 @@ from sharelag.cli.output import (
     require_rows,
     start,
     summarize,
+    tell,
     write,
 )
-from sharelag.cli.telling import tell
 from sharelag.errors import NoLeaderError
 from sharelag.inputs import Input
 from sharelag.tables.words import in_runs
@@ -98,8 +98,11 @@ def ask(name: str, options: dict[str, Any], **given: Any) -> Answered:
         (result, groups), source = whole_or_partial(source, answer)
     else:
         result, groups = answer(source)
-    if sums:  # a sum without some of its parts is another number
-        require_whole(result.lacks)
+    if sums and result.lacks:  # a sum without some of its parts is another number
+        raise NoLeaderError(
+            f"the sum lacks {' and '.join(result.lacks)}: give all records of the state topic, or "
+            "leave out --by"
+        )
     if is_chosen and not silent_in(source):
         require_rows(choice, moment_of(options), groups, source, result.rejected)
     return Answered(result, source, groups, choice, options["as_of"])
@@ -110,21 +113,20 @@ def print_answer(
     output: str,
     options: dict[str, Any],
     *,
-    order: Order | None = None,
-    by_default: bool = True,
     unit: str = "share partition",
     **given: Any,
 ) -> int | None:
     """Ask a question as `ask` does, and print its rows and its sentences.
 
-    For people the rows are in the order of the answer's own column, unless another was chosen or
-    not ``by_default``; ``unit`` is what a row is. Returns the exit code, None where the answer is
-    whole.
+    Where options say the order, people get that of the answer's own column unless another was
+    chosen; ``unit`` is what a row is, and those of several moments, each a row, keep their order.
+    Returns the exit code, None where the answer is whole.
     """
     answered = ask(name, options, **given)
     rows = plain(answered.result.table)
-    if order is not None:
-        rows = order.of(rows, answered.result.order if output == "human" and by_default else None)
+    if "sort" in options:
+        is_ordered = output == "human" and unit != "row"
+        rows = in_order(rows, options, answered.result.order if is_ordered else None)
     answered.write(output, rows, answered.result.columns)
     return answered.note(output, unit)
 
@@ -133,7 +135,7 @@ def print_answer(
 def open_bench(source: Any, options: dict[str, Any]) -> Iterator[Opened]:
     """Open a workbench of an input, with a bar while its records are read."""
     engine = start(options["engine"], source)  # before anything is imported that it spares
-    from sharelag.engine.tables import OVER
+    from sharelag.engine import OVER
     from sharelag.workbench.opened import Opened
 
     with reading_bar(source) as read:
@@ -207,15 +209,6 @@ def below_table(source: Any, output: str, lacks: Sequence[str] = ()) -> list[str
         where = in_runs(silent, "state partition")
         lines.append(f"INCOMPLETE: share partitions whose state is in {where} are missing")
     return lines
-
-
-def require_whole(lacks: Sequence[str]) -> None:
-    """Refuse a sum where something is missing that belongs to it."""
-    if lacks:
-        raise NoLeaderError(
-            f"the sum lacks {' and '.join(lacks)}: give all records of the state topic, or leave "
-            "out --by"
-        )
 
 
 def note_partial(

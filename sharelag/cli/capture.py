@@ -12,15 +12,14 @@ import click
 
 from sharelag.cli import options as option
 from sharelag.cli.options import command, config_of
-from sharelag.cli.output import one_line
-from sharelag.cli.telling import tell
+from sharelag.cli.output import one_line, tell
 from sharelag.errors import are_away
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from sharelag.inputs.kafka.config import ClientConfig
-    from sharelag.monitoring.exports.lake import CurrentTables
+    from sharelag.monitoring.lake import CurrentTables
 
 #: Seconds between two attempts to go on with an archive while brokers are away.
 _LONGEST_PAUSE = 30
@@ -124,7 +123,7 @@ def _follow(folder: Path, every: float, until_now: bool, lag_to: Path | None, op
     from sharelag.errors import ClusterError
     from sharelag.inputs.kafka import topics as kafka
     from sharelag.inputs.spark.follow import follow
-    from sharelag.monitoring.exports.lake import CurrentTables
+    from sharelag.monitoring.lake import CurrentTables
 
     config = config_of(options)
     tables = None

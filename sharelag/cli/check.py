@@ -12,10 +12,17 @@ from typing import Any
 import click
 
 from sharelag.cli import options as option
-from sharelag.cli.grouped import Command
-from sharelag.cli.options import choice_of, moment_of, source_of, with_options
-from sharelag.cli.output import one_line, plain, print_rows, read_by, reading_bar, start, write
-from sharelag.cli.telling import Asked, tell
+from sharelag.cli.options import Asked, Command, choice_of, moment_of, source_of, with_options
+from sharelag.cli.output import (
+    one_line,
+    plain,
+    print_rows,
+    read_by,
+    reading_bar,
+    start,
+    tell,
+    write,
+)
 from sharelag.errors import ShareLagError
 from sharelag.tables import views
 from sharelag.tables.level import CHECKED
@@ -146,22 +153,15 @@ def check(
     if output == "json":
         print_rows(rows, "json")
     else:
-        write([_heading(found.level, rows)])
-        shown = [_put_place(row) for row in rows if row["level"] != "ok" or row["due"]]
-        print_rows(shown, "human", views.CHECKS.without("partition").columns)
+        counts = Counter("silenced" if row["silenced_until"] else row["level"] for row in rows)
+        shown = (f"{counts[name]} {name}" for name in (*CHECKED, "silenced") if counts[name])
+        write([f"{found.level.upper()}: {', '.join(shown)}"])
+        bad = [row for row in rows if row["level"] != "ok" or row["due"]]
+        for row in bad:  # a share partition in one cell leaves a narrow terminal more room
+            if row["partition"] is not None:
+                row["topic"] = f"{row['topic']}:{row['partition']}"
+        print_rows(bad, "human", views.CHECKS.without("partition").columns)
     said = {str(row["summary"]).removeprefix("not known: ") for row in rows}
     tell(*told)
     read_by(found.evidence, source, options["as_of"] is not None, said)
     return CODES[found.level]
-
-
-def _put_place(row: dict[str, Any]) -> dict[str, Any]:
-    """Put a row's share partition into one cell, which leaves a narrow terminal more room."""
-    whole = row["partition"] is None
-    return row | {"topic": row["topic"] if whole else f"{row['topic']}:{row['partition']}"}
-
-
-def _heading(level: str, rows: list[dict[str, Any]]) -> str:
-    counts = Counter("silenced" if row["silenced_until"] else row["level"] for row in rows)
-    shown = [f"{counts[name]} {name}" for name in (*CHECKED, "silenced") if counts[name]]
-    return f"{level.upper()}: {', '.join(shown)}"

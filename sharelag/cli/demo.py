@@ -10,8 +10,7 @@ import click
 
 from sharelag.cli import options as option
 from sharelag.cli.options import VERBOSE, command, with_options
-from sharelag.cli.output import note, plain, print_rows, start, whence, write
-from sharelag.cli.telling import tell
+from sharelag.cli.output import note, plain, print_rows, start, tell, whence, write
 from sharelag.errors import InputError
 from sharelag.inputs.recorded import DEMO, folder_of
 from sharelag.model import iso

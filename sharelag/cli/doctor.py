@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from sharelag.cli import options as option
-from sharelag.cli.options import command, config_of, names_cluster
-from sharelag.cli.output import note, plain, print_rows, write
-from sharelag.cli.telling import tell
-from sharelag.cli.validate import flags, given_options
+from sharelag.cli.options import command, config_of, flags, given_options, names_cluster
+from sharelag.cli.output import note, plain, print_rows, tell, write
 from sharelag.errors import ShareLagError
 from sharelag.java import find_java
 from sharelag.model.versions import NEWEST, has_reached
@@ -284,11 +282,7 @@ def _readable(config: ClientConfig, topic: str, without: str) -> Check:
 
 
 def _formats(config: ClientConfig) -> str:
-    """Return the generations of the format, by the ends of each state partition.
-
-    Brokers prune up to the oldest snapshot that is needed, so that the first record is the oldest
-    that counts. What they write now are the last, of which some may be tombstones.
-    """
+    """Return the generations of the format, by the ends of each state partition."""
     import pyarrow as pa
 
     from sharelag import schemas
@@ -300,6 +294,8 @@ def _formats(config: ClientConfig) -> str:
     some = {p: span for p, span in spans.items() if span[1] > span[0]}
     if not some:
         return "unknown: there are no records"
+    # Brokers prune up to the oldest snapshot that is needed, so that the first record is the oldest
+    # that counts. What they write now are the last, of which some may be tombstones.
     ends = (
         {p: (first, first + 1) for p, (first, _) in some.items()},
         {p: (max(first, end - _LATEST), end) for p, (first, end) in some.items()},

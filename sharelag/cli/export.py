@@ -11,20 +11,25 @@ from typing import Any
 import click
 
 from sharelag.cli import options as option
-from sharelag.cli.grouped import Group
-from sharelag.cli.options import choice_of, command, moment_of, source_of, with_options
-from sharelag.cli.output import read_by, reading_of, start
-from sharelag.cli.telling import tell
-from sharelag.cli.validate import given_options
+from sharelag.cli.options import (
+    Group,
+    choice_of,
+    command,
+    given_options,
+    moment_of,
+    source_of,
+    with_options,
+)
+from sharelag.cli.output import read_by, reading_of, start, tell
 from sharelag.errors import InputError
 
 
 @click.group(cls=Group, invoke_without_command=True)
-@click.option(
+@option.pick(
     "--to",
-    type=click.Choice(["parquet", "delta"]),
-    help="Write lag, windows and imbalance to Parquet files of this run, or append them to "
+    "Write lag, windows and imbalance to Parquet files of this run, or append them to "
     "Delta tables.",
+    among=["parquet", "delta"],
 )
 @option.path("--out", "DIR", "With --to: the folder of the runs or tables.")
 @with_options(option.INPUT, option.CHOICE, option.HOW, option.OVER)
@@ -48,7 +53,7 @@ def export(
         raise click.UsageError(
             "choose what to export: --to parquet|delta --out DIR, or a command: prometheus, serve."
         )
-    from sharelag.monitoring.exports.lake import append_run, write_run
+    from sharelag.monitoring.lake import append_run, write_run
 
     with reading_of(engine, over, options) as (begun, source):
         if to == "parquet":
@@ -77,7 +82,7 @@ _BRIEF = option.switch(
 @with_options(option.INPUT, option.CHOICE, option.HOW, option.OVER)
 def prometheus(textfile: Path, brief: bool, engine: str, over: timedelta, **options: Any) -> None:
     """Write the metrics to a file once; a failure leaves the file unchanged."""
-    from sharelag.monitoring.exports.metrics import Gathered, write_textfile
+    from sharelag.monitoring.exports import Gathered, write_textfile
 
     begun = time.monotonic()
     with reading_of(engine, over, options) as (read, source):
@@ -129,8 +134,7 @@ def serve(
 ) -> None:
     """Serve Prometheus (/metrics) and KEDA (/keda/GROUP) until interrupted."""
     from sharelag.engine import engines
-    from sharelag.monitoring.exports.metrics import gathering
-    from sharelag.monitoring.exports.server import server, write_ahead
+    from sharelag.monitoring.exports import gathering, server, write_ahead
 
     # What is wrong with the options is said now; a cluster that does not answer yet is one of the
     # metrics.
@@ -181,7 +185,7 @@ def mcp(engine: str, over: timedelta, **options: Any) -> None:
     plan_delete. They read the input that is given here and no other. An agent's configuration has
     this command, such as `sharelag mcp --bootstrap-server localhost:9092`.
     """
-    from sharelag.monitoring.agents.server import server_of
+    from sharelag.monitoring.agents import server_of
     from sharelag.workbench.bench import Workbench
 
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import reduce
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import click
+from click.core import ParameterSource
 
-from sharelag.cli.grouped import Command
-from sharelag.cli.telling import Asked
 from sharelag.durations import parse_duration, spell
 from sharelag.errors import InputError, meant
 
@@ -21,8 +20,20 @@ if TYPE_CHECKING:
     from sharelag.inputs import Input
     from sharelag.inputs.kafka.config import ClientConfig
     from sharelag.replay.moment import Choice, Moment
-    from sharelag.workbench.broker_metrics import BrokerMetrics
-    from sharelag.workbench.requests import Requests
+    from sharelag.workbench.beside import BrokerMetrics, Requests
+
+
+@dataclass
+class Asked:
+    """What options say of errors, which are printed once the command has ended."""
+
+    for_tracebacks: bool = False
+
+    @classmethod
+    def note(cls, context: click.Context, _: click.Parameter, verbose: bool) -> None:
+        """Note that `-v` was given, for as long as the whole command line lasts."""
+        context.ensure_object(cls).for_tracebacks |= verbose
+
 
 _Command = Callable[..., Any]
 Options = dict[str, Any]
@@ -76,6 +87,13 @@ def switch(*words: str, **look: Any) -> Callable[[_F], _F]:
     """Return an option that is given, or not; the last of the words is its help."""
     *names, help_ = words
     return click.option(*names, is_flag=True, help=help_, **look)
+
+
+def pick(*words: str, among: Iterable[str], **look: Any) -> Callable[[_F], _F]:
+    """Return an option that takes one of some words; the last of ``words`` is its help."""
+    *names, help_ = words
+    look = {"show_default": "default" in look} | look
+    return click.option(*names, type=click.Choice(list(among)), help=help_, **look)
 
 
 def duration(
@@ -163,24 +181,15 @@ CHOICE_AT_A_TIME = [*NAMES, text("--as-of", "TIME", f"{_A_TIME}.")]
 
 def output(*formats: str) -> Any:
     """Return the option ``-o`` with these formats, the first being the default."""
-    return click.option(
-        "-o",
-        "--output",
-        type=click.Choice(formats),
-        default=formats[0],
-        show_default=True,
-        help="The output format.",
-    )
+    return pick("-o", "--output", "The output format.", among=formats, default=formats[0])
 
 
 OUTPUT = output("human", "json", "yaml", "csv")
-ENGINE = click.option(
+ENGINE = pick(
     "--engine",
-    type=click.Choice(["auto", "local", "spark"]),
+    "local: in this process, without a JVM; spark: on Spark; auto: local below 5,000,000 records.",
+    among=["auto", "local", "spark"],
     default="auto",
-    show_default=True,
-    help="local: in this process, without a JVM; spark: on Spark; auto: local below 5,000,000 "
-    "records.",
 )
 VERBOSE = switch(
     "-v", "--verbose", "Show the traceback of an error.", expose_value=False, callback=Asked.note
@@ -241,14 +250,16 @@ def requests_of(options: Options) -> Requests | None:
             raise click.UsageError("--requests-zone needs --requests: add it.")
         return None
     from sharelag.inputs.files.request_log import RequestLog
-    from sharelag.workbench.requests import Requests
+    from sharelag.workbench.beside import Requests
 
     return Requests(RequestLog(options["requests"], options["requests_zone"]))
 
 
 def metrics_in(options: Options) -> BrokerMetrics | None:
     """Return the metrics of brokers that were named; None without any."""
-    from sharelag.workbench.broker_metrics import metrics_of
+    if not options["broker_metrics"]:
+        return None
+    from sharelag.workbench.beside import metrics_of
 
     return metrics_of(options["broker_metrics"], options["timeout"].total_seconds())
 
@@ -256,6 +267,23 @@ def metrics_in(options: Options) -> BrokerMetrics | None:
 def flag(name: str) -> str:
     """Return the option of a parameter: ``--all-groups`` of ``all_groups``."""
     return f"--{name.replace('_', '-')}"
+
+
+def given_options(among: Collection[str] | None = None) -> list[str]:
+    """Return the options given on the command line, of some or of all, in the order of the help."""
+    context = click.get_current_context()
+    names = [one.name for one in context.command.params if one.name is not None]
+    return [
+        name
+        for name in names
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        and (among is None or name in among)
+    ]
+
+
+def flags(names: Iterable[str], word: str = "and") -> str:
+    """Options by their names on the command line, in one text."""
+    return f" {word} ".join(map(flag, names))
 
 
 def names_cluster(options: Options) -> bool:
@@ -310,30 +338,25 @@ def choice_of(options: Options) -> Choice:
     return Choice(frozenset(options["group"]), topics, options["generation"])
 
 
-@dataclass(frozen=True)
-class Order:
-    """Which rows come first, and how many are shown."""
-
-    sort: str | None = None
-    top: int | None = None
-
-    def of(self, rows: Iterable[dict[str, Any]], default: str | None) -> list[dict[str, Any]]:
-        """Return the rows in this order, else by the default column; unknown values come last."""
-        rows = list(rows)
-        name, _, way = (self.sort or default or "").partition(":")
-        if rows and name and name not in rows[0]:
-            known = [key for key, value in rows[0].items() if not isinstance(value, list)]
-            raise click.UsageError(
-                f"unknown column {name!r} to sort by: choose one of {', '.join(known)}"
-                f"{meant(name, known) or '.'}"
-            )
-        if way not in ("", "up", "down"):
-            raise click.UsageError(f"--sort takes COLUMN, COLUMN:up or COLUMN:down, not {way!r}.")
-        if name:
-            known_rows = [row for row in rows if row[name] is not None]
-            unknown = [row for row in rows if row[name] is None]
-            rows = sorted(known_rows, key=itemgetter(name), reverse=way != "up") + unknown
-        return rows[: self.top]
+def in_order(
+    rows: Iterable[dict[str, Any]], options: Options, default: str | None
+) -> list[dict[str, Any]]:
+    """Return rows as the options of `order` have them, else by a column; unknown ones come last."""
+    rows = list(rows)
+    name, _, way = (options["sort"] or default or "").partition(":")
+    if rows and name and name not in rows[0]:
+        known = [key for key, value in rows[0].items() if not isinstance(value, list)]
+        raise click.UsageError(
+            f"unknown column {name!r} to sort by: choose one of {', '.join(known)}"
+            f"{meant(name, known) or '.'}"
+        )
+    if way not in ("", "up", "down"):
+        raise click.UsageError(f"--sort takes COLUMN, COLUMN:up or COLUMN:down, not {way!r}.")
+    if name:
+        unknown = [row for row in rows if row[name] is None]
+        rows = [row for row in rows if row[name] is not None]
+        rows = sorted(rows, key=itemgetter(name), reverse=way != "up") + unknown
+    return rows[: options["top"]]
 
 
 def order(default: str) -> list[Any]:
@@ -347,3 +370,103 @@ def order(default: str) -> list[Any]:
         ),
         text("--top", "N", "Show only the first N rows.", type=click.IntRange(min=1)),
     ]
+
+
+#: What people want; the commands for it, each with an example that the recorded demo answers, or
+#: that a cluster does.
+SECTIONS: dict[str, dict[str, str]] = {
+    "Begin": {
+        "demo": "sharelag demo --no-report",
+        "doctor": "sharelag doctor --bootstrap-server broker:9092",
+        "capture": "sharelag capture saved --bootstrap-server broker:9092",
+    },
+    "See the lag and what stands behind it": {
+        "lag": "sharelag lag --capture demo",
+        "groups": "sharelag groups --capture demo",
+        "members": "sharelag members --capture demo --group fulfilment",
+        "windows": "sharelag windows --capture demo --group fulfilment",
+        "progress": "sharelag progress --capture demo",
+        "history": "sharelag history --capture demo --group fulfilment",
+    },
+    "Find the cause": {
+        "explain": "sharelag explain --capture demo",
+        "imbalance": "sharelag imbalance --capture demo --group fulfilment",
+        "settings": "sharelag settings --capture demo",
+        "brokers": "sharelag brokers --capture demo",
+        "health": "sharelag health --capture demo",
+        "reconcile": "sharelag reconcile --capture demo",
+        "requests": "sharelag requests kafka-request.log",
+        "consumed": "sharelag consumed console.txt",
+        "metrics": "sharelag metrics http://broker:7071/metrics",
+        "peek": "sharelag peek billing orders:0:7 --bootstrap-server b:9092",
+        "dlq": "sharelag dlq --bootstrap-server broker:9092 --group billing",
+        "decode": "sharelag decode --capture demo --group fulfilment",
+    },
+    "Decide what to do": {
+        "simulate": "sharelag simulate --capture demo --group billing --members 4",
+        "plan-reset": "sharelag plan-reset --capture slow --group slow --to-latest",
+        "lint": "sharelag lint kafka-share-groups.sh --group billing --delete",
+        "plan-delete": "sharelag plan-delete --capture slow --group slow",
+    },
+    "Keep watch": {
+        "check": "sharelag check --rules rules.yaml --capture demo",
+        "forecasts": "sharelag forecasts --ledger ledger --capture demo",
+        "report": "sharelag report daily --capture demo",
+        "export": "sharelag export serve --bootstrap-server broker:9092",
+        "mcp": "sharelag mcp --capture demo",
+    },
+}
+
+
+class _Once(click.Command):
+    """The parsing that commands and groups of commands share."""
+
+    #: What to do instead of repeating an option, where there is something better.
+    _INSTEAD: ClassVar[dict[str, str]] = {
+        "raw": "to read several files, put them in one folder and name that"
+    }
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments; the first repeated option is wrong usage."""
+        if not ctx.resilient_parsing:
+            given = self.make_parser(ctx).parse_args(list(args))[2]
+            seen: set[click.Parameter] = set()
+            for one in given:
+                is_single = isinstance(one, click.Option) and not (
+                    one.multiple or one.is_flag or one.count
+                )
+                if one in seen and is_single:
+                    instead = self._INSTEAD.get(
+                        one.name or "", "run the command once for each, or leave all but one out"
+                    )
+                    name = max(one.opts, key=len)
+                    raise click.UsageError(
+                        f"{name} takes one value and is given more than once: {instead}.", ctx
+                    )
+                seen.add(one)
+        return super().parse_args(ctx, args)
+
+
+class Command(_Once):
+    """A command whose options of one value are given once."""
+
+
+class Group(_Once, click.Group):
+    """A group of commands of this kind."""
+
+    command_class = Command
+
+
+class Grouped(Group):
+    """A group of commands whose help has a section for each thing that people want."""
+
+    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the sections; every name has the same width."""
+        widest = max(len(name) for name in self.commands)
+        for heading, examples in SECTIONS.items():
+            with formatter.section(heading):
+                rows = []
+                for name, example in examples.items():
+                    about = self.commands[name].get_short_help_str(limit=1000)
+                    rows += [(name.ljust(widest), about), ("", f"$ {example}")]
+                formatter.write_dl(rows)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,7 +22,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import click
 
 from sharelag.cli.options import choice_of, moment_of, source_of
-from sharelag.cli.telling import tell
 from sharelag.errors import (
     InputError,
     NoLeaderError,
@@ -272,7 +273,7 @@ def reading_of(
             yield begun, source
 
 
-#: What to do where the machine, and nothing of ours, is at its end.
+#: What to do where the machine is at its end, and sharelag is in order.
 _REMEDIES = {
     errno.ENOSPC: "free some space there, or write elsewhere",
     errno.EDQUOT: "free some space there, or write elsewhere",
@@ -371,13 +372,13 @@ def _line(words: str) -> Iterator[None]:
 
 
 def _show_seconds(words: str, done: Event) -> None:
-    from sharelag.inputs.spark import notice
+    from sharelag.inputs.spark.sessions import is_shown
 
     begun, is_drawn = time.monotonic(), False
     if done.wait(_QUIET):
         return
     while not done.is_set():
-        if not notice.is_shown():  # else Spark's own line says what is waited for
+        if not is_shown():  # else Spark's own line says what is waited for
             seconds = time.monotonic() - begun
             sys.stderr.write(f"{_LINE}{words}, {seconds:.0f} s{_REST}")
             sys.stderr.flush()
@@ -410,3 +411,42 @@ class _Counting:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._source, name)
+
+
+#: A command of Kafka at the end of a sentence, for people to copy.
+_COMMAND = re.compile(r"(?<=: )kafka-[a-z-]+\.sh --bootstrap-server .+\Z")
+
+
+def tell(*sentences: str) -> None:
+    """Print sentences about an answer on standard error, wrapped where that is a terminal.
+
+    A command at the end of one stays in one line, since a shell would run each line of what is
+    copied. What would act on a terminal is escaped.
+    """
+    for words in sentences:
+        _tell(f"sharelag: {terminal(words)}")
+
+
+def _tell(said: str) -> None:
+    if sys.stderr.isatty():
+        command = _COMMAND.search(said)
+        # Names and moments stay whole, to be copied; a file or a pipe gets one line.
+        lines = textwrap.wrap(
+            said[: command.start()] if command else said,
+            _width(),
+            subsequent_indent="  ",
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
+        said = "\n".join([*lines, *([command[0]] if command else [])])
+    click.echo(said, err=True)
+
+
+def _width() -> int:
+    """Return the width of the terminal behind standard error; standard output may be a file."""
+    if not os.environ.get("COLUMNS"):
+        try:
+            return os.get_terminal_size(sys.stderr.fileno()).columns or 80
+        except OSError:  # a terminal of Python's own, such as a test's
+            return 80
+    return shutil.get_terminal_size().columns

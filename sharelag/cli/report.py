@@ -11,10 +11,8 @@ import click
 
 from sharelag.cli import options as option
 from sharelag.cli.ask import PARTIAL
-from sharelag.cli.grouped import Command, Group
-from sharelag.cli.options import flag, properties_of, with_options
-from sharelag.cli.output import print_rows, write
-from sharelag.cli.telling import tell
+from sharelag.cli.options import Command, Group, flag, properties_of, with_options
+from sharelag.cli.output import print_rows, tell, write
 from sharelag.durations import spell
 from sharelag.tables import views
 from sharelag.tables.words import terminal
@@ -26,7 +24,13 @@ _PARAMETER = option.text(
     "-p", "pairs", "K V", "A parameter; repeatable.", type=(str, str), multiple=True
 )
 _FILE = option.path("-f", "file", "FILE", "Parameters, as a YAML mapping; -p overrides it.")
-_KEEP = [
+_HOW = [
+    option.pick(
+        "--overlap",
+        "Whether to wait for another run of this report, or to fail.",
+        among=["wait", "fail"],
+        default="wait",
+    ),
     option.text(
         "--keep",
         "N",
@@ -39,16 +43,6 @@ _KEEP = [
         "Remove runs older than this many days.",
         type=click.FloatRange(min=0, min_open=True),
     ),
-]
-_HOW = [
-    click.option(
-        "--overlap",
-        type=click.Choice(["wait", "fail"]),
-        default="wait",
-        show_default=True,
-        help="Whether to wait for another run of this report, or to fail.",
-    ),
-    *_KEEP,
     option.duration(
         "--cell-timeout",
         "Fail when a cell of the notebook takes longer.",
@@ -183,14 +177,7 @@ def index_(out: Path) -> None:
 @report.command("schedule")
 @click.argument("name")
 @option.text("--cron", "EXPRESSION", "The schedule, such as '30 6 * * *'.", required=True)
-@click.option(
-    "--as",
-    "kind",
-    type=click.Choice(_SCHEDULERS),
-    default="crontab",
-    show_default=True,
-    help="The scheduler.",
-)
+@option.pick("--as", "kind", "The scheduler.", among=_SCHEDULERS, default="crontab")
 @option.text(
     "--timezone",
     "zone",
@@ -205,7 +192,7 @@ def schedule_(name: str, cron: str, kind: str, zone: str | None, out: Path, **op
     Put client settings in a file (--command-config): many people can read a definition.
     """
     from sharelag.reports import notebooks
-    from sharelag.reports.inputs import PLACES
+    from sharelag.reports.case import PLACES
     from sharelag.reports.schedules import note, schedule
 
     if options["command_property"]:
@@ -230,7 +217,8 @@ def schedule_(name: str, cron: str, kind: str, zone: str | None, out: Path, **op
 def _valid_parameters(name: str, options: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters, checked with the input before a kernel and Spark start for nothing."""
     from sharelag.errors import ShareLagError
-    from sharelag.reports import inputs, notebooks
+    from sharelag.reports import notebooks
+    from sharelag.reports.case import PLACES, require_valid
 
     try:
         path = notebooks.notebook(name)
@@ -239,8 +227,8 @@ def _valid_parameters(name: str, options: dict[str, Any]) -> dict[str, Any]:
         notebooks.require_units(path, parameters)
         declared = notebooks.read_parameters(path)
         known = {name: value for name, value in declared.items() if value is not ...} | given
-        if set(known) >= set(inputs.PLACES):
-            inputs.require_valid(known, properties_of(options), flag)
+        if set(known) >= set(PLACES):
+            require_valid(known, properties_of(options), flag)
     except ShareLagError as error:
         raise click.UsageError(f"{error}.") from None
     return parameters
@@ -322,7 +310,7 @@ def _read_given(
 
 
 def _of_options(options: dict[str, Any]) -> dict[str, Any]:
-    from sharelag.reports.inputs import PLACES
+    from sharelag.reports.case import PLACES
 
     given = {
         name: str(options[name]) if isinstance(options[name], Path) else options[name]

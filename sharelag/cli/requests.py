@@ -10,9 +10,8 @@ from typing import Any
 import click
 
 from sharelag.cli.ask import note_partial, write_lacking
-from sharelag.cli.options import OUTPUT, TIMEOUT, VERBOSE, command, repeat, switch, text
-from sharelag.cli.output import print_rows, start_local
-from sharelag.cli.telling import tell
+from sharelag.cli.options import OUTPUT, TIMEOUT, VERBOSE, command, pick, repeat, switch, text
+from sharelag.cli.output import print_rows, start_local, tell
 from sharelag.model import iso
 from sharelag.tables import views
 
@@ -26,15 +25,14 @@ _TABLES = (
 
 @command(OUTPUT, VERBOSE)
 @click.argument("log", type=click.Path(path_type=Path), metavar="LOG")
-@click.option(
+@pick(
     "--show",
-    type=click.Choice(_TABLES),
-    default="held",
-    show_default=True,
-    help="held: who holds which offsets locked at one moment; holds: all locks and how they ended; "
+    "held: who holds which offsets locked at one moment; holds: all locks and how they ended; "
     "memberships: who was a member, of what; sessions: which partitions share sessions have; "
     "batching: how much is acknowledged as it was acquired; findings: what the checkers found; "
     "errors: which requests failed, how often, and what to do; else a table of the log.",
+    among=_TABLES,
+    default="held",
 )
 @repeat("--group", "GROUP", "Only this group; repeatable.")
 @text(
@@ -73,7 +71,7 @@ def requests(
 
     from sharelag.inputs.files.request_log import RequestLog
     from sharelag.replay.moment import parse_time
-    from sharelag.workbench.requests import Requests
+    from sharelag.workbench.beside import Requests
 
     for name, value, needs in (("--as-of", as_of, "held"), ("--capture", capture, "findings")):
         if value and show != needs:
@@ -114,13 +112,12 @@ def _nothing(show: str, when: datetime | None) -> str:
 
 @command(OUTPUT, VERBOSE)
 @click.argument("log", type=click.Path(path_type=Path), metavar="FILE")
-@click.option(
+@pick(
     "--show",
-    type=click.Choice(list(views.CONSUMED)),
-    default="deliveries",
-    show_default=True,
-    help="deliveries: records that consumers were given; outcomes: acknowledgements that succeeded "
+    "deliveries: records that consumers were given; outcomes: acknowledgements that succeeded "
     "or failed, as a callback heard it; rejects: lines that could not be read.",
+    among=list(views.CONSUMED),
+    default="deliveries",
 )
 @switch("--failed", "Of --show outcomes: only acknowledgements that failed.")
 @text(
@@ -138,7 +135,7 @@ def consumed(log: Path, output: str, show: str, failed: bool, separator: str) ->
     """
     import pyarrow.compute as pc
 
-    from sharelag.inputs.files.consumed import ConsumedLog
+    from sharelag.inputs.files.request_log import ConsumedLog
     from sharelag.tables.lines import each_row
 
     if failed and show != "outcomes":
@@ -168,7 +165,7 @@ def metrics(
     readings of one broker give rates. --broker-metrics of lag, progress and explain reads the same.
     """
     start_local()
-    from sharelag.workbench.broker_metrics import BrokerMetrics, metrics_answer
+    from sharelag.workbench.beside import BrokerMetrics, metrics_answer
 
     read = BrokerMetrics(places, timeout.total_seconds())
     found = metrics_answer(read, group or None, everything)

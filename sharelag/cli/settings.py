@@ -11,8 +11,16 @@ import click
 
 from sharelag.cli import options as option
 from sharelag.cli.ask import PARTIAL, note_partial, open_bench, write_lacking
-from sharelag.cli.grouped import Command
-from sharelag.cli.options import choice_of, command, names_cluster, source_of, with_options
+from sharelag.cli.options import (
+    Command,
+    choice_of,
+    command,
+    flags,
+    given_options,
+    names_cluster,
+    source_of,
+    with_options,
+)
 from sharelag.cli.output import (
     groups_in,
     note,
@@ -22,9 +30,8 @@ from sharelag.cli.output import (
     start,
     start_local,
     summarize,
+    tell,
 )
-from sharelag.cli.telling import tell
-from sharelag.cli.validate import flags, given_options
 from sharelag.errors import InputError
 from sharelag.model.settings.catalogue import FIRST, PROPOSED
 from sharelag.model.settings.queues import queues_of

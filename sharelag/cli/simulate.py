@@ -13,7 +13,7 @@ import click
 
 from sharelag.cli.ask import PARTIAL
 from sharelag.cli.options import ANSWER, CHOICE, INPUT, command, source_of, switch, text
-from sharelag.cli.output import groups_in, plain, print_rows, read_by, simulation_bar, write
+from sharelag.cli.output import groups_in, plain, print_rows, read_by, simulation_bar, tell, write
 from sharelag.cli.simulate_options import (
     BETWEEN,
     SCENARIO,
@@ -24,12 +24,12 @@ from sharelag.cli.simulate_options import (
     given_seeds,
     past_of,
     ranges_of,
+    require_names,
+    require_one_question,
     scenario_of,
     seeds_of,
     variants_of,
 )
-from sharelag.cli.telling import tell
-from sharelag.cli.validate import require_names, require_one_question
 from sharelag.tables import views
 from sharelag.tables.words import counted
 
@@ -355,7 +355,7 @@ def _rank(output: str, options: dict[str, Any]) -> int:
 
 def _print_wanted(output: str, options: dict[str, Any]) -> int:
     """Print how many members each group wants; return the exit code: whether all are known."""
-    from sharelag.whatif.wanted import members_wanted
+    from sharelag.whatif.search import members_wanted
 
     evidence = evidence_of(options)
     groups = sorted(groups_in(evidence.lag))

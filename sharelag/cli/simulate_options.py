@@ -1,4 +1,4 @@
-"""Options of `sharelag simulate`, and the scenario and variants that they stand for."""
+"""Options of `sharelag simulate`, what they stand for, and those that would be ignored."""
 
 from __future__ import annotations
 
@@ -11,9 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sharelag.cli.options import Duration, duration, repeat, source_of, switch, text
-from sharelag.cli.output import read_by, reading_of, require_rows
-from sharelag.cli.telling import tell
+from sharelag.cli.options import (
+    Duration,
+    duration,
+    flag,
+    flags,
+    given_options,
+    pick,
+    repeat,
+    source_of,
+    switch,
+    text,
+)
+from sharelag.cli.output import read_by, reading_of, require_rows, tell
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -152,11 +162,7 @@ TRIALS = [
         "Compare the variants, and the group of an input as it is: means, differences, the winner.",
     ),
     switch("--what-clears", "Try assignors with more and more members until the lag clears."),
-    click.option(
-        "--against",
-        type=click.Choice(["consumer-group"]),
-        help="Compare with a consumer group of the same work.",
-    ),
+    pick("--against", "Compare with a consumer group of the same work.", among=["consumer-group"]),
     text(
         "--suite",
         "[N]",
@@ -364,3 +370,134 @@ def _from_input(options: dict[str, Any]) -> tuple[Scenario, pa.Table]:
     scenario = scenario_from(evidence, service=_service(options))
     read_by(evidence, source)
     return scenario, evidence.settings
+
+
+#: What says where an input is and what is taken of it; a scenario has all that itself.
+_OF_INPUT = (
+    *("bootstrap_server", "command_config", "command_property", "capture", "raw", "segments"),
+    "generation",
+    *("group", "all_groups", "topic", "as_of", "engine", "timeout"),
+    *("service", "service_ms", "over"),
+)
+#: Of which questions options are that others do not go by.
+_OF = {
+    "baseline": ("compare", "suite"),
+    "measure": ("compare",),
+    "optimal": ("compare",),
+    "between": ("fewest_members", "tune"),
+    "confidence": ("compare", "against", "fewest_members", "since", "tune"),
+    "goal": ("tune",),
+    "front": ("tune",),
+    "until": ("since",),
+    "alert": ("since",),
+    "chart": ("since",),
+}
+#: A question, options that it has itself or varies, and why they are refused beside it.
+_ALONE = (
+    ("fewest_members", "members", "varies the number of members: remove {}, or use --between"),
+    ("tune", "members autoscale", "varies the number of members: remove {}, or use --between"),
+    ("members_wanted", "scenario", "reads an input: remove {}"),
+    (
+        "members_wanted",
+        "members assignor setting autoscale seed seeds duration rebalance_every service service_ms",
+        "is a sum over the group as it is: remove {}",
+    ),
+    ("what_clears", "setting autoscale", "tries assignors and members: remove {}"),
+    (
+        "since",
+        "scenario duration autoscale service_ms over rebalance_every sweep",
+        "simulates the past of an input until --until: remove {}",
+    ),
+    ("fewest_members", "autoscale", "and {} both vary the number of members: choose one"),
+)
+#: What the suite's scenarios leave to choose.
+_OF_SUITE = ("suite", "assignor", "baseline", "seed", "sweep", "output", "verbose")
+_QUESTIONS = (
+    *("against", "compare", "what_clears", "fewest_members", "timeline", "show_scenario"),
+    *("since", "tune", "members_wanted", "suite"),
+)
+
+
+def require_one_question(options: dict[str, Any]) -> None:
+    """Refuse options that do not go together, with what to leave out or to add."""
+    given = given_options()
+    if options["scenario"] == "list":
+        if others := [name for name in given if name not in ("scenario", "output")]:
+            raise click.UsageError(f"--scenario list runs nothing: remove {flags(others)}.")
+        return
+    if "list" in options["assignor"]:
+        if others := [name for name in given if name not in ("assignor", "output")]:
+            raise click.UsageError(f"--assignor list runs nothing: remove {flags(others)}.")
+        return
+    if options["scenario"] is not None and (of_input := given_options(_OF_INPUT)):
+        are = "are" if len(of_input) > 1 else "is"
+        raise click.UsageError(
+            f"{flags(of_input)} {are} for an input and cannot be used with --scenario: remove one."
+        )
+    _require_one(options)
+    for name, questions in _OF.items():
+        if name in given and not any(options[question] for question in questions):
+            raise click.UsageError(
+                f"--{name} needs {flags(questions, 'or')}: add it, or remove --{name}."
+            )
+    _require_seeds(options)
+
+
+def require_names(options: dict[str, Any]) -> None:
+    """Check that everything named exists, before an input is read for nothing."""
+    from sharelag.errors import InputError
+    from sharelag.whatif.compare import require_baseline
+    from sharelag.whatif.comparison.tables import MEASURED, OVER_OPTIMAL
+    from sharelag.whatif.scenario import Member, Scenario, Topic
+    from sharelag.whatif.search import Goal
+
+    # What variants are called does not depend on what they are variants of.
+    names = list(variants_of(Scenario((Topic("any", 1),), (Member(),)), options))
+    if options["show_scenario"] and len(names) > 1:
+        raise click.UsageError(
+            f"--show-scenario prints one scenario, not {len(names)}: {', '.join(names)}."
+        )
+    require_baseline(names, options["baseline"])
+    for name in options["measure"]:
+        if name not in MEASURED:
+            raise InputError(f"unknown measure {name!r}: choose one of {', '.join(MEASURED)}")
+        if name in OVER_OPTIMAL.names and not options["optimal"]:
+            raise click.UsageError(f"--measure {name} needs --optimal: add it.")
+    for goal in filter(None, (options["fewest_members"], *options["goal"])):
+        Goal.parse(goal, options["confidence"])
+
+
+def _require_one(options: dict[str, Any]) -> None:
+    requested = [name for name in _QUESTIONS if options[name]]
+    with_sweep = options["compare"] or options["tune"] or options["suite"]
+    requested += ["sweep"] if options["sweep"] and not with_sweep else []
+    if len(requested) > 1:
+        raise click.UsageError(f"{flags(requested)} cannot be combined.")
+    if options["tune"] and not options["goal"]:
+        raise click.UsageError("--tune needs a goal: add --goal, such as --goal 'age_p95<30s'.")
+    for name, refused, why in _ALONE:
+        if options[name] and (given := given_options(refused.split())):
+            raise click.UsageError(f"{flag(name)} {why.format(flags(given))}.")
+    if options["tune"] and (len(options["assignor"]) > 1 or len(options["seed"]) > 1):
+        raise click.UsageError("--tune goes by one assignor and one seed: give each once.")
+    if options["suite"]:
+        if others := [name for name in given_options() if name not in _OF_SUITE]:
+            raise click.UsageError(f"--suite brings its own scenarios: remove {flags(others)}.")
+        if not options["assignor"] or len(options["seed"]) > 1:
+            raise click.UsageError("--suite goes by --assignor, and one --seed at most.")
+
+
+def _require_seeds(options: dict[str, Any]) -> None:
+    named, count = options["seed"], options["seeds"]
+    if named and count:
+        raise click.UsageError("choose --seed or --seeds, not both.")
+    if options["show_scenario"] and (named or count):
+        raise click.UsageError("--show-scenario runs nothing: remove --seed and --seeds.")
+    if len(set(named)) < len(named):
+        raise click.UsageError("--seed has a duplicate: give each seed once.")
+    few = [("fewest_members", count or len(named)), ("tune", count)]
+    for name, seeds in few:
+        if options[name] and seeds == 1:
+            raise click.UsageError(
+                f"{flags([name])} needs at least two seeds: one run cannot show chance."
+            )

@@ -135,7 +135,7 @@ def lacks_of(begun: Reading, of_groups: bool) -> tuple[str, ...]:
 
     ``of_groups``: also of the groups' own records, on which answers about members rest.
     """
-    from sharelag.metrics.load_per_item import count_stateless
+    from sharelag.metrics.imbalance import count_stateless
     from sharelag.wire.placement import missing_in_words
 
     said, of = (*rejects_of(begun), *_unseen_of(begun)), begun.source.may_lack

@@ -13,7 +13,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.engine import OVER, Counted, CountedGroups, Each, Ledger, Reading, Rows, tables
+from sharelag.engine import (
+    HISTORY_ORDER,
+    OVER,
+    Counted,
+    CountedGroups,
+    Each,
+    Ledger,
+    Reading,
+    Rows,
+    add_topic_names,
+    from_time,
+    latest,
+    rows_of,
+)
 from sharelag.inputs import Input
 from sharelag.model import milliseconds
 from sharelag.model.versions import Told
@@ -290,21 +303,21 @@ class QuickReading(Reading):
         return self if is_whole else QuickReading(self.source, choice=every, health=True)
 
     def _scan(self, config: ClientConfig) -> pa.RecordBatch:
-        from sharelag.inputs.kafka.scan import scan
+        from sharelag.inputs.kafka.records import scan
 
         offsets = self.table("offsets")
-        windows = self.choice.of(tables.add_topic_names(self.table("windows"), offsets))
+        windows = self.choice.of(add_topic_names(self.table("windows"), offsets))
         return scan(config, windows.select(schemas.WINDOWS.names), offsets)
 
     def history(
         self, since: datetime | None = None, most: int | None = None, group: str | None = None
     ) -> Rows:
         """Return the state after each record."""
-        table = tables.from_time(self._history, since)
+        table = from_time(self._history, since)
         if group is not None:
             table = table.filter(pc.equal(table.column("group_id"), group))
-        table = self.choice.of(tables.add_topic_names(table, self.table("offsets")))
-        return Rows(tables.latest(table, most).sort_by(tables.HISTORY_ORDER), table.num_rows)
+        table = self.choice.of(add_topic_names(table, self.table("offsets")))
+        return Rows(latest(table, most).sort_by(HISTORY_ORDER), table.num_rows)
 
     def history_tables(self, since: datetime | None = None) -> Iterator[pa.Table]:
         """Yield all rows of the history."""
@@ -312,7 +325,7 @@ class QuickReading(Reading):
 
     def over_history(self, each: Each, schema: pa.Schema, keys: pa.Table | None = None) -> pa.Table:
         """Apply a function to the whole history of share partitions."""
-        history = self._history if keys is None else tables.rows_of(self._history, keys)
+        history = self._history if keys is None else rows_of(self._history, keys)
         return as_table(each(one_batch(history))).cast(schema)
 
     def over_records(self, each: Each, schema: pa.Schema, keys: pa.Table) -> pa.Table:
@@ -363,9 +376,7 @@ class QuickReading(Reading):
         if name == "groups":
             from sharelag.replay.members import groups_arrow
 
-            return tables.chosen_partitions(
-                as_table(groups_arrow(self._group_log.latest)), self.choice
-            )
+            return groups_arrow(self._group_log.latest)
         if name == "health":
             if not self._with_health:
                 raise ValueError(
@@ -423,5 +434,5 @@ class QuickReading(Reading):
         groups = frozenset(wanted.column("group_id").to_pylist()) or self.choice.groups
         choice = replace(self.choice.without_topics(), groups=groups)
         found = decode_topic(self.source, STATE_TOPIC, self.as_of, choice)
-        parts = [tables.rows_of(one.records, wanted) for one in found]
+        parts = [rows_of(one.records, wanted) for one in found]
         return pa.Table.from_batches(parts, schemas.RECORDS)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
@@ -36,6 +36,8 @@ from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 #: Takes a kind of name and a column of such names.
 _Change: TypeAlias = Callable[[str, pa.Array], pa.Array]
+#: What each original name becomes, by kind of name.
+_Names: TypeAlias = dict[str, dict[str, str]]
 
 #: Which names a column of records or tables has; "entity" is a group's or a topic's by its scope.
 _COLUMNS = {
@@ -57,31 +59,6 @@ _WORDS = {word for setting in CATALOGUE for word in setting.choices} | {"true", 
 _PLAIN = re.compile(r"-?\d+(\.\d+)?|by_duration:[\dPpTtDdHhMmSs.,]+")
 
 
-@dataclass(frozen=True)
-class _Names:
-    """What each original name becomes, by kind of name."""
-
-    found: dict[str, set[str]] = field(default_factory=dict)
-    made: dict[str, dict[str, str]] = field(default_factory=dict)
-
-    def note(self, kind: str, values: pa.Array) -> pa.Array:
-        """Keep in mind the names of a column, and return it as it is."""
-        self.found.setdefault(kind, set()).update(pc.unique(values.drop_null()).to_pylist())
-        return values
-
-    def number(self) -> None:
-        for kind, originals in self.found.items():
-            some = sorted(originals - _KEPT - {""})
-            width = len(str(len(some)))
-            self.made[kind] = {
-                name: f"{kind}-{n:0{width}d}" for n, name in enumerate(some, start=1)
-            }
-
-    def column(self, kind: str, values: pa.Array) -> pa.Array:
-        made = self.made.get(kind, {}) | {name: name for name in (*_KEPT, "")}
-        return of_distinct(values, made.__getitem__, pa.string())
-
-
 def anonymise(source: Path, folder: Path, overwrite: bool = False) -> tuple[CaptureInfo, int]:
     """Write a capture without the names of groups, topics, members, clients, hosts and racks.
 
@@ -92,13 +69,17 @@ def anonymise(source: Path, folder: Path, overwrite: bool = False) -> tuple[Capt
     check_place(folder, overwrite)
     capture = read_capture(source)
     names = _names_of(capture)
+
+    def rename(kind: str, values: pa.Array) -> pa.Array:
+        return of_distinct(values, names[kind].__getitem__, pa.string())
+
     left_out = count_records(source)
 
     def records() -> Iterator[pa.RecordBatch]:
         nonlocal left_out
         for topic, rows in _decoded(capture):
             left_out -= rows.num_rows
-            table = _change_names(rows, names.column)
+            table = _change_names(rows, rename)
             hidden = {"unknown_tags": None}
             if topic == GROUP_TOPIC:
                 # Of topic names, which anybody with a list of candidates could find.
@@ -115,7 +96,7 @@ def anonymise(source: Path, folder: Path, overwrite: bool = False) -> tuple[Capt
         )
         kept = {name: table for name, table in capture.extras.items() if table.num_rows}
         kept["offsets"] = capture.offsets
-        return {name: _table(table, names) for name, table in kept.items()}, info
+        return {name: _table(table, rename) for name, table in kept.items()}, info
 
     info = write_capture(folder, records(), finish, overwrite)
     return info, left_out
@@ -130,20 +111,30 @@ def _decoded(capture: Capture) -> Iterator[tuple[str, pa.RecordBatch]]:
 
 
 def _names_of(capture: Capture) -> _Names:
-    names = _Names()
+    found: dict[str, set[str]] = {}
+
+    def note(kind: str, values: pa.Array) -> pa.Array:
+        found.setdefault(kind, set()).update(pc.unique(values.drop_null()).to_pylist())
+        return values
+
     records = (rows for _, rows in _decoded(capture))
     for table in chain(records, (capture.offsets, *capture.extras.values())):
-        _change_names(table, names.note)
-    names.number()
+        _change_names(table, note)
+    names: _Names = {}
+    for kind, originals in found.items():
+        some = sorted(originals - _KEPT - {""})
+        width = len(str(len(some)))
+        names[kind] = {name: f"{kind}-{n:0{width}d}" for n, name in enumerate(some, start=1)}
+        names[kind] |= {name: name for name in (*_KEPT, "")}
     return names
 
 
-def _table(table: pa.Table, names: _Names) -> pa.Table:
+def _table(table: pa.Table, rename: _Change) -> pa.Table:
     if "leader_id" in table.schema.names:
         # Coordinators are found by hashes of names, which are others now.
         internal = pc.is_in(table.column("topic"), pa.array(sorted(_KEPT)))
         table = table.filter(pc.invert(internal))
-    table = _change_names(table, names.column)
+    table = _change_names(table, rename)
     if "value" in table.schema.names:
         texts = (text or "" for text in table.column("value").to_pylist())
         kept = [text if text in _WORDS or _PLAIN.fullmatch(text) else None for text in texts]

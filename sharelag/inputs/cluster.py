@@ -13,6 +13,7 @@ import pyarrow as pa
 from sharelag import schemas
 from sharelag.errors import AuthorizationError, ClusterError, NoLeaderError
 from sharelag.inputs.contract import RecordsOnly
+from sharelag.inputs.kafka import brokers
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.kafka.records import record_times
@@ -28,9 +29,8 @@ if TYPE_CHECKING:
 class KafkaInput(RecordsOnly):
     """A running cluster.
 
-    ``state`` has the first and end offset of each state partition to read, by default every
-    partition up to its end when first asked; ``unread`` says why partitions are missing: nobody
-    answered for them.
+    ``state`` has the first and end offset of each state partition to read, by default of all when
+    first asked; ``unread`` says why partitions are missing: nobody answered for them.
     """
 
     rereadable = False
@@ -47,15 +47,15 @@ class KafkaInput(RecordsOnly):
         return partial(_release, self.config)
 
     def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
-        return kafka.read_topic(
-            self.config, topic, self.state_ranges if topic == STATE_TOPIC else None
-        )
+        return kafka.read_topic(self.config, topic, self._ranges(topic))
 
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
         from sharelag.inputs.spark.data_source import read_topic
 
-        ranges = self.state_ranges if topic == STATE_TOPIC else None
-        return read_topic(spark, self.config, topic, ranges)
+        return read_topic(spark, self.config, topic, self._ranges(topic))
+
+    def _ranges(self, topic: str) -> dict[int, tuple[int, int]] | None:
+        return self.state_ranges if topic == STATE_TOPIC else None
 
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
         if isinstance(as_of, datetime):
@@ -71,26 +71,20 @@ class KafkaInput(RecordsOnly):
         return kafka.logs(self.config, self._names(topic_ids))
 
     def leaders(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
-        from sharelag.inputs.kafka.brokers import leaders
-
         if not is_noted(datetime.now(UTC), as_of):
             return schemas.LEADERS.empty_table()
-        return leaders(self.config, [*self._names(topic_ids), STATE_TOPIC, GROUP_TOPIC])
+        return brokers.leaders(self.config, [*self._names(topic_ids), STATE_TOPIC, GROUP_TOPIC])
 
     def nodes(self, as_of: object = None) -> pa.Table:
-        from sharelag.inputs.kafka.brokers import nodes
-
         if not is_noted(datetime.now(UTC), as_of):
             return schemas.NODES.empty_table()
-        return nodes(self.config)
+        return brokers.nodes(self.config)
 
     def times(self, positions: pa.Table, read_committed: bool = False) -> pa.Table:
         return record_times(self.config, positions, read_committed)
 
     def settings(self, groups: Sequence[str], topics: Sequence[str]) -> pa.Table:
-        from sharelag.inputs.kafka.brokers import settings
-
-        return settings(self.config, groups, topics)
+        return brokers.settings(self.config, groups, topics)
 
     def partitions(self, topic: str) -> int | None:
         if topic != STATE_TOPIC:
@@ -98,11 +92,10 @@ class KafkaInput(RecordsOnly):
         return len(self.state_ranges) + (len(self.unread.silent) if self.unread else 0)
 
     def without(self, error: NoLeaderError) -> KafkaInput | None:
-        """Return the same without the state partitions that an error is about.
+        """Return the same without the state partitions of an error; None where none is left.
 
         A share partition has all of its records in one state partition, so what the others hold is
-        known as well as ever. What is made of several share partitions is not. None where the error
-        is about something else, or no state partition is left.
+        known as well as ever. What is made of several share partitions is not.
         """
         if error.topic != STATE_TOPIC or not error.silent:
             return None
@@ -115,9 +108,7 @@ class KafkaInput(RecordsOnly):
     @cached_property
     def group_records_refused(self) -> AuthorizationError | None:
         """What reading the groups' records would end with; None where they may be read."""
-        from sharelag.inputs.kafka.rights import refusal
-
-        return refusal(self.config, GROUP_TOPIC)
+        return brokers.refusal(self.config, GROUP_TOPIC)
 
     def _names(self, topic_ids: Sequence[str]) -> dict[str, str]:
         wanted = set(topic_ids)
@@ -148,9 +139,7 @@ class KafkaInput(RecordsOnly):
 
 def _release(config: ClientConfig) -> str | None:
     """Ask brokers for their release; None where they do not answer, which other requests report."""
-    from sharelag.inputs.kafka.brokers import broker_features
-
     try:
-        return broker_features(config).release
+        return brokers.broker_features(config).release
     except ClusterError:
         return None

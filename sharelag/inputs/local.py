@@ -167,39 +167,39 @@ class RawInput(RecordsOnly):
     @property
     def only_spark_knows(self) -> bool:
         """Whether this may be the name of a table or an address, which only Spark can look up."""
-        return self._is_elsewhere or SPARK_TABLE.fullmatch(self.path) is not None
+        return self._local is None or SPARK_TABLE.fullmatch(self.path) is not None
 
     def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
-        return parquet_batches(self._files(), topic)
+        return parquet_batches(list_raw(self.path), topic)
 
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
         from sharelag.inputs.spark.files import address, is_table_of, raw_frame
         from sharelag.inputs.spark.frames import as_frame
 
         if self._is_there:
-            return raw_frame(spark, self._files())
-        if self._is_elsewhere:
+            return raw_frame(spark, list_raw(self.path))
+        if self._local is None:
             frame = address(spark, self.path)
         elif "/" not in self.path and is_table_of(spark, self.path):
             frame = spark.read.table(self.path)
         elif self.not_there:
             raise InputError(self.not_there)
         else:
-            return raw_frame(spark, self._files())  # tells what is wrong with the path
+            return raw_frame(spark, list_raw(self.path))  # tells what is wrong with the path
         return as_frame(frame, schemas.RAW, self.path)
 
     def parquet_files(self, topic: str) -> list[RawFile] | None:
         """Files with the raw records, which tasks may read themselves; None: Spark knows them."""
-        return self._files() if self._is_there else None
+        return list_raw(self.path) if self._is_there else None
 
     def size(self) -> int:
-        if self._is_elsewhere:
+        if self._local is None:
             return sys.maxsize  # Spark reads it
-        return sum(count_rows(file.path) for file in self._files())
+        return sum(count_rows(file.path) for file in list_raw(self.path))
 
     def version(self) -> Hashable:
         path = self._local
-        return version_of([path, *path.rglob("*")]) if self._is_there else None
+        return version_of([path, *path.rglob("*")]) if path and path.exists() else None
 
     def describe(self) -> str:
         return (
@@ -208,19 +208,14 @@ class RawInput(RecordsOnly):
         )
 
     @property
-    def _local(self) -> Path:
-        return Path(local_path(self.path) or self.path)
+    def _local(self) -> Path | None:
+        """The path on this machine; None: it is elsewhere."""
+        path = local_path(self.path)
+        return None if path is None else Path(path)
 
     @property
     def _is_there(self) -> bool:
-        return not self._is_elsewhere and self._local.exists()
-
-    @property
-    def _is_elsewhere(self) -> bool:
-        return local_path(self.path) is None
-
-    def _files(self) -> list[RawFile]:
-        return list_raw(self.path)
+        return self._local is not None and self._local.exists()
 
 
 @dataclass(frozen=True)
@@ -243,8 +238,7 @@ class PrintedInput(RecordsOnly):
         return frame_of(spark, read_printed(self.path))
 
     def size(self) -> int:
-        # read in this process whatever the engine
-        return 0
+        return 0  # read in this process whatever the engine
 
     def version(self) -> Hashable:
         return version_of([self.path])
@@ -293,9 +287,7 @@ class SegmentsInput(RecordsOnly):
         return of_moment(offsets, topic_ids, noted, as_of)
 
     def size(self) -> int:
-        # its files are read in this process whatever the engine, so that `auto` had better stay
-        # here
-        return 0
+        return 0  # read in this process whatever the engine: `auto` had better stay here
 
     def describe(self) -> str:
         return f"log directory {self._named()}"

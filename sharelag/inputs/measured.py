@@ -86,11 +86,8 @@ def _fetch(address: str, timeout: float) -> tuple[str, str, datetime]:
 
 
 def _content(file: BinaryIO) -> bytes:
-    """Return what a file has, as far as it matters whether that is too much.
-
-    Reading so much at once would take the memory of the largest file for the smallest.
-    """
-    pieces, size = [], 0
+    """Return what a file has, as far as it matters whether that is too much."""
+    pieces, size = [], 0  # at once, it would take the memory of the largest file for the smallest
     while size <= MOST_BYTES and (piece := file.read(1 << 20)):
         pieces.append(piece)
         size += len(piece)

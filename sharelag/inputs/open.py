@@ -177,7 +177,9 @@ def open_input(
         return KafkaInput(where)
     if where is not None and not isinstance(where, str | Path):
         if not hasattr(type(where), "batches"):
-            raise InputError(f"cannot open {_describe(where)}: give {_takes()}")
+            is_plain = isinstance(where, int | float | bytes)
+            named = repr(where) if is_plain else f"a {type(where).__name__}"
+            raise InputError(f"cannot open {named}: give {_takes()}")
         return where
     has_settings = bool(command_config or properties)
     is_there = bool(where) and Path(str(where)).exists()
@@ -297,10 +299,6 @@ def _takes() -> str:
         'of a Spark table (engine="spark"), a broker\'s log directory, raw=DataFrame, '
         f"{installed}or one of the samples: {', '.join(samples())}"
     )
-
-
-def _describe(where: object) -> str:
-    return f"{where!r}" if isinstance(where, int | float | bytes) else f"a {type(where).__name__}"
 
 
 def _of_frames(

@@ -13,8 +13,12 @@ import pyarrow as pa
 from sharelag import schemas
 from sharelag.errors import InputError, TopicMissingError
 from sharelag.inputs import KafkaInput
+from sharelag.inputs.files.pieces import parquet_batches
 from sharelag.inputs.files.raw_files import RawFile, is_raw, list_raw
+from sharelag.inputs.kafka import brokers
+from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import ClientConfig
+from sharelag.inputs.kafka.fetch import read_ranges
 from sharelag.model.settings.queues import MISSING, Queues, is_topic_name
 from sharelag.schemas import WITH_HEADERS
 
@@ -38,8 +42,6 @@ class Queue:
     @cached_property
     def ranges(self) -> dict[int, tuple[int, int]]:
         """First and end offset of each partition when this queue was first asked."""
-        from sharelag.inputs.kafka import topics as kafka
-
         if self.config is None or (self.of_group and not is_topic_name(self.topic)):
             return {}
         try:
@@ -52,12 +54,10 @@ class Queue:
     @cached_property
     def refusal(self) -> str | None:
         """Why brokers write no letters to a topic of a running cluster; None: nothing is known."""
-        from sharelag.inputs.kafka.brokers import settings
-
         if self.config is None:
             return None
         topics = [self.topic] if is_topic_name(self.topic) else []
-        known = Queues.of(settings(self.config, [], topics))
+        known = Queues.of(brokers.settings(self.config, [], topics))
         if said := known.refusal(self.topic):
             return said
         if known.topics.get(self.topic, ("", ""))[1] != MISSING:
@@ -74,8 +74,6 @@ class Queue:
         if self.config is not None:
             yield from read_queue(self.config, self.topic, self.ranges)
         elif self.paths is not None:
-            from sharelag.inputs.files.pieces import parquet_batches
-
             yield from parquet_batches(self.paths, schema=WITH_HEADERS)
         else:
             if not isinstance(self.given, pa.Table):
@@ -87,17 +85,14 @@ def read_queue(
     config: ClientConfig, topic: str, ranges: dict[int, tuple[int, int]]
 ) -> Iterator[pa.RecordBatch]:
     """Read ranges of a queue by a consumer that joins no group and commits nothing."""
-    from sharelag.inputs.kafka.fetch import read_ranges
-
     yield from read_ranges(config, topic, ranges, lost=[], with_headers=True)
 
 
 def queue_of(source: Any, queue: Any) -> Queue:
     """Return a queue by what people give for it.
 
-    That is the name of a topic if ``source`` is a running cluster, a path, or a table: an Arrow
-    table, or a DataFrame of Spark, pandas or polars. Anything else, and a path without files, is an
-    InputError.
+    That is a topic if ``source`` is a running cluster, a path, or a table: of Arrow, Spark, pandas
+    or polars. Anything else, and a path without files, is an InputError.
     """
     if hasattr(queue, "sparkSession"):
         return Queue(given=queue)

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.metrics.columns import PARTITION, lists_of
+from sharelag.metrics.columns import PARTITION
 from sharelag.metrics.health import partition_counts, state_partitions
 from sharelag.schemas import SHARE_PARTITION, Arrow
-from sharelag.tables.arrow import as_table, beside, flat, keys, rows_by_group, table_of
+from sharelag.tables.arrow import as_table, beside, flat, keys, lists_of, rows_by_group, table_of
 from sharelag.tables.words import percent
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 

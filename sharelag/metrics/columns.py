@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sharelag import schemas
 from sharelag.model import TERMINAL_STATES
 from sharelag.schemas import Arrow, Bools, Floats, Ints
-from sharelag.tables.arrow import ascending, flat
+from sharelag.tables.arrow import ascending, changes, flat
 
 #: What identifies a topic partition.
 PARTITION = ("topic_id", "partition")
@@ -54,11 +53,6 @@ def bools(table: Arrow, name: str) -> Bools:
     return mask(table.column(name))
 
 
-def lists_of(counts: NDArray[Any], values: pa.Array) -> pa.ListArray:
-    """Return values as lists, so many in each."""
-    return pa.ListArray.from_arrays(pa.array(np.append(0, np.cumsum(counts)), pa.int32()), values)
-
-
 def first_reason(reasons: Mapping[str, Bools]) -> pa.Array:
     """Return the first reason that applies to each row; null where none does."""
     cases = pc.make_struct(*map(pa.array, reasons.values()))
@@ -71,13 +65,6 @@ def codes(column: pa.Array | pa.ChunkedArray) -> Ints:
     return np.asarray(encoded.indices.to_numpy(zero_copy_only=False), np.int64)
 
 
-def changes(*columns: NDArray[Any]) -> Bools:
-    """Return which rows differ from the one before in any of these; the first row does."""
-    changed = np.ones(len(columns[0]), bool)
-    changed[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
-    return changed
-
-
 def begins(table: Arrow, names: Sequence[str] = STATE) -> Bools:
     """Return which rows are the first of their key, by default of a state in a history.
 
@@ -86,11 +73,9 @@ def begins(table: Arrow, names: Sequence[str] = STATE) -> Bools:
     return changes(*(codes(table.column(name)) for name in names))
 
 
-def each_offset(first: Ints, last: Ints) -> tuple[Ints, Ints]:
-    """Return every offset of some ranges, after the number of its range."""
-    length = np.maximum(last - first + 1, 0)
-    of = np.repeat(np.arange(len(first)), length)
-    return of, np.arange(len(of)) + np.repeat(first - (np.cumsum(length) - length), length)
+def last_of(chosen: Bools, first: Ints) -> Ints:
+    """Return the last chosen row of each run of rows, by their first ones, or -1."""
+    return np.asarray(np.maximum.reduceat(np.where(chosen, np.arange(len(chosen)), -1), first))
 
 
 def known_times(values: Ints, known: Bools) -> pa.Array:

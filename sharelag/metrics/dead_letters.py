@@ -36,10 +36,10 @@ import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.metrics.columns import changes, codes, each_offset, mask, numbers
+from sharelag.metrics.columns import codes, mask, numbers
 from sharelag.model import DeliveryState
 from sharelag.schemas import SHARE_PARTITION, Arrow
-from sharelag.tables.arrow import as_table, ascending, flat, keys, table_of
+from sharelag.tables.arrow import as_table, ascending, changes, each_offset, flat, keys, table_of
 from sharelag.tables.words import client_words, shell_word
 
 #: Headers of a record of a queue, by Kafka's ``ShareGroupDLQStateManager``.
@@ -240,8 +240,12 @@ def ledger_arrow(archived: Arrow, letters: Arrow, lag: Arrow, limits: Arrow, now
     topics is unknown. ``now`` is in milliseconds. The result is `LEDGER`, sorted by share partition
     and offset.
     """
-    mine = _offsets_of(as_table(archived))
-    every = as_table(letters)
+    runs, every = as_table(archived), as_table(letters)
+    which, offset = each_offset(
+        *(numbers(runs, name)[0] for name in ("first_offset", "last_offset"))
+    )
+    names = [*SHARE_PARTITION, "delivery_state", "delivery_count", "since", "record"]
+    mine = runs.select(names).take(pa.array(which)).append_column("offset", pa.array(offset))
     is_fine = pc.is_null(every.column("problem"))
     by = [*SHARE_PARTITION, "offset"]
     sums = every.filter(is_fine).group_by(by).aggregate([(name, how) for *_, name, how in _SUMMED])
@@ -256,26 +260,14 @@ def ledger_arrow(archived: Arrow, letters: Arrow, lag: Arrow, limits: Arrow, now
     both = both.join(as_table(lag).select([*place, *_OF_LAG]), place)
     both = both.join(as_table(limits), "group_id")
     both = both.sort_by(ascending(*place, "offset")).combine_chunks()
-    unreadable = _unreadable(every.filter(pc.invert(is_fine)))
-    return pa.concat_tables([_runs(_judge(both, now)), unreadable])
-
-
-def _unreadable(letters: pa.Table) -> pa.Table:
     names = ["queue", "queue_partition", "reason", "first_queue_offset", "letters"]
-    sums = letters.group_by(["queue", "queue_partition", "problem"])
-    sums = sums.aggregate([("queue_offset", "min"), ("records", "sum")]).rename_columns(names)
-    sums = sums.sort_by(ascending("queue", "queue_partition"))
-    columns = {name: sums.column(name) for name in names}
-    columns["status"] = pa.repeat("unreadable", sums.num_rows)
-    return table_of(columns, schemas.LEDGER, pad=True)
-
-
-def _offsets_of(archived: pa.Table) -> pa.Table:
-    first, last = (numbers(archived, name)[0] for name in ("first_offset", "last_offset"))
-    which, offset = each_offset(first, last)
-    names = [*SHARE_PARTITION, "delivery_state", "delivery_count", "since", "record"]
-    rows = archived.select(names).take(pa.array(which))
-    return rows.append_column("offset", pa.array(offset))
+    lost = every.filter(pc.invert(is_fine)).group_by(["queue", "queue_partition", "problem"])
+    lost = lost.aggregate([("queue_offset", "min"), ("records", "sum")]).rename_columns(names)
+    lost = lost.sort_by(ascending("queue", "queue_partition"))
+    columns = {name: lost.column(name) for name in names}
+    columns["status"] = pa.repeat("unreadable", lost.num_rows)
+    unreadable = table_of(columns, schemas.LEDGER, pad=True)
+    return pa.concat_tables([_runs(_judge(both, now)), unreadable])
 
 
 #: What is summed up of the letters of one offset: its name and type, the column, and how.

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.metrics.load_per_item import count_stateless
+from sharelag.metrics.imbalance import count_stateless
 from sharelag.schemas import HOLDERS
 from sharelag.tables import gaps, views
 from sharelag.tables.displayable import Displayable

@@ -11,7 +11,7 @@ with. The drafts call it a checkpoint, and its offset the share checkpoint offse
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 from typing import Any, TypeAlias
 
@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.metrics.columns import STATE, begins, mask, present
+from sharelag.metrics.columns import STATE, begins, last_of, mask, present
 from sharelag.model import DeliveryState
 from sharelag.model.versions import Told
-from sharelag.schemas import FINDINGS, SHARE_PARTITION, Arrow, Bools, Ints
+from sharelag.schemas import FINDINGS, SHARE_PARTITION, Arrow
 from sharelag.tables.arrow import as_table, ascending, batch_of, flat, table_of
 from sharelag.tables.arrow import keys as texts
 from sharelag.tables.words import counted
@@ -67,11 +67,8 @@ def findings(health: Arrow, windows: Arrow, partitions: Partitions = None) -> pa
     between the records), and ``holds_pruning`` (a last snapshot so much older than the partition's
     last record that it should have been renewed).
     """
-    rows = [*_misplaced(windows, partitions), *_non_durable(windows)]
-    for row in as_table(health).to_pylist():
-        rows += _of_state_partition(row)
-    rows += _holds_pruning(health, windows)
-    return pa.Table.from_pylist(rows, schema=FINDINGS)
+    rows = [*_misplaced(windows, partitions), *_non_durable(windows), *_lost(health)]
+    return pa.Table.from_pylist([*rows, *_holds_pruning(health, windows)], schema=FINDINGS)
 
 
 def in_words(found: Arrow) -> list[str]:
@@ -100,7 +97,7 @@ def _misplaced(windows: Arrow, partitions: Partitions) -> list[dict[str, Any]]:
     wrong = pc.not_equal(belongs, flat(windows.column("record_partition"))).fill_null(False)
     places = as_table(windows).select(_PLACE).append_column("belongs", belongs).filter(wrong)
     words = "its coordinator reads it from partition {belongs}, not from {record_partition}"
-    return [_finding("misplaced", place, words) for place in places.to_pylist()]
+    return _findings("misplaced", places, words)
 
 
 def _non_durable(windows: Arrow) -> list[dict[str, Any]]:
@@ -111,23 +108,21 @@ def _non_durable(windows: Arrow) -> list[dict[str, Any]]:
     found = found.group_by(["row", "state"]).aggregate([])
     places = as_table(windows).select(_PLACE).take(found.column("row"))
     places = places.append_column("state", found.column("state"))
-    words = "non-durable state code {state}"
-    return [_finding("non_durable_state", place, words) for place in places.to_pylist()]
+    return _findings("non_durable_state", places, "non-durable state code {state}")
 
 
-def _of_state_partition(row: dict[str, Any]) -> list[dict[str, Any]]:
-    place = {"record_topic": row["topic"], "record_partition": row["partition"]}
-    found = []
-    if row["rejects"]:
-        words = f"{counted(row['rejects'], 'record')} cannot be decoded; "
-        words += "Kafka would fail to load this partition"
-        found.append(_finding("undecodable", place, words))
-    if row["missing"]:
-        span = f"{row['first_offset']} to {row['end_offset'] - 1}"
-        are = "is" if row["missing"] == 1 else "are"
-        words = f"{counted(row['missing'], 'offset')} {are} missing from {span}"
-        found.append(_finding("missing", place, words))
-    return found
+def _lost(health: Arrow) -> Iterator[dict[str, Any]]:
+    for row in as_table(health).to_pylist():
+        place = {"record_topic": row["topic"], "record_partition": row["partition"]}
+        if row["rejects"]:
+            words = f"{counted(row['rejects'], 'record')} cannot be decoded; "
+            words += "Kafka would fail to load this partition"
+            yield place | {"finding": "undecodable", "summary": words}
+        if row["missing"]:
+            are = "is" if row["missing"] == 1 else "are"
+            words = f"{counted(row['missing'], 'offset')} {are} missing from "
+            words += f"{row['first_offset']} to {row['end_offset'] - 1}"
+            yield place | {"finding": "missing", "summary": words}
 
 
 def _holds_pruning(health: Arrow, windows: Arrow) -> list[dict[str, Any]]:
@@ -141,12 +136,15 @@ def _holds_pruning(health: Arrow, windows: Arrow) -> list[dict[str, Any]]:
     places = window.select(_PLACE).append_column("behind", behind).append_column("kept", kept)
     words = "its last snapshot is {behind} ms older than the last record, so {kept} records "
     words += "cannot be pruned"
-    return [_finding("holds_pruning", place, words) for place in places.filter(late).to_pylist()]
+    return _findings("holds_pruning", places.filter(late), words)
 
 
-def _finding(kind: str, place: dict[str, Any], words: str) -> dict[str, Any]:
-    row = {name: place.get(name) for name in FINDINGS.names}
-    return row | {"finding": kind, "summary": words.format(**place)}
+def _findings(kind: str, places: pa.Table, words: str) -> list[dict[str, Any]]:
+    return [
+        {"finding": kind, "summary": words.format(**place)}
+        | {name: value for name, value in place.items() if name in FINDINGS.names}
+        for place in places.to_pylist()
+    ]
 
 
 #: Kinds of today's records: column -> label. A tombstone is the same in most generations.
@@ -212,7 +210,13 @@ def health_arrow(
     table = as_table(counts).select(COUNTS.names).cast(COUNTS)
     if history is not None:
         table = pa.concat_tables([table, count_finished(history)])
-    summed = _by_state_partition(_judge(combine(table), partitions))
+    judged = _judge(combine(table), partitions)
+    judgements = dict.fromkeys(("share_partitions", "misplaced"), "sum")
+    judgements |= {"needed_from": "min", "pinned_by": "first"}
+    summed = _aggregate(judged, _STATE_PARTITION, judgements)
+    # If no share partition is left, only the last tombstone is needed.
+    needed = pc.coalesce(summed.column("needed_from"), summed.column("last_tombstone"))
+    summed = summed.set_column(summed.column_names.index("needed_from"), "needed_from", needed)
     seen = summed.filter(pc.greater(summed.column("rows"), 0))
     return _health(seen).sort_by(ascending(*_STATE_PARTITION))
 
@@ -308,8 +312,8 @@ def _counts(columns: dict[str, pa.Array]) -> pa.Table:
     return table_of(columns, COUNTS, pad=True)
 
 
-def _aggregate(table: pa.Table, by: list[str], more: Mapping[str, str] | None = None) -> pa.Table:
-    wanted = _AGGREGATES | dict(more or {})
+def _aggregate(table: pa.Table, by: list[str], more: Mapping[str, str] = {}) -> pa.Table:
+    wanted = _AGGREGATES | dict(more)
     known = pc.ScalarAggregateOptions(min_count=1)
     # One thread, so that "first" is the value of the first row.
     columns = [(name, how, known) for name, how in wanted.items()]
@@ -333,15 +337,6 @@ def _judge(table: pa.Table, partitions: Partitions) -> pa.Table:
     return table.sort_by([("needed_from", "ascending")])
 
 
-def _by_state_partition(judged: pa.Table) -> pa.Table:
-    judgements = {"share_partitions": "sum", "misplaced": "sum"}
-    judgements |= {"needed_from": "min", "pinned_by": "first"}
-    summed = _aggregate(judged, _STATE_PARTITION, judgements)
-    # If no share partition is left, only the last tombstone is needed.
-    needed = pc.coalesce(summed.column("needed_from"), summed.column("last_tombstone"))
-    return summed.set_column(summed.column_names.index("needed_from"), "needed_from", needed)
-
-
 def _total(table: pa.Table, names: list[str]) -> pa.ChunkedArray:
     return reduce(pc.add, (table.column(name).fill_null(0) for name in names))
 
@@ -360,8 +355,7 @@ def _health(summed: pa.Table) -> pa.RecordBatch:
         "snapshots": snapshots,
         "updates": updates,
         "tombstones": tombstones,
-        "rejects": _total(summed, ["rejects"]),
-        "share_partitions": _total(summed, ["share_partitions"]),
+        **{name: summed.column(name).fill_null(0) for name in ("rejects", "share_partitions")},
         "missing": missing,
         "updates_per_snapshot": _ratio(updates, snapshots),
         "bytes_per_finished": _ratio(summed.column("bytes"), summed.column("finished")),
@@ -432,8 +426,8 @@ def snapshots_arrow(history: Arrow) -> pa.RecordBatch:
     first = np.flatnonzero(begins(table))
     last = np.append(first[1:], table.num_rows) - 1
     exists = present(table, "snapshot_epoch")
-    removed = _last_of(~exists, first)
-    snapshot = _last_of(exists & mask(pc.equal(table.column("record_kind"), "snapshot")), first)
+    removed = last_of(~exists, first)
+    snapshot = last_of(exists & mask(pc.equal(table.column("record_kind"), "snapshot")), first)
     seen = snapshot > removed
     after = np.maximum(np.maximum(snapshot, removed), first - 1)
     rows = {name: flat(table.column(name)).take(pa.array(last)) for name in _OF_LAST}
@@ -443,9 +437,3 @@ def snapshots_arrow(history: Arrow) -> pa.RecordBatch:
         total = np.append(0, np.cumsum(mask(pc.equal(table.column("record_kind"), kind))))
         rows[name] = pa.array(total[last + 1] - total[after + 1])
     return batch_of(rows, schemas.SNAPSHOTS).filter(pa.array(exists[last]))
-
-
-def _last_of(chosen: Bools, first: Ints) -> Ints:
-    """Return the last chosen row of each share partition, or -1."""
-    places = np.where(chosen, np.arange(len(chosen)), -1)
-    return np.asarray(np.maximum.reduceat(places, first))

@@ -31,7 +31,6 @@ from sharelag.metrics.columns import (
     begins,
     bools,
     first_reason,
-    lists_of,
     mask,
     numbers,
     present,
@@ -39,7 +38,16 @@ from sharelag.metrics.columns import (
 from sharelag.model import DeliveryState, counts_all, milliseconds
 from sharelag.schemas import SHARE_PARTITION, Arrow, Bools, Ints
 from sharelag.tables import gaps
-from sharelag.tables.arrow import as_table, ascending, batch_of, beside, flat, keys, table_of
+from sharelag.tables.arrow import (
+    as_table,
+    ascending,
+    batch_of,
+    beside,
+    flat,
+    keys,
+    lists_of,
+    table_of,
+)
 
 #: The columns of offsets that `lag_columns` needs in addition to those of windows.
 OFFSET_KEYS = ["topic_id", "partition"]

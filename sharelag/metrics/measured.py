@@ -110,8 +110,10 @@ def acknowledgement_words(table: pa.Table) -> list[str]:
         rate = "" if row["rate"] is None else f" (+{row['increase']:,.0f}, {row['rate']:.3g}/s)"
         words = f"{row['figure']:,.0f} {_place(row['ack_type'])[1]}{rate}"
         brokers.setdefault(row["of"], []).append(words)
+    named = set(table.column("broker").to_pylist())  # of the others the place that was read
     return [
-        f"acknowledgements since the start of {_named(broker, table)}, of all share groups: "
+        "acknowledgements since the start of "
+        f"{'broker' if broker in named else 'the broker of'} {broker}, of all share groups: "
         + ", ".join(said)
         for broker, said in brokers.items()
     ]
@@ -162,12 +164,6 @@ def _place(kind: str | None) -> tuple[int, str]:
     return (_TYPES.index(name) if name in _TYPES else len(_TYPES), name)
 
 
-def _named(of: str, table: pa.Table) -> str:
-    """``broker 1``, or the broker of a place that does not name it."""
-    is_name = pc.any(pc.equal(table.column("broker"), of)).as_py()
-    return f"broker {of}" if is_name else f"the broker of {of}"
-
-
 #: A reading counts for a moment that it is at most so far from.
 CLOSE = timedelta(seconds=60)
 _NAMES = ["group_id", "topic", "partition"]
@@ -194,9 +190,15 @@ def measured_arrow(
     rows = as_table(lag)
     near = metrics.filter(pc.less_equal(metrics.column("as_of"), pa.scalar(as_of + CLOSE)))
     loads = readings(near, "PartitionLoadTimeMs", "Count", [])
-    gauges, of_batches, timeouts = (
-        _last(readings(near, metric, attribute, _NAMES), loads)
+    found = (
+        readings(near, metric, attribute, _NAMES)
         for metric, attribute in ((_IN_FLIGHT, "Value"), (_BATCHES, "Value"), (_EXPIRED, "Count"))
+    )
+    # Without figures that the last reading of their broker has no more: it removed them.
+    gauges, of_batches, timeouts = (
+        one.filter(pc.equal(one.column("as_of"), last).fill_null(True))
+        for one in found
+        for last in [flat(beside(flat(one.column("of")), loads, ["of"]).column("as_of"))]
     )
     span, batches, expired = (_of(rows, one, as_of) for one in (gauges, of_batches, timeouts))
     is_stale = is_affected(_STALE_GAUGES, kafka_version)
@@ -226,12 +228,6 @@ def _of(rows: pa.Table, found: pa.Table, as_of: datetime) -> pa.Table:
     single = single.filter(pc.equal(single.column("key_count"), 1)).column("key")
     found = found.filter(pc.is_in(found.column("key"), flat(single)))
     return beside(keys(rows, _NAMES), found, _NAMES)
-
-
-def _last(found: pa.Table, loads: pa.Table) -> pa.Table:
-    """Without figures that the last reading of their broker has no more: it removed them."""
-    last = flat(beside(flat(found.column("of")), loads, ["of"]).column("as_of"))
-    return found.filter(pc.equal(found.column("as_of"), last).fill_null(True))
 
 
 def _is_current(gauges: pa.Table, loads: pa.Table, span: pa.Table) -> pa.Array:

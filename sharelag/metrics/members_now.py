@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 from sharelag import schemas
 from sharelag.metrics.brokers import coordinators
 from sharelag.metrics.columns import mask
+from sharelag.metrics.imbalance import explode_partitions
 from sharelag.metrics.lag import rollup_arrow
-from sharelag.metrics.load_per_item import explode_partitions
 from sharelag.model import GroupState
 from sharelag.replay.moment import Choice
 from sharelag.schemas import GROUP_STATES, MEMBER_ROWS, SHARE, TIMESTAMP, Arrow, Ints

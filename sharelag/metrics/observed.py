@@ -19,10 +19,10 @@ import pyarrow as pa
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.metrics.columns import STATE, begins, changes, known_times, lists_of, mask, numbers
+from sharelag.metrics.columns import STATE, begins, bools, known_times, last_of, mask, numbers
 from sharelag.model import milliseconds
 from sharelag.schemas import SHARE_PARTITION, Arrow, Bools, Floats, Ints
-from sharelag.tables.arrow import as_table, batch_of, flat, keys
+from sharelag.tables.arrow import as_table, batch_of, changes, flat, keys, lists_of
 
 #: Number of equal parts of the span, to measure how much the completion rate varies.
 BINS = 10
@@ -58,10 +58,10 @@ def observe(history: Arrow, end: datetime, over: timedelta) -> pa.RecordBatch:
     lead = _lead(rows)
     begin = np.maximum(since, rows.time[lead])
     inside = rows.time > since
-    values, known = zip(*[rows.numbers(name) for name in _CHANGES], strict=True)
+    values, known = zip(*[numbers(rows.table, name) for name in _CHANGES], strict=True)
     finishes, releases = (known[n] & (values[n] > 0) for n in (0, 2))
     finished, released = inside & finishes, inside & releases
-    is_unsure = ~rows.follows | ~rows.bools("from_snapshot")
+    is_unsure = ~rows.follows | ~bools(rows.table, "from_snapshot")
     break_ = inside & (rows.place > lead[rows.share]) & is_unsure
     arrays = {name: rows.at_last(name) for name in schemas.OBSERVED.names[:3]}
     arrays |= {
@@ -81,7 +81,7 @@ def observe(history: Arrow, end: datetime, over: timedelta) -> pa.RecordBatch:
     }
     for name, value, is_known in zip(_CHANGES, values, known, strict=True):
         arrays[name] = rows.sum(value, inside & is_known)
-    exists = pa.array(rows.numbers("snapshot_epoch")[1][rows.last])
+    exists = pa.array(numbers(rows.table, "snapshot_epoch")[1][rows.last])
     return batch_of(arrays, schemas.OBSERVED).filter(exists)
 
 
@@ -117,16 +117,10 @@ class _Rows:
         self.first = np.flatnonzero(self.begins)
         self.last = np.append(self.first[1:], self.size) - 1
         self.share = np.cumsum(self.begins) - 1  # number of the share partition of each row
-        self.replaced = self.bools("replaced")
+        self.replaced = bools(self.table, "replaced")
         # If a clock went back, a row between two others may be excluded, and its changes are
         # missing.
-        self.follows = self.bools("follows") & np.append(True, counts[:-1])[counts]
-
-    def numbers(self, name: str) -> tuple[Ints, Bools]:
-        return numbers(self.table, name)
-
-    def bools(self, name: str) -> Bools:
-        return mask(self.table.column(name))
+        self.follows = bools(self.table, "follows") & np.append(True, counts[:-1])[counts]
 
     def at_last(self, name: str) -> pa.Array:
         return flat(self.table.column(name).take(pa.array(self.last)))
@@ -138,18 +132,14 @@ class _Rows:
         return pa.array(np.add.reduceat(chosen.astype(np.int64), self.first))
 
     def time_of_last(self, chosen: Bools) -> pa.Array:
-        row = self._last_of(chosen)
+        row = last_of(chosen, self.first)
         return known_times(self.time[row], row >= 0)
 
     def record_of_last(self, chosen: Bools) -> pa.Array:
         """Return ``partition:offset`` of the last chosen row of each share partition."""
-        row = self._last_of(chosen)
+        row = last_of(chosen, self.first)
         place = ("record_partition", "record_offset")
         return keys(self.table.select(place).take(pa.array(row, mask=row < 0)), place)
-
-    def _last_of(self, chosen: Bools) -> Ints:
-        """Return the last chosen row of each share partition, or -1."""
-        return np.maximum.reduceat(np.where(chosen, self.place, -1), self.first)
 
 
 def _lead(rows: _Rows) -> Ints:
@@ -158,9 +148,9 @@ def _lead(rows: _Rows) -> Ints:
     The changes of the first row are unknown unless it created the state; so are those of the next
     rows while the state is partial (up to the first snapshot) or has no start offset.
     """
-    _, known = rows.numbers("finished")
-    _, exists = rows.numbers("snapshot_epoch")
-    _, has_start = rows.numbers("start_offset")
+    _, known = numbers(rows.table, "finished")
+    _, exists = numbers(rows.table, "snapshot_epoch")
+    _, has_start = numbers(rows.table, "start_offset")
     blind = exists & ~known & ~(rows.replaced & has_start)
     sees = np.minimum.reduceat(np.where(blind, rows.size, rows.place), rows.first)
     return np.asarray(np.maximum(np.minimum(sees - 1, rows.last), rows.first))
@@ -194,7 +184,7 @@ def _median_distance(rows: _Rows, chosen: Bools) -> pa.Array:
 
 def _head(rows: _Rows) -> dict[str, pa.Array]:
     """Return since when the effective start offset is unchanged, and what happened to it."""
-    head, known = rows.numbers("effective_start_offset")
+    head, known = numbers(rows.table, "effective_start_offset")
     is_new = rows.begins | rows.replaced | ~rows.follows | changes(head, known)
     since = np.maximum.accumulate(np.where(is_new, rows.place, 0))[rows.last]
     known = known[rows.last]
@@ -209,8 +199,8 @@ def _head(rows: _Rows) -> dict[str, pa.Array]:
 
 def _fallen(rows: _Rows, inside: Bools) -> dict[str, pa.Array]:
     """Count how often the start offset, and the count with it, went back without a reset."""
-    start, has_start = rows.numbers("start_offset")
-    count, has_count = rows.numbers("delivery_complete_count")
+    start, has_start = numbers(rows.table, "start_offset")
+    count, has_count = numbers(rows.table, "delivery_complete_count")
     compares = inside & rows.follows & ~rows.begins & ~rows.replaced
     arrays: dict[str, pa.Array] = {}
     for name, value, known in (

@@ -21,7 +21,7 @@ from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.observed import unambiguous
 from sharelag.metrics.rates import drain_columns, rate_columns, rates
 from sharelag.model import milliseconds
-from sharelag.schemas import SHARE_PARTITION, Arrow, Bools, Floats
+from sharelag.schemas import SHARE_PARTITION, Arrow, Floats
 from sharelag.tables.arrow import as_table, ascending, batch_of, beside, flat, keys
 
 #: Kafka's default of ``group.share.record.lock.duration.ms``: how long a member may process an
@@ -85,7 +85,12 @@ def progress_arrow(
     else:
         stalls_after = np.nan_to_num(patience, nan=PATIENCE // _MS)
     columns |= age_columns(old, now) | rate_columns(found)
-    columns |= drain_columns(lag, old, found, now, stalls_after, _empty(lag, groups))
+    is_empty = np.zeros(lag.num_rows, bool)
+    if groups is not None:
+        schemas.require(groups, schemas.GROUPS, "groups")
+        names = as_table(groups).filter(pc.equal(groups.column("members"), 0)).column("group_id")
+        is_empty = mask(pc.is_in(lag.column("group_id"), flat(names)))
+    columns |= drain_columns(lag, old, found, now, stalls_after, is_empty)
     columns |= _retention(old, beside(keys(lag, PARTITION), logs, PARTITION), now)
     columns |= {"lost": _lost(lag), "breaks": seen.column("breaks")}
     return batch_of(columns, schemas.PROGRESS)
@@ -101,14 +106,6 @@ def usual_rates(lag: Arrow, observed: Arrow, past_offsets: Arrow, as_of: datetim
     seen = beside(keys(lag, SHARE_PARTITION), unambiguous(observed), SHARE_PARTITION)
     columns = {name: flat(lag.column(name)) for name in SHARE_PARTITION}
     return pa.table(columns | rate_columns(rates(lag, seen, ends, since_change=False)))
-
-
-def _empty(lag: Arrow, groups: Arrow | None) -> Bools:
-    if groups is None:
-        return np.zeros(lag.num_rows, bool)
-    schemas.require(groups, schemas.GROUPS, "groups")
-    names = as_table(groups).filter(pc.equal(groups.column("members"), 0)).column("group_id")
-    return mask(pc.is_in(lag.column("group_id"), flat(names)))
 
 
 def _retention(old: Oldest, logs: pa.Table, as_of: int) -> dict[str, pa.Array]:

@@ -26,7 +26,6 @@ grows is looked at like arrivals and completions: it is much steadier than eithe
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -66,13 +65,6 @@ _STUDENT_T = np.array([12.7062047, 4.3026527, 3.1824463, 2.7764451, 2.5705818, 2
                        2.3646243, 2.3060041, STUDENT_T])  # fmt: skip
 
 
-class _Measure(NamedTuple):
-    """What may change: counts in each part, or by how much the lag grew there."""
-
-    parts: Floats  # [rows, BINS], NaN where unknown
-    arrives: Floats | None = None  # in a part: what growth is a share of; else the rate itself
-
-
 def last_change(finished: Floats, arrived: Floats | None = None) -> Ints:
     """Return the part of the span with which the present regime of each row begins.
 
@@ -85,8 +77,14 @@ def last_change(finished: Floats, arrived: Floats | None = None) -> Ints:
     rows = np.arange(len(finished))
     for _ in range(_CHANGES):
         before = since.copy()
-        for measure in _measures(finished[rows], None if arrived is None else arrived[rows]):
-            found, until = _change(measure, since[rows], calm[rows])
+        done, came = finished[rows], None if arrived is None else arrived[rows]
+        measures: list[tuple[Floats, Floats | None]] = [(done, None)]
+        if came is not None:
+            known = ~np.isnan(came)
+            usual = np.where(known, came, 0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+            measures += [(came, None), (came - done, usual)]
+        for parts, arrives in measures:
+            found, until = _change(parts, arrives, since[rows], calm[rows])
             jump = (until[:, np.newaxis] - 1 <= _STEPS) & (found[:, np.newaxis] > _STEPS)
             calm[rows] &= ~(jump & (found > since[rows])[:, np.newaxis])
             since[rows] = found
@@ -96,20 +94,12 @@ def last_change(finished: Floats, arrived: Floats | None = None) -> Ints:
     return since
 
 
-def _measures(finished: Floats, arrived: Floats | None) -> list[_Measure]:
-    if arrived is None:
-        return [_Measure(finished)]
-    known = ~np.isnan(arrived)
-    usual = np.where(known, arrived, 0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
-    return [_Measure(finished), _Measure(arrived), _Measure(arrived - finished, usual)]
-
-
-def _change(measure: _Measure, since: Ints, calm: Bools) -> tuple[Ints, Ints]:
+def _change(parts: Floats, arrives: Floats | None, since: Ints, calm: Bools) -> tuple[Ints, Ints]:
     """Return where the parts from ``since`` on change most, or ``since`` where they do not.
 
-    Also where the parts before end: the part in which it changed may belong to neither side.
+    Parts, ``[rows, BINS]``, are counts, or by how much the lag grew: a share of what ``arrives`` in
+    a part then. Also where the parts before end: that in which it changed may be of neither side.
     """
-    parts = measure.parts
     known = ~np.isnan(parts)
     sums, counts = _running(np.where(known, parts, 0)), _running(known)
     steps = np.diff(parts, axis=1)
@@ -132,7 +122,7 @@ def _change(measure: _Measure, since: Ints, calm: Bools) -> tuple[Ints, Ints]:
             apart &= (before >= _LEAST) & (after >= _LEAST) & (begin >= since)
             if not apart.any():
                 continue
-            sure = _sureness(measure.arrives, noise, (done, before), (total, after))
+            sure = _sureness(arrives, noise, (done, before), (total, after))
             better = apart & (sure >= 1) & (sure > best)
             found, end = np.where(better, at, found), np.where(better, until, end)
             best = np.where(better, sure, best)

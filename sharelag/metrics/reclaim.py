@@ -80,14 +80,30 @@ def archived_by_ttl(
     ends = known_ends(lag, pa.concat_tables([past, _marks(times, then)]), milliseconds(as_of))
     (low, has_low), (high, has_high) = _bounds(ends, then)
     about, between = end_at(ends, np.full(lag.num_rows, then))
-    left = _Left(lag, windows)
-    none = left.known & has_high & (left.below(high) == 0)  # then the others are 0 as well
-    bounds = left.known & has_low & has_high
+    ours = keys(lag, SHARE_PARTITION)
+    states = pc.value_counts(keys(windows, SHARE_PARTITION))
+    once = states.field("values").filter(pc.equal(states.field("counts"), 1))
+    every, counted = numbers(lag, "effective_lag")
+    is_known = counted & mask(pc.is_in(ours, once))
+    runs = Runs(flat(beside(ours, windows, SHARE_PARTITION).column("runs")))
+    start, end, window_end = (
+        numbers(lag, name)[0]
+        for name in ("effective_start_offset", "end_offset", "window_end_offset")
+    )
+    last = np.maximum(np.maximum(end, window_end), start)
+
+    def below(offset: Ints) -> Ints:
+        """Count unfinished offsets below an end, by the batches."""
+        upto = np.clip(offset, start, last)
+        return np.asarray(upto - start - runs.sum(TERMINAL, start, upto))
+
+    none = is_known & has_high & (below(high) == 0)  # then the others are 0 as well
+    bounds = is_known & has_low & has_high
     counts = {
-        "effective_lag": (left.all, left.counted),
-        "archived": (left.below(np.clip(about, low, high)), (bounds & between) | none),
-        "archived_low": (left.below(low), bounds | none),
-        "archived_high": (left.below(high), left.known & has_high),
+        "effective_lag": (every, counted),
+        "archived": (below(np.clip(about, low, high)), (bounds & between) | none),
+        "archived_low": (below(low), bounds | none),
+        "archived_high": (below(high), is_known & has_high),
     }
     columns = {name: flat(lag.column(name)) for name in (*SHARE_PARTITION, "topic", "as_of")}
     columns |= {name: pa.array(values, mask=~known) for name, (values, known) in counts.items()}
@@ -120,22 +136,3 @@ def _bounds(ends: Ends, then: int) -> tuple[tuple[Ints, Bools], tuple[Ints, Bool
     known, bounded = first != lowest, last != highest
     first = np.where(known, first, 0)
     return (first, known), (np.where(bounded, np.maximum(last, first), 0), bounded)
-
-
-class _Left:
-    """The unfinished offsets of each share partition, by the batches."""
-
-    def __init__(self, lag: Arrow, windows: Arrow) -> None:
-        ours, theirs = keys(lag, SHARE_PARTITION), keys(windows, SHARE_PARTITION)
-        states = pc.value_counts(theirs)
-        once = states.field("values").filter(pc.equal(states.field("counts"), 1))
-        self.all, self.counted = numbers(lag, "effective_lag")
-        self.known = self.counted & mask(pc.is_in(ours, once))
-        self._runs = Runs(flat(beside(ours, windows, SHARE_PARTITION).column("runs")))
-        self._start = numbers(lag, "effective_start_offset")[0]
-        self._end = np.maximum(numbers(lag, "end_offset")[0], numbers(lag, "window_end_offset")[0])
-
-    def below(self, end: Ints) -> Ints:
-        """Count unfinished offsets below an end."""
-        upto = np.clip(end, self._start, np.maximum(self._end, self._start))
-        return upto - self._start - self._runs.sum(TERMINAL, self._start, upto)

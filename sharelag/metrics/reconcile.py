@@ -18,9 +18,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.metrics.columns import lists_of, numbers, present
+from sharelag.metrics.columns import numbers, present
 from sharelag.schemas import SHARE_PARTITION, Arrow, Bools, Ints
-from sharelag.tables.arrow import as_table, ascending, batch_of, beside, flat, keys, table_of
+from sharelag.tables.arrow import (
+    as_table,
+    ascending,
+    batch_of,
+    beside,
+    flat,
+    keys,
+    lists_of,
+    table_of,
+)
 
 DESCRIBED_LAG, NAIVE, EFFECTIVE, TRUE = "described", "naive", "effective", "true"
 

@@ -16,18 +16,26 @@ kept record by record from then on (KIP-932, "Batching").
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.metrics.columns import changes, codes, lists_of, mask, series
+from sharelag.metrics.columns import codes, mask, series
 from sharelag.model.kafka_errors import ANSWERS, ERRORS, in_words
 from sharelag.schemas import INSTANT, SHARE_PARTITION, Arrow, Bools, Ints
-from sharelag.tables.arrow import as_table, ascending, beside, flat, integers, keys, table_of
+from sharelag.tables.arrow import (
+    as_table,
+    ascending,
+    beside,
+    changes,
+    flat,
+    integers,
+    keys,
+    lists_of,
+    table_of,
+)
 
 _OF_GROUP = "GROUP_AUTHORIZATION_FAILED"
 #: Where a request stands in the log.
@@ -51,18 +59,12 @@ def _codes_of(*names: str) -> pa.Array:
     return pa.array([code for code, one in ERRORS.items() if one.name in names], pa.int16())
 
 
-class Failed(NamedTuple):
-    """Rows of one table whose answer is an error."""
-
-    rows: pa.Table
-    api: pa.Array  # as Kafka's message schemas call the request of each row
-    code: pa.Array  # Kafka's number of its error
-
-
-def find_failures(tables: Mapping[str, Arrow]) -> Iterator[Failed]:
+def find_failures(tables: Mapping[str, Arrow]) -> Iterator[tuple[pa.Table, pa.Array, pa.Array]]:
     """Return what was answered with an error, by each of `REQUEST_TABLES`.
 
-    An answer that failed as a whole is a row of ``requests`` alone, and not of each partition.
+    An answer that failed as a whole is a row of ``requests`` alone, and not of each partition. With
+    the rows of a table come the request of each, as Kafka's message schemas call it, and Kafka's
+    number of its error.
     """
     whole = pa.array([], pa.string())
     names = {"requests": "api", "acknowledgements": "api"}
@@ -78,7 +80,7 @@ def find_failures(tables: Mapping[str, Arrow]) -> Iterator[Failed]:
         if column == "call":
             at = pc.index_in(api, pa.array(list(_CALLS)))
             api = pa.array(list(_CALLS.values())).take(at)
-        yield Failed(rows, api, flat(rows.column("error_code")))
+        yield rows, api, flat(rows.column("error_code"))
 
 
 def request_errors(tables: Mapping[str, Arrow]) -> pa.Table:
@@ -161,11 +163,8 @@ def session_epochs(requests: pa.Table) -> pa.Table:
     # What a closed session may begin again with is 0 alone.
     expected[before == -1] = 0
     bad = ~first & (epoch != expected) & (epoch != 0) & (epoch != -1)
-    words = [
-        f"session epoch {now} follows {then}: a request is missing or was sent twice"
-        for now, then in zip(epoch[bad].tolist(), before[bad].tolist(), strict=True)
-    ]
-    return _findings("session epoch gap", rows.filter(pa.array(bad)), words)
+    words = "session epoch {now} follows {then}: a request is missing or was sent twice"
+    return _epochs("session epoch gap", rows, epoch, bad, words)
 
 
 def member_epochs(heartbeats: pa.Table) -> pa.Table:
@@ -217,13 +216,15 @@ def _leaders_back(rows: pa.Table, order: Sequence[str]) -> pa.Table:
 def _went_back(what: str, rows: pa.Table, column: str, follows: Bools) -> pa.Table:
     """Find rows with an earlier epoch than the row before, which they follow."""
     epoch = integers(rows, column)
-    before = np.roll(epoch, 1)
-    bad = follows & (epoch < before)
-    words = [
-        f"{what} {now} after {then}: it never goes back"
-        for now, then in zip(epoch[bad].tolist(), before[bad].tolist(), strict=True)
-    ]
-    return _findings(f"{what} went back", rows.filter(pa.array(bad)), words)
+    bad = follows & (epoch < np.roll(epoch, 1))
+    words = f"{what} {{now}} after {{then}}: it never goes back"
+    return _epochs(f"{what} went back", rows, epoch, bad, words)
+
+
+def _epochs(name: str, rows: pa.Table, epoch: Ints, bad: Bools, words: str) -> pa.Table:
+    pairs = zip(epoch[bad].tolist(), np.roll(epoch, 1)[bad].tolist(), strict=True)
+    said = [words.format(now=now, then=then) for now, then in pairs]
+    return _findings(name, rows.filter(pa.array(bad)), said)
 
 
 def fenced_calls(calls: pa.Table) -> pa.Table:
@@ -242,11 +243,12 @@ def unlisted_errors(tables: Mapping[str, Arrow]) -> pa.Table:
 
     What answers it is then no Kafka broker, one with a defect, or one that is newer than this.
     """
+    codes = {api: (0, *_codes_of(*names).to_pylist()) for api, names in ANSWERS.items()}
+    listed = pa.array([f"{api} {code}" for api, some in codes.items() for code in some])
     found = []
     for rows, api, code in find_failures(tables):
         pairs = pc.binary_join_element_wise(api, code.cast(pa.string()), " ")
-        is_known = pc.is_in(api, pa.array(list(ANSWERS)))
-        unlisted = pc.and_not(is_known, pc.is_in(pairs, _list_errors()))
+        unlisted = pc.and_not(pc.is_in(api, pa.array(list(ANSWERS))), pc.is_in(pairs, listed))
         lost = (column.filter(unlisted).to_pylist() for column in (api, code))
         words = [
             f"{asked} was answered with {in_words(number)}, which Kafka does not list for it"
@@ -334,13 +336,6 @@ def _findings(name: str, rows: pa.Table, words: Sequence[str]) -> pa.Table:
     columns["finding"] = pa.repeat(pa.scalar(name), rows.num_rows)
     columns["summary"] = pa.array(words, pa.string())
     return table_of(columns, schemas.REQUEST_FINDINGS, pad=True)
-
-
-@cache
-def _list_errors() -> pa.Array:
-    """Return requests with the errors that Kafka lists for them; pyarrow loads pandas for it."""
-    codes = {api: (0, *_codes_of(*names).to_pylist()) for api, names in ANSWERS.items()}
-    return pa.array([f"{api} {code}" for api, some in codes.items() for code in some])
 
 
 #: What a heartbeat may leave out, since it is as before.

@@ -59,7 +59,7 @@ def plan_reset(
         `sharelag.schemas.RESET_PLAN`, in the order of ``lag``; new start offsets are null where
         the log's start, its end or the offset at a moment is unknown, and a new lag where the new
         start offset is beyond the end, as Kafka's is. ``new_drain_ms`` is null: see
-        `sharelag.whatif.after_reset`.
+        `sharelag.whatif.horizon.after_reset`.
     """
     table = as_table(lag)
     past, end, first = (

@@ -18,9 +18,8 @@ import pyarrow.compute as pc
 from sharelag.model.kafka_commands import Checked
 from sharelag.model.settings import Setting, Value, check_all, each_in_force, lint_consumer
 from sharelag.model.settings.catalogue import FIRST, LATER, Typed, catalogue, find
-from sharelag.model.settings.force import OF_GROUP
 from sharelag.model.settings.queues import CREATED, PREFIX, TOPIC, Queues, begins_a_name
-from sharelag.model.settings.rules import Problem, value_in
+from sharelag.model.settings.rules import OF_GROUP, Problem, value_in
 from sharelag.model.versions import ASSUMED, NEWEST, RELEASES, Basis, basis
 from sharelag.schemas import IN_FORCE, LINT, SETTINGS_DRIFT
 from sharelag.tables.arrow import ascending

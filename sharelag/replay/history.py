@@ -6,17 +6,35 @@ partial until the next snapshot, which makes it complete again.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
+from sharelag.compiled import kernel, part, ready
 from sharelag.model import UNINITIALIZED_DELIVERY_COMPLETE_COUNT, UNINITIALIZED_START_OFFSET
-from sharelag.replay import changes as c
 from sharelag.replay import layout as k
-from sharelag.replay.columns import KEY, by_share_partition, in_log_order, kernel_columns
-from sharelag.replay.generations import UNKNOWN_EPOCH, delta_jumps
+from sharelag.replay.columns import (
+    KEY,
+    UNKNOWN_EPOCH,
+    by_share_partition,
+    delta_jumps,
+    in_log_order,
+    kernel_columns,
+)
+from sharelag.replay.kernels import (
+    apply,
+    has_room,
+    load,
+    most_pieces,
+    new_heap,
+    new_work,
+    with_room,
+)
+from sharelag.replay.merge import OLD, OWN, SIZE, compare, measure, place_of, runs_of
 from sharelag.replay.state import drop_superseded
 from sharelag.schemas import Arrow, Bools, Ints
 from sharelag.tables.arrow import as_table, batch_of, one_batch
@@ -34,12 +52,14 @@ _UNCHANGED = (
     *("runs", "max_delivery_count", "head_delivery_count"),
 )
 _KINDS = ("snapshot", "update", "tombstone", "rejected")
+# What is said of a record beside the numbers: bits.
+EXISTS, REFUSED, REPLACED, CHANGE_KNOWN, FROM_SNAPSHOT = 1, 2, 4, 8, 16
 _FLAGS = {
-    "exists": c.EXISTS,
-    "refused": c.REFUSED,
-    "replaced": c.REPLACED,
-    "change_known": c.CHANGE_KNOWN,
-    "from_snapshot": c.FROM_SNAPSHOT,
+    "exists": EXISTS,
+    "refused": REFUSED,
+    "replaced": REPLACED,
+    "change_known": CHANGE_KNOWN,
+    "from_snapshot": FROM_SNAPSHOT,
 }
 
 
@@ -65,8 +85,8 @@ def history_arrow(records: Arrow, gaps: Arrow | None = None) -> pa.RecordBatch:
     order, bounds = by_share_partition(table)
     columns = kernel_columns(table, order, bounds)
     walk, key = in_log_order(order, bounds)
-    rows = c.history_rows(walk, key, columns, len(bounds) - 1)
-    history = c.History._make(column.take(order) for column in rows)
+    rows = history_rows(walk, key, columns, len(bounds) - 1)
+    history = History._make(column.take(order) for column in rows)
     kinds = columns.kind[order]
     broken = _breaks(table, order, gaps) | delta_jumps(table, order, bounds)
     return _table(table, order, bounds, history, kinds, broken)
@@ -115,7 +135,7 @@ def _table(
     table: pa.RecordBatch,
     order: Ints,
     bounds: Ints,
-    history: c.History,
+    history: History,
     kinds: NDArray[np.int8],
     broken: Bools,
 ) -> pa.RecordBatch:
@@ -138,17 +158,19 @@ def _table(
         history.delivery_complete_count != UNINITIALIZED_DELIVERY_COMPLETE_COUNT
     )
     valid |= dict.fromkeys(("finished", "archived", "released", "redelivered"), changed)
+    by_leader = valid["leader_epoch"] & ~_by_no_leader(table, order, kinds)
+    comparable = by_leader & np.append(False, by_leader[:-1]) & ~first
+    epoch, kind = (
+        history.leader_epoch,
+        np.where(known["refused"], 3, np.minimum(kinds, k.TOMBSTONE)),
+    )
     values: dict[str, pa.Array] = {
         "record_offset": pa.array(table.column("offset").to_numpy()[order]),
         "record_timestamp": table.column("timestamp").take(pa.array(order)),
-        "record_kind": _kinds_of(kinds, known["refused"]),
+        "record_kind": pa.array(_KINDS).take(pa.array(kind)),
         "replaced": _bits(replaced),
-        "rewritten": pa.array(
-            _rewritten(_times(table, order), history, kinds, bounds), mask=~changed
-        ),
-        "leader_changed": _leader_changed(
-            history.leader_epoch, first, valid["leader_epoch"] & ~_by_no_leader(table, order, kinds)
-        ),
+        "rewritten": pa.array(_rewritten(table, order, history, kinds, bounds), mask=~changed),
+        "leader_changed": pa.array(epoch != np.append(0, epoch[:-1]), mask=~comparable),
         "from_snapshot": _bits(whole),
         "follows": _bits(follows),
     }
@@ -159,7 +181,7 @@ def _table(
         values[label] = pc.run_end_decode(
             pa.RunEndEncodedArray.from_arrays(pa.array(bounds[1:]), runs)
         )
-    for name in c.History._fields[1:]:
+    for name in History._fields[1:]:
         field, numbers = schemas.HISTORY.field(name), getattr(history, name)
         buffers = [_bitmap(valid.get(name, has_start)), pa.py_buffer(numbers)]
         values[name] = pa.Array.from_buffers(field.type, len(order), buffers)
@@ -180,19 +202,13 @@ def _by_no_leader(table: pa.RecordBatch, order: Ints, kinds: NDArray[np.int8]) -
     return np.asarray((kinds == k.SNAPSHOT) & found, bool)
 
 
-def _times(table: pa.RecordBatch, order: Ints) -> tuple[Ints, Ints]:
-    """When each state was created and written, in milliseconds; the least number where unknown."""
-    columns = [table.column(name).cast(pa.int64()) for name in _TIMES]
-    created, written = (column.fill_null(_NO_TIME).to_numpy()[order] for column in columns)
-    return created, written
-
-
 def _rewritten(
-    times: tuple[Ints, Ints], history: c.History, kinds: NDArray[np.int8], bounds: Ints
+    table: pa.RecordBatch, order: Ints, history: History, kinds: NDArray[np.int8], bounds: Ints
 ) -> Bools:
     """Whether each is a snapshot of the state before it, of the same creation, written later."""
     is_snapshot = kinds == k.SNAPSHOT
-    created, written = times
+    columns = [table.column(name).cast(pa.int64()) for name in _TIMES]
+    created, written = (column.fill_null(_NO_TIME).to_numpy()[order] for column in columns)
     place = np.arange(len(kinds))
     last = np.append(-1, np.maximum.accumulate(np.where(is_snapshot, place, -1))[:-1])
     begins = np.repeat(bounds[:-1], np.diff(bounds))
@@ -206,23 +222,12 @@ def _rewritten(
     return np.asarray(same, bool)
 
 
-def _leader_changed(epoch: NDArray[np.int32], first: Bools, by_leader: Bools) -> pa.Array:
-    """Whether each state has another leader's epoch than the one before; null: not known."""
-    known = by_leader & np.append(False, by_leader[:-1]) & ~first
-    return pa.array(epoch != np.append(0, epoch[:-1]), mask=~known)
-
-
 def _bitmap(bits: Bools) -> pa.Buffer:
     return pa.py_buffer(np.packbits(bits, bitorder="little"))
 
 
 def _bits(bits: Bools) -> pa.Array:
     return pa.Array.from_buffers(pa.bool_(), len(bits), [None, _bitmap(bits)])
-
-
-def _kinds_of(kinds: NDArray[np.int8], refused: Bools) -> pa.Array:
-    kind = np.where(refused, 3, np.minimum(kinds, k.TOMBSTONE))
-    return pa.array(_KINDS).take(pa.array(kind))
 
 
 def _whole(from_snapshot: Bools, kinds: NDArray[np.int8], first: Bools, broken: Bools) -> Bools:
@@ -236,3 +241,165 @@ def _whole(from_snapshot: Bools, kinds: NDArray[np.int8], first: Bools, broken: 
     )
     last_break = np.maximum.accumulate(np.where(broken, place, -1))
     return np.asarray(from_snapshot & ((last_break < begin) | (last_reset >= last_break)))
+
+
+# ---- compiled ------------------------------------------------------------------------------------
+
+
+class History(NamedTuple):
+    """States after each record; zeros where there is none. What changed is since the row before.
+
+    Kernels have the columns of each type as rows of a matrix, in this order; see `history_rows`.
+    """
+
+    flags: NDArray[np.uint8]
+    snapshot_epoch: NDArray[np.int32]
+    state_epoch: NDArray[np.int32]
+    leader_epoch: NDArray[np.int32]
+    start_offset: Ints
+    effective_start_offset: Ints
+    window_end_offset: Ints
+    delivery_complete_count: NDArray[np.int32]
+    window_available: Ints
+    window_complete: Ints
+    runs: NDArray[np.int32]
+    max_delivery_count: NDArray[np.int16]
+    head_delivery_count: NDArray[np.int16]
+    finished: Ints
+    archived: Ints
+    released: Ints
+    redelivered: Ints
+
+
+def _of_type(kind: pa.DataType) -> tuple[str, ...]:
+    return tuple(n for n in History._fields[1:] if schemas.HISTORY.field(n).type == kind)
+
+
+_WIDE, _MIDDLE, _NARROW = _of_type(pa.int64()), _of_type(pa.int32()), _of_type(pa.int16())
+_FINISHED, _ARCHIVED, _RELEASED, _REDELIVERED = range(5, 9)
+
+
+def history_rows(walk: Ints, key: NDArray[Any], c: k.Columns, keys: int) -> History:
+    """Return the state of each share partition after each of its records, row by row.
+
+    The arguments are those of `replay_rows`, and how many share partitions there are.
+    """
+    size = len(walk)
+    flags = np.zeros(size, np.uint8)
+    wide, middle, narrow = (
+        np.zeros((len(names), size), kind)
+        for names, kind in ((_WIDE, np.int64), (_MIDDLE, np.int32), (_NARROW, np.int16))
+    )
+    state = np.zeros(keys * k.STATE_COLUMNS, np.int64)
+    fill = ready(fill_history, k.work_of(c))
+    fill(walk, key, c, state, new_heap(), flags, wide, middle, narrow)
+    columns = zip((*_WIDE, *_MIDDLE, *_NARROW), (*wide, *middle, *narrow), strict=True)
+    return History(flags, **dict(columns))
+
+
+@kernel
+def fill_history(
+    walk: Any, key: Any, c: Any, state: Any, heap: Any,
+    flags: Any, wide: Any, middle: Any, narrow: Any,
+) -> Any:  # fmt: skip
+    """Replay records and write what `History` has of each; other parameters as `replay_rows`."""
+    (
+        kind, snapshot_epoch, state_epoch, leader_epoch, start_offset, complete_count, created,
+        written, batch_at, first, last, delivery_state, delivery_count,
+    ) = c  # fmt: skip
+    work, changes, record = new_work(), np.zeros(3, np.int64), np.empty(k.RECORD_COLUMNS, np.int64)
+    before = np.zeros(k.PLACE, np.int64)
+    for x in range(walk.size):
+        i = walk[x]
+        s = k.STATE_COLUMNS * key[i]
+        pieces = most_pieces(state, s, batch_at[i + 1] - batch_at[i])
+        if not has_room(pieces, heap, work):
+            heap, work = with_room(pieces, heap, work)
+        load(
+            i, record, work, kind, snapshot_epoch, state_epoch, leader_epoch, start_offset,
+            complete_count, created, written, batch_at, first, last, delivery_state, delivery_count,
+        )  # fmt: skip
+        for number in range(k.PLACE):
+            before[number] = state[s + number]
+        changes[0] = changes[1] = changes[2] = 0
+        n_old = apply(record, state, s, heap, work, True, changes)
+        refused = record[k.KIND] == k.UPDATE_TOMBSTONE or (
+            state[s + k.EXISTS] == 1 and state[s + k.REJECTED] > before[k.REJECTED]
+        )
+        said = REFUSED if refused else 0
+        if state[s + k.EXISTS] == 0:
+            flags[i] = said
+            continue
+        size = state[s + k.END] - state[s + k.BEGIN]
+        if state[s + k.PLAIN] == 1 and n_old < 0:
+            measure(heap, place_of(state, s), size, state, s)
+        else:
+            own = OWN * (work.size // 4)
+            size = runs_of(state, s, heap, work, OWN)
+            measure(work, own, size, state, s)
+            if n_old >= 0:
+                old = OLD * (work.size // 4)
+                compare(work, old, old + SIZE * n_old, work, own, size, changes)
+        was_empty = before[k.IS_FULL] == 0
+        state[s + k.IS_FULL] = size > 0
+        existed = before[k.EXISTS] == 1
+        replaced = record[k.KIND] == k.SNAPSHOT and not (
+            existed and not _is_another(before, state, s)
+        )
+        if existed and not replaced:
+            said |= _finished(before, state, s, was_empty, i, wide)
+            wide[_ARCHIVED, i] = changes[k.ARCHIVED]
+            wide[_RELEASED, i] = changes[k.RELEASED]
+            wide[_REDELIVERED, i] = changes[k.REDELIVERED]
+        said |= REPLACED if replaced else 0
+        said |= FROM_SNAPSHOT if state[s + k.FROM_SNAPSHOT] == 1 else 0
+        flags[i] = said | EXISTS
+        _write(state, s, i, wide, middle, narrow)
+    return heap
+
+
+@part
+def _finished(before: Any, state: Any, s: int, was_empty: bool, i: int, wide: Any) -> int:
+    """Store how many offsets were finished, and return the flag that it is known, or 0."""
+    done = state[s + k.START_OFFSET] + state[s + k.COMPLETE]
+    done -= before[k.START_OFFSET] + before[k.COMPLETE]
+    has_start = before[k.START_OFFSET] != UNINITIALIZED_START_OFFSET
+    if not has_start and before[k.FROM_SNAPSHOT] == 1 and was_empty:
+        # Until its first write a share partition has no start offset and nothing finished.
+        has_start = state[s + k.START_OFFSET] != UNINITIALIZED_START_OFFSET
+        done = state[s + k.COMPLETE]
+    wide[_FINISHED, i] = done
+    # A start offset that goes back is a broker bug; no record becomes unfinished by it.
+    return CHANGE_KNOWN if has_start and done >= 0 else 0
+
+
+@part
+def _write(state: Any, s: int, i: int, wide: Any, middle: Any, narrow: Any) -> None:
+    """Write the numbers of a state, in the order of the columns of each type."""
+    wide[0, i], wide[1, i] = state[s + k.START_OFFSET], state[s + k.EFFECTIVE_START]
+    wide[2, i], wide[3, i] = state[s + k.WINDOW_END], state[s + k.AVAILABLE]
+    wide[4, i] = state[s + k.COMPLETE]
+    middle[0, i], middle[1, i] = state[s + k.SNAPSHOT_EPOCH], state[s + k.STATE_EPOCH]
+    middle[2, i], middle[3, i] = state[s + k.LEADER_EPOCH], state[s + k.COMPLETE_COUNT]
+    middle[4, i] = state[s + k.RUNS]
+    narrow[0, i], narrow[1, i] = state[s + k.MAX_COUNT], state[s + k.HEAD_COUNT]
+
+
+@part
+def _is_another(before: Any, state: Any, s: int) -> bool:
+    """Whether a snapshot replaces the state: initialised again, or its start offset altered.
+
+    The group coordinator then sends a new state epoch. It can equal the old one (two resets of an
+    empty group), but no other snapshot has no batches, leader epoch 0 and a new creation time.
+    """
+    if state[s + k.STATE_EPOCH] != before[k.STATE_EPOCH]:
+        # A state that started with an update has none.
+        return bool(before[k.FROM_SNAPSHOT] == 1)
+    start = before[k.START_OFFSET]
+    forgot = state[s + k.START_OFFSET] != start or before[k.WINDOW_END] > start
+    return bool(
+        state[s + k.BEGIN] == state[s + k.END]
+        and state[s + k.LEADER_EPOCH] == 0
+        and state[s + k.CREATED] > before[k.CREATED] > 0
+        and forgot
+    )

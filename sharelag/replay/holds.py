@@ -11,7 +11,16 @@ import pyarrow.compute as pc
 
 from sharelag.compiled import kernel, ready
 from sharelag.schemas import HOLDS, INSTANT, SHARE_PARTITION, Arrow, Ints
-from sharelag.tables.arrow import as_table, ascending, flat, integers, keys, table_of
+from sharelag.tables.arrow import (
+    as_table,
+    ascending,
+    changes,
+    each_offset,
+    flat,
+    integers,
+    keys,
+    table_of,
+)
 
 _SESSION, _MEMBER = ("broker", "group_id", "member_id"), ("group_id", "member_id")
 _SESSION_CLOSED, _LEADER_CHANGED = "session closed", "leader changed"
@@ -62,11 +71,9 @@ def holds_of(tables: Mapping[str, Arrow], last: int | None = None) -> pa.Table:
     # Neighbours of one acquisition that ended in the same way are one hold.
     held = np.flatnonzero(pieces.kind == ACQUIRED)
     held = held[np.lexsort((pieces.place[held], pieces.of[held]))]
-    same = np.ones(len(held) - 1, dtype=bool)
-    for column in (pieces.of, ends, causes, locked):
-        same &= column[held][1:] == column[held][:-1]
-    first = held[np.append(True, ~same)]
-    end = pieces.end[held[np.append(~same, True)]]
+    begins = changes(*(column[held] for column in (pieces.of, ends, causes, locked)))
+    first = held[begins]
+    end = pieces.end[held[np.append(begins[1:], True)]]
     until, cause, locked = ends[first], causes[first], locked[first]
     rows = acquired.take(pa.array(pieces.of[first]))
     since = integers(rows, "timestamp")
@@ -216,15 +223,12 @@ def _cut(events: Events) -> Events:
     place = np.concatenate([events.place, events.place])
     offset = np.concatenate([events.first, events.end])
     order = np.lexsort((offset, place))
-    is_new = np.ones(len(order), dtype=bool)
-    is_new[1:] = (np.diff(place[order]) != 0) | (np.diff(offset[order]) != 0)
+    is_new = changes(place[order], offset[order])
     number = np.empty(len(order), dtype=np.int64)
     number[order] = np.cumsum(is_new) - 1
     offsets = offset[order][is_new]
     begin, end = number[: len(events.first)], number[len(events.first) :]
-    counts = np.maximum(end - begin, 0)
-    row = np.repeat(np.arange(len(counts)), counts)
-    piece = begin[row] + np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+    row, piece = each_offset(begin, end - 1)
     # At one moment: acknowledgements, what is written, then what is acquired.
     rank = np.where(events.kind == ACQUIRED, 2, events.kind == WRITTEN)
     sorted_by = np.lexsort((rank[row], events.time[row], piece))

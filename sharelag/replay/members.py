@@ -19,10 +19,19 @@ import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.model import GroupState
+from sharelag.replay.columns import codes_of, one_code
 from sharelag.replay.moment import Moment, up_to
 from sharelag.replay.state import latest
 from sharelag.schemas import Arrow, Bools, Ints
-from sharelag.tables.arrow import ascending, batch_of, flat, one_batch
+from sharelag.tables.arrow import (
+    ascending,
+    batch_of,
+    changes,
+    each_offset,
+    flat,
+    lists_of,
+    one_batch,
+)
 from sharelag.wire.decode import Decoded
 
 #: Identifies a group; its records normally are in one partition of ``__consumer_offsets``.
@@ -168,16 +177,15 @@ class _Rows:
         self.kind = np.asarray(table.column("record_type").to_numpy(), np.int64)
         self.offset: Ints = table.column("offset").to_numpy()
         self.tombstone: Bools = table.column("tombstone").to_numpy(zero_copy_only=False)
-        self.group = _number(*(_codes(table.column(name)) for name in GROUP_KEY))
+        self.group = _number(*(codes_of(table.column(name)) for name in GROUP_KEY))
         # Kinds about the whole group have no member; they share a number that no member has.
-        self.member = _number(self.group, _codes(table.column("member_id")))
+        self.member = _number(self.group, codes_of(table.column("member_id")))
 
     def last_of_key(self) -> Ints:
         """Return the last row of each group, kind and member."""
         order = np.lexsort((self.offset, self.member, self.kind))
         key = np.stack([self.kind[order], self.member[order]])
-        is_last = np.append((key[:, 1:] != key[:, :-1]).any(axis=0), True)
-        return np.asarray(order[is_last])
+        return np.asarray(order[np.append(changes(*key)[1:], True)])
 
 
 class _Last:
@@ -242,16 +250,13 @@ class _Last:
         order = np.lexsort((self.rows.offset[self._gone], self.rows.group[self._gone]))
         of = self.rows.group[self._gone][order]
         starts = np.searchsorted(of, groups, "left")
-        counts = np.searchsorted(of, groups, "right") - starts
-        ends = np.cumsum(counts)
-        # For each row of `groups`, its run among all that are gone.
-        at = np.arange(int(counts.sum())) - np.repeat(ends - counts, counts)
-        rows = self._gone[order][np.repeat(starts, counts) + at]
+        ends = np.searchsorted(of, groups, "right")
+        rows = self._gone[order][each_offset(starts, ends - 1)[1]]
         times = flat(self.column("timestamp", rows)).cast(pa.int64())
         found = pa.StructArray.from_arrays(
             [self.column("member_id", rows), times], ["member_id", "left_ms"]
         )
-        return pa.ListArray.from_arrays(pa.array(np.append(0, ends), pa.int32()), found)
+        return lists_of(ends - starts, found)
 
     def column(self, name: str, row: Ints, after_tombstone: object = None) -> pa.Array:
         """Return a column at these rows: null at row -1, the given value at a tombstone."""
@@ -269,17 +274,6 @@ def _last(code: Ints, rows: Ints, size: int) -> Ints:
     return found
 
 
-def _codes(column: pa.Array) -> Ints:
-    """Return numbers that are equal where the values are equal."""
-    if pa.types.is_integer(column.type):
-        return np.asarray(column.to_numpy(), np.int64)
-    return np.asarray(column.fill_null("").dictionary_encode().indices.to_numpy(), np.int64)
-
-
 def _number(*codes: Ints) -> Ints:
     """Return one number, counted from 0, for each combination of codes."""
-    combined = codes[0]
-    for code in codes[1:]:
-        pairs = combined * (int(code.max()) + 1) + code
-        combined = np.unique(pairs, return_inverse=True)[1]
-    return np.asarray(combined, np.int64)
+    return np.unique(one_code([*codes]), return_inverse=True)[1].astype(np.int64)

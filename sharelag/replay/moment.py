@@ -101,9 +101,14 @@ def parse_time(text: str, alternative: str = "") -> datetime:
         ) from None
     if moment.tzinfo is None:
         raise InputError(f"{text!r} has no time zone: add Z for UTC, or an offset such as +01:00")
+    return _in_utc(moment, repr(text))
+
+
+def _in_utc(moment: datetime, said: str) -> datetime:
+    """Return a time as Arrow compares it: in UTC, and a plain one where pandas has its own."""
     if not FIRST <= moment <= _LAST:
-        raise InputError(f"{text!r} is out of range: Kafka's timestamps start in 1970")
-    return moment.astimezone(UTC)
+        raise InputError(f"{said} is out of range: Kafka's timestamps start in 1970")
+    return datetime(*moment.utctimetuple()[:6], moment.microsecond, UTC)
 
 
 def parse_since(
@@ -118,7 +123,7 @@ def parse_since(
 
 
 def as_moment(moment: str | Moment) -> Moment:
-    """Return a moment; a time without a zone, and anything else, is an InputError."""
+    """Return a moment, in UTC; a time without a zone, and anything else, is an InputError."""
     if isinstance(moment, str):
         return parse_moment(moment)
     if not isinstance(moment, datetime | Mapping | None):
@@ -126,9 +131,11 @@ def as_moment(moment: str | Moment) -> Moment:
             f"{moment!r} is neither a time nor offsets: give a datetime with its time zone, a text "
             "such as '2026-11-21T03:10:00Z', or offsets of state partitions such as {0: 1200}"
         )
-    if isinstance(moment, datetime) and moment.tzinfo is None:
+    if not isinstance(moment, datetime):
+        return moment
+    if moment.tzinfo is None:
         raise InputError(f"{moment} has no time zone: add tzinfo=UTC")
-    return moment
+    return _in_utc(moment, str(moment))
 
 
 def as_time(moment: str | datetime | None) -> datetime | None:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from sharelag import compiled
-from sharelag.replay.changes import fill_history
+from sharelag.replay.history import fill_history, history_arrow
 from sharelag.schemas import RECORDS
 from sharelag.wire.fields import STATE_TOPIC
 
@@ -29,7 +29,6 @@ def use_kernels() -> None:
     import numba  # noqa: F401  # compiled kernels then are used for any amount of work
 
     from sharelag.replay import replay_arrow
-    from sharelag.replay.history import history_arrow
     from sharelag.wire import decode_arrow, encode
 
     records = decode_arrow(encode(_record())).records

@@ -14,7 +14,7 @@ from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.replay.columns import codes_of
 from sharelag.schemas import Arrow, Ints
-from sharelag.tables.arrow import as_table, flat
+from sharelag.tables.arrow import as_table, changes, flat
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.wire.interpreter import find_unplaced
 
@@ -83,7 +83,7 @@ class LogOrder:
         if (code != code[0]).any():
             rows = np.argsort(code, kind="stable")
             code, offset = code[rows], offset[rows]
-        begins = np.flatnonzero(np.append(True, code[1:] != code[:-1]))
+        begins = np.flatnonzero(changes(code))
         places = [
             (str(row["topic"]), int(row["partition"]))
             for row in raw.select(PLACE[:2]).take(pa.array(rows[begins])).to_pylist()

@@ -39,7 +39,7 @@ from sharelag.replay.columns import (
 from sharelag.replay.kernels import new_heap, put_states, replay_rows
 from sharelag.replay.moment import up_to
 from sharelag.schemas import Arrow, Bools, Ints
-from sharelag.tables.arrow import ascending, one_batch, without_timestamps
+from sharelag.tables.arrow import ascending, each_offset, one_batch, without_timestamps
 from sharelag.wire.decode import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
 
@@ -134,21 +134,12 @@ def drop_superseded(records: Arrow) -> pa.RecordBatch:
     if table.num_rows == 0:
         return table
     order, bounds = by_share_partition(table)
-    order, _ = _since_reset(order, bounds, kinds_of(table))
-    return table.take(pa.array(np.sort(order)))
-
-
-def _since_reset(order: Ints, bounds: Ints, kinds: NDArray[np.int8]) -> tuple[Ints, Ints]:
-    """Leave out what comes before the last snapshot or tombstone of each share partition."""
-    kinds = kinds[order]
+    kinds = kinds_of(table)[order]
     resets = np.flatnonzero((kinds == k.SNAPSHOT) | (kinds == k.TOMBSTONE))
     begins = bounds[:-1].copy()
     np.maximum.at(begins, np.searchsorted(bounds, resets, side="right") - 1, resets)
-    if (begins == bounds[:-1]).all():
-        return order, bounds
-    counts = bounds[1:] - begins
-    kept = np.append(0, np.cumsum(counts))
-    return order[np.repeat(begins - kept[:-1], counts) + np.arange(kept[-1])], kept
+    _, kept = each_offset(begins, bounds[1:] - 1)
+    return table if len(kept) == len(order) else table.take(pa.array(np.sort(order[kept])))
 
 
 def latest(

@@ -15,7 +15,7 @@ from sharelag.metrics.imbalance import verdict_words
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.metrics.rates import NEVER, NOBODY, STALLED, UNKNOWN
 from sharelag.metrics.reclaim import archived_by_ttl, reclaimable_arrow
-from sharelag.reports.inputs import Case
+from sharelag.reports.case import Case
 from sharelag.tables.arrow import rows_by_group, sum_known
 from sharelag.tables.lines import plain_rows
 from sharelag.tables.words import counted

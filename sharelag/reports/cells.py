@@ -31,19 +31,18 @@ from sharelag.reports.blocks import (
 )
 from sharelag.reports.capacity import Proposal
 from sharelag.reports.capacity import propose as proposal  # noqa: F401
+from sharelag.reports.case import Case
+from sharelag.reports.case import read as read
+from sharelag.reports.case import verdict as verdict
 from sharelag.reports.incident import Tried
 from sharelag.reports.incident import otherwise as otherwise
-from sharelag.reports.inputs import Case
-from sharelag.reports.inputs import read as read
-from sharelag.reports.verdict import verdict as verdict
 from sharelag.tables import render, report_views
 from sharelag.tables.arrow import ascending
 from sharelag.tables.lines import plain_rows
 from sharelag.tables.words import counted, sentence, terminal
-from sharelag.workbench.one_group import delivery_limit, of_group
+from sharelag.workbench.opened import delivery_limit, of_group
 from sharelag.workbench.questions.forecasts import keep_forecasts
-from sharelag.workbench.result import chart
-from sharelag.workbench.views import load_view
+from sharelag.workbench.result import chart, load_view
 
 #: How many share partitions are shown offset by offset: those with the largest lag.
 MOST_WINDOWS = 8

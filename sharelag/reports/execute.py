@@ -128,7 +128,10 @@ def execute(
         _LOG.debug("the notebook could not be run", exc_info=True)
         error = _message(type(failed).__name__, str(failed))
     ran = nbformat.read(out if out.exists() else path, as_version=4)
-    clean = scrub_notebook(_without_failure_notes(ran), secrets)
+    # The report shows a failure itself, which papermill marks with cells.
+    tag = "papermill-error-cell-tag"
+    ran.cells = [one for one in ran.cells if tag not in one.metadata.get("tags", [])]
+    clean = scrub_notebook(ran, secrets)
     out.write_text(nbformat.writes(clean) + "\n", "utf-8")
     return Executed(clean, None if error is None else scrub(error, secrets), in_part)
 
@@ -228,13 +231,6 @@ def _message(kind: str, message: str) -> str:
     from sharelag import errors
 
     return first if hasattr(errors, kind) else f"unexpected {kind}: {first}"
-
-
-def _without_failure_notes(notebook: Any) -> Any:
-    """Remove the cells with which papermill marks a failure; the report shows it itself."""
-    tag = "papermill-error-cell-tag"
-    notebook.cells = [one for one in notebook.cells if tag not in one.metadata.get("tags", [])]
-    return notebook
 
 
 def scrub_notebook(notebook: Any, secrets: Iterable[str]) -> Any:

@@ -24,7 +24,7 @@ from sharelag.metrics.lag import rollup_arrow
 from sharelag.model import milliseconds
 from sharelag.replay.moment import parse_time
 from sharelag.reports.blocks import group_findings
-from sharelag.reports.inputs import Case
+from sharelag.reports.case import Case
 from sharelag.schemas import SHARE_PARTITION
 from sharelag.tables.arrow import ascending
 from sharelag.tables.lines import plain_rows

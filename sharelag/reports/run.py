@@ -17,10 +17,10 @@ from nbformat.v4 import new_notebook
 
 from sharelag.model import iso
 from sharelag.reports import notebooks, store
+from sharelag.reports.case import cluster_in
 from sharelag.reports.execute import Executed, execute
 from sharelag.reports.secrets import scrub, secrets_of
 from sharelag.reports.store import Run, comparable_parameters, write_index
-from sharelag.reports.verdict import cluster_in
 from sharelag.schemas import SCHEMA_VERSION
 from sharelag.version import __version__
 
@@ -119,7 +119,10 @@ def report(
             made = _write(half, made, ran, figures, last_good)
         except Exception as error:  # a user's notebook may have any output
             _LOG.debug("the notebook could not be put on a page", exc_info=True)
-            made = _mark_failed(made, scrub(f"{type(error).__name__}: {error}", known))
+            what = scrub(f"{type(error).__name__}: {error}", known)
+            why = f"the notebook ran, but its outputs cannot be put on a page ({what}): "
+            why += "see the notebook"
+            made = replace(made, level="failed", headline=_NOT_MADE, error=why)
             made = _write(half, made, Executed(new_notebook(), made.error), False, last_good)
         place = store.publish(folder_of, folder, half, made)
         store.retain(folder, started, keep, keep_days)
@@ -131,21 +134,15 @@ def report(
 
 
 def _previous(folder: Path, given: Mapping[str, Any]) -> Path | None:
-    """Return the verdict of the newest successful run with the same parameters and cluster.
-
-    The cluster of a capture is known before it is read; for other inputs the verdict compares it.
-    """
+    """Return the verdict of the newest successful run with the same parameters and cluster."""
+    # Of a capture it is known before it is read; for other inputs the verdict compares it.
     cluster = cluster_in(given["capture"]) if given.get("capture") else None
-    comparable = [
-        run
-        for run in store.runs_of(folder)
-        if run.error is None
-        and comparable_parameters(run.parameters) == comparable_parameters(given)
-        and cluster in (None, run.cluster_id)
-    ]
-    if not comparable:
-        return None
-    return (folder / "runs" / comparable[-1].run_id / "verdict.json").resolve()
+    wanted = comparable_parameters(given)
+    for run in reversed(store.runs_of(folder)):
+        is_alike = comparable_parameters(run.parameters) == wanted
+        if run.error is None and is_alike and cluster in (None, run.cluster_id):
+            return (folder / "runs" / run.run_id / "verdict.json").resolve()
+    return None
 
 
 def _run(
@@ -170,14 +167,8 @@ def _run(
     )
 
 
-def _mark_failed(run: Run, what: str) -> Run:
-    why = f"the notebook ran, but its outputs cannot be put on a page ({what}): see the notebook"
-    return replace(run, level="failed", headline=_NOT_MADE, error=why)
-
-
 def _write(half: Path, run: Run, ran: Executed, figures: bool, last_good: str | None) -> Run:
-    from sharelag.reports.figures import draw
-    from sharelag.reports.page import mail, page, title_of
+    from sharelag.reports.page import draw, mail, page, title_of
 
     run = replace(run, figures=draw(ran.notebook, half / "figures") if figures else "not requested")
     outcome = None if ran.verdict is None else dict(ran.verdict)

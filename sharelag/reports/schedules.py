@@ -11,16 +11,18 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import available_timezones
 
 import yaml
+from croniter import CroniterBadDateError, croniter
 
 from sharelag.errors import InputError
 from sharelag.inputs.open import capture_folder, log_directories
 from sharelag.monitoring.checks.rules import parse_yaml
 from sharelag.reports import notebooks
-from sharelag.reports.cron import calendar, check_zone, cron_for_all
 from sharelag.version import __version__
 
 #: Parameters that hold a path on this machine.
@@ -44,7 +46,7 @@ class Job:
 
     path: Path  # of the notebook
     is_own: bool  # the user's notebook, not one of sharelag's
-    cron: str  # as `sharelag.reports.cron.cron_for_all` writes it
+    cron: str  # as `sharelag.reports.schedules.cron_for_all` writes it
     zone: str | None  # None: not specified
     params: Mapping[str, Any]
     options: Sequence[str]  # of ``sharelag report``, except parameters and --out
@@ -383,3 +385,98 @@ KINDS: dict[str, Callable[[Job], str]] = {
     "kubernetes": _kubernetes,
     "jupyter-scheduler": _jupyter,
 }
+
+
+_EVERY_FIELD = 5
+_SUNDAY = 7
+_DAY, _WEEKDAY = 2, 4
+_NAMES = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
+_ALLOWED = re.compile(
+    r"(?:[\d*,/-]|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|sun|mon|tue|wed|thu|fri|sat)+",
+    re.I,
+)
+_EXTENSION = re.compile(r"[?#LW]", re.I)
+#: A part of a field that all schedulers read the same way: step, number, ascending range.
+_PLAIN = re.compile(r"\*(?:/\d+)?|(\d+)(?:-(\d+)(?:/\d+)?)?")
+
+
+def cron_for_all(cron: str) -> str:
+    """Rewrite five fields: numbers for names, 0 for Sunday, lists for ranges that wrap.
+
+    What is not valid, never matches, or is read in different ways by schedulers is an `InputError`.
+    """
+    fields = cron.split()
+    # Letters in names of months and days are not extensions.
+    without_names = [re.sub(r"[a-z]{3}", "", field, flags=re.I) for field in fields]
+    if len(fields) == _EVERY_FIELD and any(map(_EXTENSION.search, without_names)):
+        raise InputError(
+            f"{cron!r} uses L, W, # or ?, which some schedulers do not support or read "
+            "differently: write the days as numbers"
+        )
+    whole = len(fields) == _EVERY_FIELD and all(
+        _ALLOWED.fullmatch(field) and (field == "*" or "*" not in field.split(","))
+        for field in fields
+    )
+    if not whole or not croniter.is_valid(" ".join(fields)):
+        raise InputError(
+            f"{cron!r} is not a cron expression of five fields: write minute, hour, day, month "
+            "and weekday, such as '30 6 * * *'"
+        )
+    expanded = croniter.expand(" ".join(fields))[0]
+    days = (fields[_DAY], fields[_WEEKDAY])
+    if "*" not in days and any(one.startswith("*") for one in days):
+        raise InputError(
+            f"{cron!r} combines a step such as */2 with other days, which some schedulers join "
+            "by 'and' and some by 'or': write the days as numbers"
+        )
+    plain = " ".join(
+        field if _is_plain(field, place) else _list_values(expanded[place])
+        for place, field in enumerate(fields)
+    )
+    try:
+        croniter(plain, datetime(2025, 1, 1, tzinfo=UTC)).get_next()
+    except CroniterBadDateError:
+        raise InputError(f"{cron!r} never matches: choose another day") from None
+    return plain
+
+
+def check_zone(zone: str | None) -> str | None:
+    """Return a time zone if it is a name in the IANA database, such as Europe/Berlin."""
+    if zone is not None and zone not in available_timezones():
+        raise InputError(
+            f"unknown time zone {zone!r}: write a name such as Europe/Berlin or Etc/UTC"
+        )
+    return zone
+
+
+def calendar(cron: str, zone: str | None = None) -> str:
+    """Write an expression of `cron_for_all` as ``OnCalendar=`` lines; see systemd.time(7)."""
+    minute, hour, day, month, weekday = croniter.expand(cron)[0]
+
+    def some(values: list[Any], name: Callable[[int], str] = lambda value: f"{value:02d}") -> str:
+        return "*" if values == ["*"] else ",".join(name(value) for value in sorted(values))
+
+    time = f"{some(hour)}:{some(minute)}:00" + (f" {zone}" if zone else "")
+    days = f"*-{some(month)}-{some(day)} {time}"
+    week = f"{some(weekday, lambda value: _NAMES[value])} *-{some(month)}-* {time}"
+    # Cron matches either day if both are set.
+    lines = ([week] if weekday != ["*"] else []) + (
+        [days] if day != ["*"] or weekday == ["*"] else []
+    )
+    return "\n".join(f"OnCalendar={line}" for line in lines)
+
+
+def _is_plain(field: str, place: int) -> bool:
+    for part in field.split(","):
+        found = _PLAIN.fullmatch(part)
+        if not found:
+            return False
+        ends = [int(end) for end in found.groups() if end is not None]
+        if ends != sorted(ends) or (place == _WEEKDAY and _SUNDAY in ends):
+            return False
+    return True
+
+
+def _list_values(values: list[Any]) -> str:
+    # croniter counts the days of the week from 0, Sunday, to 6.
+    return ",".join(str(value) for value in sorted(values)) if values != ["*"] else "*"

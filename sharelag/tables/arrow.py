@@ -91,6 +91,25 @@ def integers(rows: Arrow, name: str) -> Ints:
     return np.asarray(column.to_numpy(zero_copy_only=False), np.int64)
 
 
+def changes(*columns: NDArray[Any]) -> Bools:
+    """Return which rows differ from the one before in any of these; the first row does."""
+    changed = np.ones(len(columns[0]), bool)
+    changed[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    return changed
+
+
+def each_offset(first: Ints, last: Ints) -> tuple[Ints, Ints]:
+    """Return every offset of some ranges, after the number of its range."""
+    length = np.maximum(last - first + 1, 0)
+    of = np.repeat(np.arange(len(first)), length)
+    return of, np.arange(len(of)) + np.repeat(first - (np.cumsum(length) - length), length)
+
+
+def lists_of(counts: NDArray[Any], values: pa.Array) -> pa.ListArray:
+    """Return values as lists, so many in each."""
+    return pa.ListArray.from_arrays(pa.array(np.append(0, np.cumsum(counts)), pa.int32()), values)
+
+
 def rows_by_group(
     table: Arrow, names: Sequence[str] = ()
 ) -> defaultdict[str, list[dict[str, Any]]]:

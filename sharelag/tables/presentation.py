@@ -1,4 +1,7 @@
-"""A table with what people need beside it: its moment, meanings, notes, and what is not known."""
+"""A table with what people need beside it: its moment, meanings, notes, and what is not known.
+
+`Displayable` values show themselves in a notebook as one.
+"""
 
 from __future__ import annotations
 

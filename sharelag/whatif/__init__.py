@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from sharelag.whatif.past import Past as Past
     from sharelag.whatif.ranking import Ranking as Ranking
     from sharelag.whatif.ranking import rank_assignors as rank_assignors
+    from sharelag.whatif.ranking import suite as suite
     from sharelag.whatif.scenario import Burst as Burst
     from sharelag.whatif.scenario import Costs as Costs
     from sharelag.whatif.scenario import Fault as Fault
@@ -79,14 +80,13 @@ if TYPE_CHECKING:
     from sharelag.whatif.scenario_json import to_json as to_json
     from sharelag.whatif.search import Found as Found
     from sharelag.whatif.search import Goal as Goal
+    from sharelag.whatif.search import Wanted as Wanted
     from sharelag.whatif.search import fewest_members as fewest_members
+    from sharelag.whatif.search import members_wanted as members_wanted
     from sharelag.whatif.simulate import SimulationResult as SimulationResult
     from sharelag.whatif.simulate import simulate as simulate
-    from sharelag.whatif.suite import suite as suite
     from sharelag.whatif.tune import Tuned as Tuned
     from sharelag.whatif.tune import tune as tune
-    from sharelag.whatif.wanted import Wanted as Wanted
-    from sharelag.whatif.wanted import members_wanted as members_wanted
 
 #: Where each name is, in this package.
 _HOMES = {
@@ -106,14 +106,12 @@ _HOMES = {
     "gallery": "named names",
     "otherwise": "Alert Otherwise otherwise",
     "past": "Past",
-    "ranking": "Ranking rank_assignors",
+    "ranking": "Ranking rank_assignors suite",
     "scenario": "Burst Costs Fault PartitionStart Poison Producer Scenario Topic",
     "scenario_json": "from_json to_json",
-    "search": "Found Goal fewest_members",
+    "search": "Found Goal Wanted fewest_members members_wanted",
     "simulate": "SimulationResult simulate",
-    "suite": "suite",
     "tune": "Tuned tune",
-    "wanted": "Wanted members_wanted",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 __all__ = sorted(_HOME_OF)

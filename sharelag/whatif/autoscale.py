@@ -1,7 +1,7 @@
 """Autoscalers, which add and remove members while a scenario runs, as frozen values.
 
-    scenario = replace(named("burst"), autoscaler=Keda(lag_threshold=100, min_replica_count=1,
-    max_replica_count=20)) simulate(scenario).scaling          # what it saw, wanted and did
+    autoscaler = Keda(lag_threshold=100, min_replica_count=1, max_replica_count=20)
+    simulate(replace(named("burst"), autoscaler=autoscaler)).scaling   # what it saw, wanted and did
 
 Names are those of KEDA and Kubernetes, times are milliseconds. Sources: keda.sh, *ScaledObject
 specification* and *Apache Kafka* scaler, ``pkg/scalers/kafka_scaler.go`` and
@@ -23,8 +23,7 @@ from sharelag.durations import parse_duration
 from sharelag.errors import InputError
 from sharelag.whatif.consumers import require_least
 
-#: What `Keda` may go by: Kafka's lag; or without what no member can finish, as `sharelag export`
-#: has it.
+#: What `Keda` may go by: Kafka's lag, or without what no member can finish, as in exports.
 Metric: TypeAlias = Literal["lag", "lag_excluding_stuck"]
 
 
@@ -159,13 +158,13 @@ class TargetAge:
     """As many members as keep records from waiting longer than ``goal_ms``; not part of KEDA.
 
     It wants enough for what arrives, at ``utilization``, and enough to finish what waits now before
-    it is too old:
+    it is too old::
 
         members = ceil(max(arrival rate / utilization, lag / time left) / service rate of one
         member) time left = max(goal - age of the oldest unfinished record - startup, goal / 4)
 
-    Without a ``utilization`` they are the fewest that keep what arrives below the goal, as
-    `fewest` has it: what ``/keda/GROUP`` calls ``members_wanted``.
+    Without a ``utilization`` they are the fewest that keep what arrives below the goal, as `fewest`
+    has it: what ``/keda/GROUP`` calls ``members_wanted``.
 
     Rates are those of the last ``window_ms``; a member's is what it finished by the time it was at
     work. The same rules as the HPA's keep it from flapping.
@@ -234,19 +233,19 @@ def fewest(arriving: float, each: float, waiting: float, goal_ms: float) -> Fewe
     than the goal (Erlang's C). And beside what comes they finish what waits within the goal.
     ``arriving`` and ``each`` are records a second: that come, and that a busy member finishes.
     """
+
+    def late(members: int) -> float:
+        """Return the share of records that wait longer than the goal, of Erlang's queue M/M/c."""
+        load, lost = arriving / each, 1.0
+        for count in range(1, members + 1):
+            lost = load * lost / (count + load * lost)  # his B, which his C is made of
+        waits = lost / (1 - load / members * (1 - lost))
+        return waits * exp(-(members * each - arriving) * goal_ms / 1000)
+
     keep_up = floor(arriving / each) + 1 if arriving > 0 else 0
-    while 0 < keep_up < _MOST and _late(arriving, each, keep_up, goal_ms) > _LATE:
+    while 0 < keep_up < _MOST and late(keep_up) > _LATE:
         keep_up += 1
     return Fewest(keep_up, ceil((arriving + 1000 * waiting / goal_ms) / each))
-
-
-def _late(arriving: float, each: float, members: int, goal_ms: float) -> float:
-    """Return the share of records that wait longer than a goal, of Erlang's queue M/M/c."""
-    load, lost = arriving / each, 1.0
-    for count in range(1, members + 1):
-        lost = load * lost / (count + load * lost)  # his B, which his C is made of
-    waits = lost / (1 - load / members * (1 - lost))
-    return waits * exp(-(members * each - arriving) * goal_ms / 1000)
 
 
 Autoscaler: TypeAlias = Keda | TargetAge | Fixed
@@ -282,10 +281,10 @@ def autoscaler_of(text: str) -> Autoscaler:
         read[path] = _read(how, kind, name, value)
     if kind == "target-age" and "goal_ms" not in read:
         raise InputError("target-age needs a goal, a duration such as target-age:goal=30s")
-    own = {path: read.pop(path) for path in list(read) if "." not in path}
+    own = {path: value for path, value in read.items() if "." not in path}
     made: Keda | TargetAge = Keda(**own) if kind == "keda" else TargetAge(**own)
-    for path, value in read.items():
-        made = _replace(made, path, value)
+    for path in (path for path in read if path not in own):
+        made = _replace(made, path, read[path])
     return made
 
 
@@ -348,31 +347,22 @@ _EXAMPLE = "keda:threshold=100,min=1,max=20"
 #: What each kind can be given: the field that it is, and how it is read.
 _Readers = dict[str, tuple[str, Callable[[str], Any]]]
 _SHARED: _Readers = {
-    "min": ("min_replica_count", _count),
-    "max": ("max_replica_count", _some),
-    "metric": ("metric", str),
-    "startup": ("pods.startup_ms", _seconds),
-    "sync": ("hpa.sync_period_ms", _span),
-    "tolerance": ("hpa.tolerance", _part),
+    "min": ("min_replica_count", _count), "max": ("max_replica_count", _some),
+    "metric": ("metric", str), "startup": ("pods.startup_ms", _seconds),
+    "sync": ("hpa.sync_period_ms", _span), "tolerance": ("hpa.tolerance", _part),
     "stabilization": ("hpa.scale_down.stabilization_window_ms", _seconds),
-}
+}  # fmt: skip
 _KINDS: dict[str, _Readers] = {
     "keda": {
-        "threshold": ("lag_threshold", _some),
-        "activation": ("activation_lag_threshold", _count),
-        "polling": ("polling_interval_ms", _span),
-        "cooldown": ("cooldown_period_ms", _seconds),
-        "refresh": ("refresh_ms", _seconds),
-        "cached": ("use_cached_metrics", _yes),
-        "limit-to-partitions": ("limit_to_partitions", _yes),
-        **_SHARED,
+        "threshold": ("lag_threshold", _some), "activation": ("activation_lag_threshold", _count),
+        "polling": ("polling_interval_ms", _span), "cooldown": ("cooldown_period_ms", _seconds),
+        "refresh": ("refresh_ms", _seconds), "cached": ("use_cached_metrics", _yes),
+        "limit-to-partitions": ("limit_to_partitions", _yes), **_SHARED,
     },
     "target-age": {
-        "goal": ("goal_ms", _span),
-        "utilization": ("utilization", _share),
-        "window": ("window_ms", _span),
-        **_SHARED,
+        "goal": ("goal_ms", _span), "utilization": ("utilization", _share),
+        "window": ("window_ms", _span), **_SHARED,
         "min": ("min_replica_count", _some),  # it measures what members do, so it keeps one
     },
     "fixed": {},
-}
+}  # fmt: skip

@@ -1,10 +1,5 @@
 """Which assignor with how many members clears a group's lag, and how soon.
 
-    found = what_clears(bench.scenario("fulfilment"))
-    found                # assignors down, members across
-    found.verdict()      # in a sentence
-    found.comparison     # of the same runs, with the group as it is as baseline
-
 How long is simulated follows from the rates: a little more than three times the members take at
 their best, after the records that go on failing. The present number of members grows by half of
 it until the lag clears, or from the fewest with which it can clear in that time by the rates, where
@@ -29,16 +24,15 @@ from sharelag.tables.words import counted, number
 from sharelag.whatif.compare import Comparison, compare, compared, course, join
 from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.intervals import enough_seeds
+from sharelag.whatif.estimates import say_stuck
 from sharelag.whatif.grid import AS_IT_IS, Progress, further, require_fixed, require_seeds, variants
 from sharelag.whatif.horizon import long_enough, rates
 from sharelag.whatif.presenting import present
 from sharelag.whatif.scenario import Scenario
-from sharelag.whatif.stuck_records import say_stuck
 
 #: What is tried beside the assignor in force: each has several members on a partition.
 ASSIGNORS = ("all-to-all", "lag-aware-sticky")
-#: Numbers of members that are tried in any case, until the lag clears, and at most, where it
-#: clears in some runs already.
+#: Numbers of members to try in any case, until the lag clears, and where it does in some runs.
 _LEAST, _USUAL, _MOST = 3, 5, 8
 
 #: One assignor with one number of members.
@@ -87,7 +81,7 @@ class Clearing(Displayable):
 
     def verdict(self) -> str:
         """Return one sentence, without a full stop: what clears the lag, and what does not."""
-        found, cells = self.comparison, self.cells.to_pylist()
+        found, cells, answers = self.comparison, self.cells.to_pylist(), self.answers
         usual = found.scenarios[found.baseline]
         if unknown := words.unknown_work(usual):
             return unknown
@@ -96,7 +90,6 @@ class Clearing(Displayable):
         now = f"{found.baseline} ({usual.assignor}, {counted(len(usual.each_member()), 'member')})"
         stuck = say_stuck(usual)
         also = f"; {stuck}" if stuck else ""
-        answers = self.answers
         if not answers and found.cells[found.baseline, "drain_ms"]["n"]:
             return (
                 f"{now}: {course(found, (found.baseline,))}; nothing that was tried is shown to "
@@ -128,8 +121,7 @@ class Clearing(Displayable):
 
     def reasons(self) -> list[str]:
         """Return why the answer clears the lag and the group as it is does not."""
-        answers = self.answers
-        return list(self.comparison.reasons(answers[0]["variant"])) if answers else []
+        return [one for row in self.answers[:1] for one in self.comparison.reasons(row["variant"])]
 
     def grid(self) -> tuple[list[dict[str, Any]], views.View]:
         """Return the cells in words, assignors down and members across, and their view."""
@@ -137,7 +129,9 @@ class Clearing(Displayable):
         for row in self.cells.to_pylist():
             name = f"with_{row['members']}"
             across[name] = f"{row['members']}-MEMBER{'S' * (row['members'] != 1)}"
-            down.setdefault(row["assignor"], {"assignor": row["assignor"]})[name] = in_words(row)
+            said = (drain_words(row) + "*" * row["answer"], *costs_in_words(row))
+            line = down.setdefault(row["assignor"], {"assignor": row["assignor"]})
+            line[name] = ", ".join(filter(None, said))
         means = "drains in (* with the fewest members), p95 age, member-hours"
         view = views.View(("assignor", *across), across, dict.fromkeys(across, means))
         return list(down.values()), view
@@ -145,16 +139,13 @@ class Clearing(Displayable):
     def presentation(self) -> Presentation:
         """Return the grid, with the verdict and what else to know."""
         found, view = self.grid()
-        notes = (self.verdict(), *self.sentences())
-        shown = present("What clears the lag", found, view, notes)
+        shown = present("What clears the lag", found, view, (self.verdict(), *self.sentences()))
         names = [row["assignor"] for row in found]
         best = ((names.index(row["assignor"]), f"with_{row['members']}") for row in self.answers)
-        columns = shown.columns.items()
-        return replace(
-            shown,
-            columns={text.replace("-", " ").capitalize(): name for text, name in columns},
-            best=frozenset(best),
-        )
+        columns = {
+            text.replace("-", " ").capitalize(): name for text, name in shown.columns.items()
+        }
+        return replace(shown, columns=columns, best=frozenset(best))
 
     def sentences(self) -> list[str]:
         """Return how long was simulated, and what to know of the comparison."""
@@ -198,10 +189,9 @@ def what_clears(
         An assignor is not known, a number of members cannot be, or an autoscaler decides on it.
     """
     require_fixed(scenario)
-    given = [members] if isinstance(members, int) else list(members)
+    given = list(members) if isinstance(members, Iterable) else [members]
     names, counts, horizon_ms, enough = search(scenario, assignors, given, duration_ms)
-    now = len(scenario.each_member())
-    usual = replace(scenario, duration_ms=horizon_ms)
+    now, usual = len(scenario.each_member()), replace(scenario, duration_ms=horizon_ms)
     chosen = require_seeds(range(enough) if seeds is None else seeds)
     least, most, nearly_most = (len(counts),) * 3 if given else (_LEAST, _USUAL, _MOST)
     parts, runs = list[Comparison](), 0
@@ -246,18 +236,12 @@ def search(
     names = list(dict.fromkeys([scenario.assignor, *others]))
     now, horizon_ms = len(scenario.each_member()), duration_ms or long_enough(scenario)
     usual = replace(scenario, duration_ms=horizon_ms)
-    more = sorted(members) or _more(usual, now)
-    counts = list(dict.fromkeys([now] * (now > 0) + more))
+    counts = list(dict.fromkeys([now] * (now > 0) + (sorted(members) or _more(usual, now))))
     if not members and any(
         why(usual) for why in (words.unknown_work, words.say_blocked, _say_too_many)
     ):
         counts = counts[:1]  # no number of members answers it
     return Search(names, counts, horizon_ms, enough_seeds(len(names) * len(counts)))
-
-
-def in_words(row: dict[str, Any]) -> str:
-    """Return a cell in a line: ``7m 42s, age 9m 3s, 1.2 h``; ``*`` marks the answer."""
-    return ", ".join(filter(None, (drain_words(row) + "*" * row["answer"], *costs_in_words(row))))
 
 
 def drain_words(row: dict[str, Any]) -> str:
@@ -293,27 +277,20 @@ def _most_members(scenario: Scenario) -> int:
     return max(scenario.settings.max_size, len(scenario.each_member()) + 1)
 
 
-def _is_all_work(scenario: Scenario) -> bool:
-    """Whether members have to work on all that waits, as fast as `rates` expects.
-
-    Records may be gone by then or never have been there, and some partitions may be less work.
-    """
-    kept = [topic.retention_ms for topic in scenario.topics if topic.retention_ms is not None]
-    oldest_ms = min(kept, default=inf) - scenario.duration_ms
-    starts = scenario.starts.values()
-    return not (
-        any(fault.kind == "delete_records" for fault in scenario.faults)
-        or any(topic.compact_ms is not None for topic in scenario.topics)
-        or any(one.missing or one.oldest_age_ms > oldest_ms for one in starts)
-        or any(member.service.by_partition for member in scenario.members)
-    )
-
-
 def _say_too_many(scenario: Scenario) -> str:
     """Say that no number of members that the group may have clears the lag; empty if one may."""
     most = _most_members(scenario)
     said = rates(scenario).say_fewest(scenario.duration_ms, most)
-    return f"{said}, and the group may have {most}" if said and _is_all_work(scenario) else ""
+    # Records may be gone by then or never have been there, and some partitions may be less work.
+    kept = [topic.retention_ms for topic in scenario.topics if topic.retention_ms is not None]
+    oldest_ms = min(kept, default=inf) - scenario.duration_ms
+    is_less_work = (
+        any(fault.kind == "delete_records" for fault in scenario.faults)
+        or any(topic.compact_ms is not None for topic in scenario.topics)
+        or any(one.missing or one.oldest_age_ms > oldest_ms for one in scenario.starts.values())
+        or any(member.service.by_partition for member in scenario.members)
+    )
+    return f"{said}, and the group may have {most}" if said and not is_less_work else ""
 
 
 def _clears(found: Comparison, variant: str) -> bool:
@@ -340,11 +317,7 @@ def _cells(found: Comparison, counts: Sequence[int]) -> pa.Table:
 
 
 def _answers(found: Comparison, clearing: Sequence[dict[str, Any]]) -> set[str]:
-    """Return the variants that clear the lag with the fewest members, none of them later.
-
-    Of a group whose lag clears in some runs as it is, others have to be shown to be better. Those
-    that the runs do not tell apart tie, and those that differ by less than a tenth.
-    """
+    """Return the variants that clear the lag with the fewest members, or nearly as soon."""
     if words.unknown_work(found.scenarios[found.baseline]):
         return set()
     drain = {name: found.cells[name, "drain_ms"] for name in found.names}

@@ -4,7 +4,6 @@
     comparison = compare(tried, seeds=range(20))
     comparison.measures, comparison.differences      # Arrow tables
     comparison.winner("age_p95_ms")                  # a name, or None: the runs do not say
-    comparison.projected                             # lag over time, for `charts.projection_figure`
 
 With the same seed all variants meet the same luck, so that they are compared run by run: what is
 left is what the variants do to it, and few runs show it. Intervals are Student's t; those of one
@@ -35,12 +34,12 @@ from sharelag.whatif.comparison import intervals
 from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.rows import Best
 from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURED, MEASURES, PROJECTED
+from sharelag.whatif.estimates import say_stuck
 from sharelag.whatif.grid import PlannedRun, Progress, grid, run_all, variants
 from sharelag.whatif.horizon import rates
 from sharelag.whatif.presenting import present
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulate import SimulationResult
-from sharelag.whatif.stuck_records import say_stuck
 
 __all__ = ["PROJECTED", "Comparison", "Progress", "compare", "compared", "projected", "variants"]
 
@@ -116,7 +115,23 @@ def compared(
     InputError
         There is no run, a variant has the same seed twice, or runs are not of the same duration.
     """
-    _require_runs(runs)
+    for column in ("variant", "seed"):
+        if column not in runs.column_names:
+            raise InputError(
+                f"these runs have no column {column!r}: give the table of a comparison or a sweep"
+            )
+    if not runs.num_rows:
+        raise InputError("there are no runs to compare: give at least one variant and one seed")
+    if runs.group_by(["variant", "seed"]).aggregate([]).num_rows < runs.num_rows:
+        raise InputError(
+            "a variant has two runs with the same seed: give each (variant, seed) once"
+        )
+    spans = _durations(runs)
+    if len(spans) > 1:
+        raise InputError(
+            f"these runs are of different durations ({', '.join(map(str, spans))} ms), which "
+            "cannot be compared: give all scenarios the same duration_ms"
+        )
     baseline = require_baseline(runs.column("variant").unique().to_pylist(), baseline)
     if not 0 < confidence < 1:
         raise InputError(f"confidence must be between 0 and 1, such as 0.95, not {confidence}")
@@ -143,25 +158,10 @@ def require_baseline(names: list[str], baseline: str | None) -> str:
     return names[0] if baseline is None else baseline
 
 
-def _require_runs(runs: pa.Table) -> None:
-    for column in ("variant", "seed"):
-        if column not in runs.column_names:
-            raise InputError(
-                f"these runs have no column {column!r}: give the table of a comparison or a sweep"
-            )
-    if not runs.num_rows:
-        raise InputError("there are no runs to compare: give at least one variant and one seed")
-    if runs.group_by(["variant", "seed"]).aggregate([]).num_rows < runs.num_rows:
-        raise InputError(
-            "a variant has two runs with the same seed: give each (variant, seed) once"
-        )
+def _durations(runs: pa.Table) -> list[int]:
     named = "duration_ms" in runs.column_names
-    spans = runs.column("duration_ms").unique().drop_null().to_pylist() if named else []
-    if len(spans) > 1:
-        raise InputError(
-            f"these runs are of different durations ({', '.join(map(str, spans))} ms), which "
-            "cannot be compared: give all scenarios the same duration_ms"
-        )
+    spans: list[int] = runs.column("duration_ms").unique().drop_null().to_pylist() if named else []
+    return spans
 
 
 @dataclass(frozen=True)
@@ -221,9 +221,7 @@ class Comparison(Displayable):
     @cached_property
     def horizon_ms(self) -> int | None:
         """How long was simulated; None where runs that were made elsewhere do not tell."""
-        if "duration_ms" not in self.runs.column_names:
-            return None
-        return next(iter(self.runs.column("duration_ms").drop_null().to_pylist()), None)
+        return next(iter(_durations(self.runs)), None)
 
     @cached_property
     def cells(self) -> dict[tuple[str, str], intervals.Cell]:
@@ -258,7 +256,7 @@ class Comparison(Displayable):
             has all measures. ``age_p95_span`` has low, mean and high of the difference.
         """
         rows = []
-        for name in self._in_rows():
+        for name in self._in_rows:
             of = {measure: self.cells.get((name, measure), {}) for measure in words.DECIDING}
             drain = of["drain_ms"]
             runs = drain.get("n", 0) + drain.get("unknown", 0)
@@ -267,27 +265,29 @@ class Comparison(Displayable):
                 if how := _place(name, best, of[measure]["better"]):
                     standings.setdefault(how, []).append(words.DECISIVE[measure])
             said = [f"{how} by {' and '.join(by)}" for how, by in standings.items()]
-            said += ["baseline"] if name == self.baseline else []
+            said += ["baseline"] * (name == self.baseline)
             said += [f"{drain['failed']} failed"] if drain.get("failed") else []
+            span = words.difference_span(of["age_p95_ms"])
             row = {
                 "variant": name,
                 **{measure: cell.get("mean") for measure, cell in of.items()},
                 "drained": f"{drain['n']} of {runs}" if runs else None,
                 "horizon_ms": self.horizon_ms,
-                "age_p95_difference": words.with_half(of["age_p95_ms"]),
-                "age_p95_span": words.difference_span(of["age_p95_ms"]),
+                "age_p95_difference": words.with_half(span),
+                "age_p95_span": span,
                 "verdict": "; ".join(said) or None,
             }
             rows.append(row)
         return rows
 
+    @cached_property
     def _in_rows(self) -> list[str]:
         return list(dict.fromkeys((self.baseline, *self.names)))
 
     def best_cells(self) -> frozenset[tuple[int, str]]:
         """Return the cells of `decision` that are best, by the row's number and the measure."""
         known = [one for one in words.DECIDING if (self.baseline, one) in self.cells]
-        row = self._in_rows().index
+        row = self._in_rows.index
         return frozenset((row(name), one) for one in known for name in self.best(one).names)
 
     def winner(self, measure: str) -> str | None:
@@ -320,6 +320,7 @@ class Comparison(Displayable):
             return Best((), False, (), None)
         wins, winner = self._wins(measure), self.winner(measure)
         cells = {name: self.cells[name, measure] for name in self.names}
+        sign = 1 if MEASURED[measure].better == "lower" else -1
         by_variant = intervals.by_variant_and_seed(self.runs, measure)
         sign = 1 if MEASURED[measure].better == "lower" else -1
 
@@ -330,7 +331,7 @@ class Comparison(Displayable):
             mean = float(there.mean()) if len(there) else 0.0
             return name != winner, len(values) - len(there), sign * mean
 
-        ahead = [name for name in self.names if cells[name]["better"] or name == winner]
+        ahead = (name for name in self.names if cells[name]["better"] or name == winner)
         names = sorted(ahead, key=place)
 
         def behind(name: str) -> float:
@@ -377,10 +378,7 @@ class Comparison(Displayable):
         return wins
 
     def rows(self, measures: tuple[str, ...] = ()) -> Iterator[dict[str, Any]]:
-        """One row per measure and variant, with its difference to the baseline and whether it wins.
-
-        Measures that some run does not know come after the others.
-        """
+        """One row per measure and variant, and whether it wins; last, what a run does not know."""
         chosen: dict[str, list[intervals.Cell]] = {}
         for (_, measure), cell in self.cells.items():
             if not measures or measure in measures:
@@ -396,28 +394,25 @@ class Comparison(Displayable):
     def verdict(self) -> str:
         """Return one sentence: which variant is better by which measure, and how each would go.
 
-        Where no variant clears the lag, it says what would.
-
         The age of the oldest record, at its 95th percentile, and the time until the lag is gone
-        decide. It names the one that shows a difference, or both, and where they disagree it says
-        so. Variants that are better than the baseline and do not differ among themselves tie. A
-        gain that is certain may still be too small to act on: then it says so. Nothing is said of
-        which variant is better where nobody knows how long a record takes, and that no change helps
-        where an open transaction holds what decides.
+        decide. Variants that are better than the baseline and do not differ among themselves tie; a
+        certain gain may still be too small to act on. Where no variant clears the lag, it says what
+        would; nothing is said of what is better where nobody knows how long a record takes, and
+        that no change helps where an open transaction holds what decides.
         """
-        scenario = self.scenarios.get(self.baseline)
-        if scenario is not None and (unknown := words.unknown_work(scenario)):
-            return unknown
-        held = "" if scenario is None else words.say_blocked(scenario)
+        scenario, held = self.scenarios.get(self.baseline), ""
+        if scenario is not None:
+            if unknown := words.unknown_work(scenario):
+                return unknown
+            held = words.say_blocked(scenario)
         best: _ByBest = {}
         for measure, one in self.decisive.items():
             if one.names:
                 best.setdefault(one.names, []).append(measure)
         # Whose figures it has: the best, others as far as they fit, the baseline.
         apart = {self.baseline}.union(*best)
-        others = [(name,) for name in self.names if name not in apart]
-        if len(self.names) > words.MOST_TOLD:
-            others = []
+        fits = len(self.names) <= words.MOST_TOLD
+        others = [(name,) for name in self.names if fits and name not in apart]
         told = list(dict.fromkeys([*best, *others, (self.baseline,)]))
         # Who alone is named before the colon is not named again after it.
         is_one = len(best) == 1 or (not best and not held and len(told) == 2)
@@ -444,11 +439,10 @@ class Comparison(Displayable):
         return f"{who}{over}: {figures}"
 
     def reasons(self, variant: str | None = None) -> Iterator[str]:
-        """Yield why a variant, by default the best, differs from the baseline.
+        """Yield why a variant, by default the best, differs from the baseline, as the runs show.
 
-        Three mechanisms are known: members finish less than arrives, a poll takes longer than a
-        lock, and members have nothing to do while others are behind. Each is said only where the
-        runs show it.
+        Members finish less than arrives, a poll takes longer than a lock, or members have nothing
+        to do while others are behind.
         """
         if variant is None:
             best = (name for one in self.decisive.values() for name in one.names)
@@ -465,20 +459,19 @@ class Comparison(Displayable):
                 return None
             return self.cells[self.baseline, measure]["mean"], cell["mean"]
 
-        known, more = rates(usual), rates(changed)
-        few, many = len(usual.each_member()), len(changed.each_member())
-        if known.each and few * known.each <= known.arriving < many * more.each:
-            arrive, done, could = (
-                f"{number(rate, THOUSANDS)}/s"
-                for rate in (known.arriving, few * known.each, many * more.each)
+        known, each = rates(usual), usual.each_member()
+        few, many = len(each), len(changed.each_member())
+        done, could = few * known.each, many * rates(changed).each
+        if known.each and done <= known.arriving < could:
+            arrive, has, gets = (
+                f"{number(rate, THOUSANDS)}/s" for rate in (known.arriving, done, could)
             )
             yield (
-                f"records arrive at {arrive}; {counted(few, 'member')} can finish {done}, "
-                f"{counted(many, 'member')} {could}"
+                f"records arrive at {arrive}; {counted(few, 'member')} can finish {has}, "
+                f"{counted(many, 'member')} {gets}"
             )
         locks = [one.settings.limits.lock_duration_ms for one in (usual, changed)]
-        each = usual.each_member()
-        polls = [(one.max_poll_records * one.service.expected_ms, one) for one in each]
+        polls = ((one.max_poll_records * one.service.expected_ms, one) for one in each)
         longest, member = max(polls, key=lambda one: one[0], default=(0.0, None))
         expired = both("expired")
         if expired and member and locks[0] != locks[1] and longest >= _LONG_POLL * min(locks):
@@ -534,28 +527,22 @@ def _place(name: str, best: Best, better: bool | None) -> str:
 
 
 def _who(found: Comparison, by_best: _ByBest) -> str:
-    """Say who is best by which of the measures that decide."""
-    by_measure, is_pair = found.decisive, len(found.names) == 2
+    """Say who is best by which of the measures that decide, and by how much those that tie are."""
     said, verb = list[str](), ""
     for names, measures in by_best.items():
-        best = min((by_measure[name] for name in measures), key=lambda one: one.beats_all)
-        who, before = words.standing(best, found.baseline, is_pair), verb
+        best = min((found.decisive[name] for name in measures), key=lambda one: one.beats_all)
+        who, before = words.standing(best, found.baseline, len(found.names) == 2), verb
         verb = who.removeprefix(words.name_variants(names))
-        by = " and ".join(
-            words.DECISIVE[name] + _gain(by_measure[name], name, found) for name in measures
-        )
-        said.append(f"{words.name_variants(names) if verb == before else who} by {by}")
+        by = []
+        for measure in measures:
+            one, gain = found.decisive[measure], list[str]()
+            if len(names) > 1 and one.gains:
+                gain.append(f"{words.span(measure, one.gains)} less than {found.baseline}")
+            gain += ["less than a tenth"] * one.is_small
+            by.append(words.DECISIVE[measure] + (f" ({', '.join(gain)})" if gain else ""))
+        who = words.name_variants(names) if verb == before else who
+        said.append(f"{who} by {' and '.join(by)}")
     return ", but ".join(said)
-
-
-def _gain(best: Best, measure: str, found: Comparison) -> str:
-    """Say by how much variants that tie are better, and where a gain is too small to act on."""
-    said = []
-    if len(best.names) > 1 and best.gains:
-        said.append(f"{words.span(measure, best.gains)} less than {found.baseline}")
-    if best.is_small:
-        said.append("less than a tenth")
-    return f" ({', '.join(said)})" if said else ""
 
 
 def _what_clears(found: Comparison) -> str:
@@ -572,9 +559,9 @@ def _what_clears(found: Comparison) -> str:
 
 def course(found: Comparison, names: tuple[str, ...]) -> str:
     """Say how the lag of variants went, on average; of several from the least to the most."""
-    drains, ages = (
+    drains, ages, ends = (
         [cell for name in names if (cell := found.cells.get((name, measure)))]
-        for measure in ("drain_ms", "age_p95_ms")
+        for measure in ("drain_ms", "age_p95_ms", "lag_end")
     )
     drained = sum(cell["n"] for cell in drains)
     runs = drained + sum(cell["unknown"] for cell in drains)
@@ -585,25 +572,22 @@ def course(found: Comparison, names: tuple[str, ...]) -> str:
     else:
         within = "the run" if found.horizon_ms is None else duration(found.horizon_ms)
         often = f"drained within {within} in {drained} of {runs} runs"
-        said = often if drained else f"not drained within {within}{_trend(found, names)}"
+        said = often if drained else f"not drained within {within}{_trend(found, ends)}"
     known = [cell["mean"] for cell in ages if cell["mean"] is not None]
     return f"{said}, p95 age {words.span('age_p95_ms', known)}" if known else said
 
 
-def _trend(found: Comparison, names: tuple[str, ...]) -> str:
-    """Say where the lag of variants is going; empty where the runs do not tell."""
+def _trend(found: Comparison, ends: Sequence[intervals.Cell]) -> str:
+    """Say where the lag goes that ends so; empty where the runs do not tell."""
     usual = found.scenarios.get(found.baseline)
-    ends = [cell for name in names if (cell := found.cells.get((name, "lag_end")))]
     bounds = [one[bound] for one in ends for bound in ("low", "high")]
-    known = [one for one in bounds if one is not None]
-    if usual is None or not known or len(known) < len(bounds):
+    if usual is None or not bounds or None in bounds:
         return ""
     lag = rates(usual).waiting
-    if min(known) <= lag <= max(known):
+    if min(bounds) <= lag <= max(bounds):
         return ""
-    verb = "grows" if min(known) > lag else "falls"
-    means = [one["mean"] for one in ends if one["mean"] is not None]
-    return f", lag {verb} to {words.span('lag_end', means)}"
+    verb = "grows" if min(bounds) > lag else "falls"
+    return f", lag {verb} to {words.span('lag_end', [one['mean'] for one in ends])}"
 
 
 def projected(

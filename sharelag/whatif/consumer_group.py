@@ -1,8 +1,5 @@
 """A share group's producers, backlog, members and work, simulated as a consumer group.
 
-    consumer_group_twin(scenario, seed=0).summary       # beside simulate(scenario, seed=0).summary
-    should_move(scenario, seeds=range(20)).answers      # drain, age, parallelism, order ...
-
 What is a consumer group's: a partition has one member at most (``UniformAssignor`` of
 ``group.protocol=consumer``), its records are worked on in order, and positions are committed every
 ``auto.commit.interval.ms``. A member that crashes is missed when its session times out; then
@@ -12,9 +9,9 @@ What has to be assumed, since a consumer group has no acknowledgement of single 
 that a member of the share group would release is tried again in place, at once,
 ``ConsumerSettings.attempts`` times in all, and is then given up like a rejected one (skipped, or
 put into a dead letter queue: ``archived``). One that it would never acknowledge counts as done. A
-record that crashes its member crashes the next one as well; nothing counts its
-deliveries. Another leader of a partition, and a broker that is down, make no difference. Records
-that the share group had finished beyond its start offset are not work.
+record that crashes its member crashes the next one as well; nothing counts its deliveries. Another
+leader of a partition, and a broker that is down, make no difference. Records that the share group
+had finished beyond its start offset are not work.
 """
 
 from __future__ import annotations
@@ -28,8 +25,8 @@ import numpy as np
 import pyarrow as pa
 
 from sharelag.errors import InputError
+from sharelag.metrics.columns import series
 from sharelag.tables import views
-from sharelag.tables.arrow import ascending
 from sharelag.tables.declared import trials
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
@@ -182,37 +179,28 @@ def should_move(
 
 def _row(variant: str, result: SimulationTables) -> dict[str, object]:
     (row,) = result.summary.to_pylist()
+    lag = result.timeline.group_by("time_ms").aggregate([("lag", "sum")]).sort_by("time_ms")
+    times, behind = (lag.column(name).to_numpy() for name in ("time_ms", "lag_sum"))
+    spent, busy = np.diff(times)[behind[:-1] > 0].sum(), result.members.column("busy_ms")
     return {
         **row,
         "variant": variant,
-        "parallelism": _parallelism(result.timeline, result.members),
+        "parallelism": float(np.sum(busy.to_numpy()) / spent) if spent else None,
         "out_of_order_share": _out_of_order(result.finished()),
         "duplicates": result.duplicates,
     }
-
-
-def _parallelism(timeline: pa.Table, members: pa.Table) -> float | None:
-    lag = timeline.group_by("time_ms").aggregate([("lag", "sum")]).sort_by("time_ms")
-    times, behind = (lag.column(name).to_numpy() for name in ("time_ms", "lag_sum"))
-    if not behind[:-1].any():
-        return None
-    spent = np.diff(times)[behind[:-1] > 0].sum()
-    return float(np.sum(members.column("busy_ms").to_numpy()) / spent)
 
 
 def _out_of_order(finished: pa.Table) -> float | None:
     """Of the offsets finished, those that were so before some earlier one of their partition."""
     if not finished.num_rows:
         return None
-    names = ("topic", "partition", "first_offset")
-    rows = finished.sort_by(ascending(*names))
-    topic, partition, first, last, time = (
-        rows.column(name).to_numpy() for name in (*names, "last_offset", "time_ms")
+    rows, is_first = series(finished, ("topic", "partition"), ("first_offset",))
+    first, last, time = (
+        rows.column(name).to_numpy() for name in ("first_offset", "last_offset", "time_ms")
     )
-    is_next = (topic[1:] != topic[:-1]) | (partition[1:] != partition[:-1])
-    place = np.append(0, np.cumsum(is_next))
     # Microseconds that go on from partition to partition: none is late for another one's time.
-    reached = np.rint(1000 * (time + place * (time.max() + 1))).astype(np.int64)
+    reached = np.rint(1000 * (time + np.cumsum(is_first) * (time.max() + 1))).astype(np.int64)
     is_early = reached < np.maximum.accumulate(reached)
     size = last - first + 1
     return float(size[is_early].sum() / size.sum())

@@ -10,8 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from sharelag.errors import InputError
 
-#: How a client wants its records (``share.acquire.mode``): whole record batches, or never more than
-#: it requested.
+#: ``share.acquire.mode``: whole record batches, or never more records than requested.
 AcquireMode: TypeAlias = Literal["batch_optimized", "record_limit"]
 #: The largest group.share.max.size that brokers take.
 MOST_MEMBERS = 1_000
@@ -124,10 +123,7 @@ class ConsumerSettings:
 
 
 def settings_named(given: Iterable[tuple[str, object]]) -> Settings:
-    """Return settings by Kafka's names for groups, such as ``share.record.lock.duration.ms``.
-
-    Others are ignored.
-    """
+    """Return settings by Kafka's names; others than those of `KAFKA_NAMES` are ignored."""
     values = {
         KAFKA_NAMES[name]: one for name, one in given if name in KAFKA_NAMES and one is not None
     }

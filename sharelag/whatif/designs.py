@@ -1,11 +1,10 @@
 """What a recorded history of share state would cost in each design of that state.
 
-A design is a generation of the format (`sharelag.wire.generations`), today's with snapshots
-alone, or G2 by the rule of its draft: a checkpoint where the start offset moves and nothing is in
-flight, since it is small then. Each writes a record for each of the history; designs that keep a
-state in the user's topic have no start offset in their deltas, so that a checkpoint is written
-where it moves. What was not recorded as a whole window is taken to have the runs of the window,
-merged as far as they go.
+A design is a generation of the format (`sharelag.wire.generations`), today's with snapshots alone,
+or G2 by the rule of its draft: a checkpoint where the start offset moves and nothing is in flight,
+since it is small then. Designs that keep a state in the user's topic have no start offset in their
+deltas, so that a checkpoint is written where it moves. What was not recorded as a whole window is
+taken to have the runs of the window, merged as far as they go.
 """
 
 from __future__ import annotations
@@ -23,13 +22,12 @@ from sharelag.metrics.columns import mask
 from sharelag.replay.columns import by_share_partition
 from sharelag.replay.history import history_arrow
 from sharelag.schemas import SHARE_PARTITION_COLUMNS
-from sharelag.tables.arrow import one_batch
+from sharelag.tables.arrow import changes, one_batch
 from sharelag.wire.encode import encode_record
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE, RecordKind
 from sharelag.wire.generations import layout_of
 
 Integers: TypeAlias = NDArray[np.int64]
-Flags: TypeAlias = NDArray[np.bool_]
 
 SNAPSHOT, TOMBSTONE = "snapshot", "tombstone"
 
@@ -79,85 +77,64 @@ def design_costs(records: schemas.Arrow) -> pa.Table:
     """Count records and bytes that a history would have in each design, as `DESIGN_COSTS`.
 
     ``records`` are `sharelag.schemas.RECORDS` of whole share partitions, in any order. Bytes are
-    those of Kafka's encoding, without the overhead of record batches, which is the same in all.
+    without the overhead of record batches, which is the same in all.
     """
     table = one_batch(records)
     if table.num_rows == 0:
         return DESIGN_COSTS.empty_table()
     order, bounds = by_share_partition(table)
-    history = history_arrow(table)
-    written = _Written(table.take(pa.array(order)), history, bounds)
-    return pa.concat_tables([_costs(design, written) for design in DESIGNS])
+    begin, total = bounds[:-1], np.diff(bounds)
+    table, history = table.take(pa.array(order)), history_arrow(table)
+    names = [name for name, _ in SHARE_PARTITION_COLUMNS]
+    keys_of = history.take(pa.array(begin)).select(names)
+    gone = mask(pc.equal(history.column("record_kind"), TOMBSTONE))
+    recorded = mask(pc.equal(history.column("record_kind"), SNAPSHOT)) | gone
+    moves = changes(_integers(history.column("start_offset"), -1))
+    has_count = mask(pc.is_valid(table.column("delivery_complete_count")))
+    runs = _integers(history.column("runs"))
+    written = _integers(pc.list_value_length(table.column("state_batches")))
+    window_end = _integers(history.column("window_end_offset"), -1)
+    group_bytes = np.repeat(_integers(pc.binary_length(keys_of.column("group_id"))), total)
 
+    def costs(design: _Design) -> pa.Table:
+        whole = recorded.copy()
+        if design.snapshots_alone:
+            whole[:] = True
+        elif design.in_user_topic:
+            whole |= moves
+        elif design.prefers_whole:
+            whole |= moves & (runs == 0)
+        # A snapshot was recorded with its own batches; other whole windows are those of the replay.
+        batches = np.where(whole & ~recorded, runs, written)
+        keys, values = (np.zeros(len(whole), np.int64) for _ in range(2))
+        for kind, here in ((design.whole, whole), (design.part, ~whole)):
+            size, group = _sizes(kind), group_bytes[here]
+            keys[here] = size.key + size.group_in_key * group
+            values[here] = size.value + size.batch * batches[here] + size.group_in_value * group
+            if kind.flexible:
+                # Of the unsigned varint before a compact array, which has its length plus one.
+                values[here] += (batches[here] >= 127).astype(np.int64) + (batches[here] >= 16_383)
+            values[here] += size.completed * has_count[here]
+        values[gone] = 0
+        last = np.maximum.reduceat(np.where(whole, np.arange(len(whole)), -1), begin)
+        first = np.where(last < 0, begin, last)
+        scanned = window_end[first]
+        unknown = (scanned < 0) | gone[first] if design.in_user_topic else scanned < np.inf
+        snapshots = (whole & ~gone).astype(np.int64)
+        columns = {
+            "design": pa.repeat(design.name, len(total)),
+            "user_topic_records": total * design.in_user_topic,
+            "state_topic_records": total * (not design.in_user_topic),
+            "snapshots": np.add.reduceat(snapshots, begin),
+            "key_bytes": np.add.reduceat(keys, begin),
+            "value_bytes": np.add.reduceat(values, begin),
+            "replayed_records": np.where(gone[first], 0, bounds[1:] - first),
+            "scanned_from": pa.array(scanned, pa.int64(), mask=unknown),
+        }
+        known = dict(zip(names, keys_of.columns, strict=True))
+        return pa.table(known | columns, DESIGN_COSTS)
 
-class _Written:
-    """A history's records by share partition, and what each wrote."""
-
-    def __init__(self, records: pa.RecordBatch, history: pa.RecordBatch, bounds: Integers) -> None:
-        kind = history.column("record_kind")
-        self.keys = history.take(pa.array(bounds[:-1])).select(
-            [name for name, _ in SHARE_PARTITION_COLUMNS]
-        )
-        self.bounds = bounds
-        self.gone = mask(pc.equal(kind, TOMBSTONE))
-        self.whole = mask(pc.equal(kind, SNAPSHOT)) | self.gone
-        start = _integers(history.column("start_offset"), -1)
-        self.moves = np.append(True, start[1:] != start[:-1])
-        self.has_count = mask(pc.is_valid(records.column("delivery_complete_count")))
-        self.runs = _integers(history.column("runs"))
-        self.batches = _integers(pc.list_value_length(records.column("state_batches")))
-        self.window_end = _integers(history.column("window_end_offset"), -1)
-        lengths = _integers(pc.binary_length(self.keys.column("group_id")))
-        self.group_bytes = np.repeat(lengths, np.diff(bounds))
-
-    def sum(self, values: Integers | Flags) -> Integers:
-        """Sum values of records by share partition."""
-        total: Integers = np.add.reduceat(values.astype(np.int64), self.bounds[:-1])
-        return total
-
-
-def _costs(design: _Design, written: _Written) -> pa.Table:
-    whole = written.whole.copy()
-    if design.snapshots_alone:
-        whole[:] = True
-    elif design.in_user_topic:
-        whole |= written.moves
-    elif design.prefers_whole:
-        whole |= written.moves & (written.runs == 0)
-    # A snapshot was recorded with its own batches; other whole windows are those of the replay.
-    batches = np.where(whole & ~written.whole, written.runs, written.batches)
-    count = np.zeros(len(whole), np.int64)
-    keys, values = count.copy(), count.copy()
-    for kind, here in ((design.whole, whole), (design.part, ~whole)):
-        size = _sizes(kind)
-        group = written.group_bytes[here]
-        keys[here] = size.key + size.group_in_key * group
-        values[here] = size.value + size.batch * batches[here] + size.group_in_value * group
-        if kind.flexible:
-            # Of the unsigned varint before a compact array, which has its length plus one.
-            values[here] += (batches[here] >= 127).astype(np.int64) + (batches[here] >= 16_383)
-        values[here] += size.completed * written.has_count[here]
-    values[written.gone] = 0
-    rows = np.arange(len(whole))
-    last = np.maximum.reduceat(np.where(whole, rows, -1), written.bounds[:-1])
-    first = np.where(last < 0, written.bounds[:-1], last)
-    replayed = np.where(written.gone[first], 0, written.bounds[1:] - first)
-    scanned = written.window_end[first]
-    unknown = (scanned < 0) | written.gone[first] if design.in_user_topic else scanned < np.inf
-    total = np.diff(written.bounds)
-    none = np.zeros_like(total)
-    columns = {
-        "design": pa.repeat(design.name, len(total)),
-        "user_topic_records": total if design.in_user_topic else none,
-        "state_topic_records": none if design.in_user_topic else total,
-        "snapshots": written.sum(whole & ~written.gone),
-        "key_bytes": written.sum(keys),
-        "value_bytes": written.sum(values),
-        "replayed_records": replayed,
-        "scanned_from": pa.array(scanned, pa.int64(), mask=unknown),
-    }
-    keys_of = dict(zip(written.keys.schema.names, written.keys.columns, strict=True))
-    return pa.table(keys_of | columns, DESIGN_COSTS)
+    return pa.concat_tables(map(costs, DESIGNS))
 
 
 class _Size(NamedTuple):

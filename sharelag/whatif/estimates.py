@@ -1,17 +1,20 @@
-"""Estimates of members and producers from a group's rates, now or before its members left."""
+"""Estimates from a group's rates of its members, producers and the records that go on failing."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-from sharelag.model import milliseconds
+from sharelag.durations import duration
+from sharelag.metrics.observed import BINS
+from sharelag.model import TERMINAL_STATES, DeliveryState, StateBatch, Window, milliseconds
+from sharelag.replay.combine import combine
 from sharelag.tables.words import THOUSANDS, counted, number, percent
-from sharelag.whatif.scenario import Behaviour, Producer, Service, Topic
+from sharelag.whatif.scenario import Behaviour, Limits, Poison, Producer, Scenario, Service, Topic
 
-_MS = 1000
-_SECOND = timedelta(seconds=1)
+_MS, _SECOND = timedelta(milliseconds=1), timedelta(seconds=1)
 #: A topic id and a partition.
 Place = tuple[str, int]
 #: Rows of a group, and those of a table with one for each share partition.
@@ -27,8 +30,8 @@ def place_of(row: dict[str, Any]) -> Place:
 class Assumption(str):
     """A sentence about something that was assumed, with a code for programs.
 
-    The code is what nothing is known of, so that a result depends on it: ``service``, ``members``
-    or ``arrivals``.
+    That is what nothing is known of, and a result depends on: ``service``, ``members``,
+    ``arrivals``.
     """
 
     code: str
@@ -50,12 +53,13 @@ class Assumption(str):
         return Assumption, (self.code, self.what, self.why)
 
 
+#: Of the sentence about the processing time that was estimated.
+WORK = "ms of work for each record"
 #: A group is behind when its lag is more than it finishes in this many seconds ...
 _BEHIND = 10
 #: ... and when it is not, its members are taken to be busy for this share of their time.
 _BUSY = 0.5
-#: ``max.poll.records``
-_MOST_POLLED = 500
+_MOST_POLLED = 500  # max.poll.records
 
 
 def service(
@@ -68,10 +72,9 @@ def service(
 ) -> Service:
     """The processing time of a record, from the deliveries that members with a backlog complete.
 
-    ``lag`` and ``progress`` are rows of the group, the latter by topic id and partition;
-    ``holders`` the partitions of each member, empty where not known; ``blocked`` partitions whose
-    backlog nobody can get, which makes no member busy. ``assumed`` gets a sentence, with ``until``,
-    words for when the rates end if that is not now.
+    ``holders`` are the partitions of each member, empty where not known; ``blocked`` those whose
+    backlog nobody can get, which makes no member busy; ``until`` says when the rates end if not
+    now.
     """
     done = {
         place: row["completion_rate"] + (row["redelivery_rate"] or 0.0)
@@ -87,13 +90,13 @@ def service(
     rate = sum(done[place] for place in sorted(theirs))
     if not rate or not busy:
         why = "the group has no members to measure" if rate else "no rate of completion is known"
-        assumed.append(Assumption("service", "1 ms of work for each record", why))
+        assumed.append(Assumption("service", f"1 {WORK}", why))
         return Service(1.0, "exponential")
-    mean = len(busy) / rate * _MS * (1.0 if behind else _BUSY)
+    mean = len(busy) / rate * 1000 * (1.0 if behind else _BUSY)
     keep_up = f"{percent(_BUSY)} of the time (they keep up)"
     share = "all the time (they are behind)" if behind else keep_up
     assumed.append(
-        f"{mean:{',.0f' if mean >= 100 else '.3g'}} ms of work for each record, "
+        f"{mean:{',.0f' if mean >= 100 else '.3g'}} {WORK}, "
         f"exponentially distributed: {counted(len(busy), 'member')} busy {share} completed "
         f"{counted(float(f'{rate:.3g}'), 'delivery', 'deliveries')} a second{until}"
     )
@@ -101,20 +104,14 @@ def service(
 
 
 def estimate_poll(service: Service, lock_ms: int, longest_ms: int = 0) -> int:
-    """Return records of a poll: as many as Kafka's default, but no more than take half a lock.
-
-    Of a lock of ``lock_ms``, ``longest_ms`` go to a record that takes so long.
-    """
+    """Return records of a poll: Kafka's default, or no more than half of what a lock leaves."""
     if not service.mean_ms:
         return _MOST_POLLED
     return min(_MOST_POLLED, max(int((lock_ms - longest_ms) / 2 / service.mean_ms), 1))
 
 
 def behaviour(observed: Rows, poison: Collection[Place], assumed: list[str]) -> Behaviour:
-    """How members acknowledge records, from the offsets finished, archived and given back.
-
-    What was given back of the first record in the partitions ``poison`` does not count.
-    """
+    """How members acknowledge; what was given back of the first in ``poison`` does not count."""
     finished, archived, released = (
         sum(row[name] or 0 for row in observed) for name in ("finished", "archived", "released")
     )
@@ -137,23 +134,19 @@ def behaviour(observed: Rows, poison: Collection[Place], assumed: list[str]) -> 
 
 def producers(
     topics: list[Topic], progress: ByPlace, batch_records: int, assumed: list[str]
-) -> list[Producer]:
-    """Return producers that continue at the rates at which records arrived."""
-    producers = []
+) -> Iterator[Producer]:
+    """Yield producers that continue at the rates at which records arrived."""
     for topic in topics:
         rows = (progress.get((topic.id, number), {}) for number in range(topic.partitions))
         known = [row.get("arrival_rate") for row in rows]
         if unknown := sum(rate is None for rate in known):
             nothing = f"nothing arrives in {counted(unknown, 'partition')} of {topic.name}"
             assumed.append(Assumption("arrivals", nothing, "their rates are not known"))
-        rates = [max(rate or 0.0, 0.0) for rate in known]
-        if sum(rates):
-            rate = number(sum(rates), THOUSANDS)
-            assumed.append(f"records of {topic.name} keep arriving at random, {rate} a second")
-            producers.append(
-                Producer(topic.name, sum(rates), batch_records=batch_records, weights=tuple(rates))
-            )
-    return producers
+        rates = tuple(max(rate or 0.0, 0.0) for rate in known)
+        if rate := sum(rates):
+            said = f"{number(rate, THOUSANDS)} a second"
+            assumed.append(f"records of {topic.name} keep arriving at random, {said}")
+            yield Producer(topic.name, rate, batch_records=batch_records, weights=rates)
 
 
 class Before(NamedTuple):
@@ -170,9 +163,8 @@ def before_departure(
 ) -> Before | None:
     """Return what a group without members did while it had some; None where that is unknown.
 
-    Its rates are those from the beginning of what was observed until the last member left, and its
-    members those that left within a session timeout of that: earlier ones were replaced. ``group``
-    is a row of `sharelag.schemas.GROUPS`; the others are of `LAG`, `PROGRESS` and `OBSERVED`.
+    Its rates are those until the last member left, and its members those that left within a session
+    timeout of that: earlier ones were replaced.
     """
     until = group["emptied"]
     if group["members"] or until is None:
@@ -195,3 +187,124 @@ def before_departure(
         since = (row["as_of"] - until) / _SECOND if row["as_of"] is not None else 0.0
         before.append(row | {"lag": max((row["lag"] or 0) - rate * since, 0.0)})
     return Before(members, until, before, then)
+
+
+#: Deliveries after which a record is taken to fail at the next one, too.
+_DELIVERIES = 2
+
+
+def without_stuck_heads(scenario: Scenario) -> Scenario | None:
+    """Return the scenario with the records archived that pin start offsets; None: none does."""
+    starts, heads = {}, {}
+    for place, start in scenario.starts.items():
+        window = start.window
+        if window is None or (head := head_of(window, start.end_offset)) is None:
+            continue
+        heads[place] = head
+        times = deliveries_of(window, head, 1)
+        given_up = StateBatch(head, head, int(DeliveryState.ARCHIVED), times)
+        batches = tuple(combine(window.batches, [given_up], window.start_offset))
+        count = window.delivery_complete_count
+        count += count >= 0  # else it is not known
+        now = replace(window, batches=batches, delivery_complete_count=count)
+        starts[place] = replace(start, window=now)
+    if not starts:
+        return None
+    poison = (one for one in scenario.poison if heads.get((one.topic, one.partition)) != one.offset)
+    return replace(scenario.with_starts(starts), poison=tuple(poison))
+
+
+def deliveries_of(window: Window, offset: int, default: int = 0) -> int:
+    """Return how often a record was delivered; ``default`` where it is in no batch."""
+    mine = (one for one in window.batches if one.first_offset <= offset <= one.last_offset)
+    return max((batch.delivery_count for batch in mine), default=default)
+
+
+def head_of(window: Window | None, end_offset: int) -> int | None:
+    """Return the offset that pins a window's start: it is not finished, and some after it are."""
+    head = None if window is None else window.effective_start_offset
+    if window is None or head is None or head >= end_offset:
+        return None
+    after = (batch for batch in window.batches if batch.first_offset > head)
+    return head if any(batch.delivery_state in TERMINAL_STATES for batch in after) else None
+
+
+def say_stuck(scenario: Scenario) -> str:
+    """Say which records hold start offsets for how long; empty where none does."""
+    held = held_ms(scenario)
+    if not held:
+        return ""
+    (topic, partition, offset), longest = max(held.items(), key=lambda one: one[1])
+    others = len(held) - 1
+    more = f", and {counted(others, 'more such record')}" * (others > 0)
+    return (
+        f"offset {offset} of {topic}:{partition} fails again until it is archived, about "
+        f"{duration(longest)} from now{more}: finish or reject it, no member helps before"
+    )
+
+
+def held_ms(scenario: Scenario) -> dict[tuple[str, int, int], int]:
+    """Return how long records that go on failing pin start offsets: until they are archived."""
+    limits = scenario.settings.limits
+    held = {}
+    for one in scenario.poison:
+        start = scenario.starts.get((one.topic, one.partition))
+        if start is None or one.how not in ("release", "silent"):
+            continue
+        if (window := start.window) is None or head_of(window, start.end_offset) != one.offset:
+            continue
+        tried = deliveries_of(window, one.offset)
+        each_ms = limits.lock_duration_ms if one.how == "silent" else one.work_ms or 0
+        left = min(limits.delivery_count_limit - tried, one.attempts)
+        held[one.topic, one.partition, one.offset] = max(left, 0) * each_ms
+    return held
+
+
+def poison_of(
+    topics: Iterable[Topic], observed: ByPlace, limits: Limits, assumed: list[str]
+) -> tuple[Poison, ...]:
+    """Return the records that pin start offsets and were given back again and again.
+
+    Most of what its share partition gave back since is that record: of a storm of redeliveries, the
+    first record is not special. ``work_ms`` is the median time between two releases; as long as a
+    lock or longer, nobody gave the record back, and its lock expired.
+    """
+    found = []
+    for topic in topics:
+        for partition, start in enumerate(topic.starts):
+            row = observed.get((topic.id, partition))
+            head = head_of(start.window, start.end_offset)
+            if row is None or head is None or row["head_offset"] != head:
+                continue
+            deliveries, every = row["head_delivery_count"] or 0, row["release_every_ms"]
+            since = row["head_since"]
+            here_ms = (row["end"] - since) / _MS if since is not None else 0.0
+            # Most of its deliveries came after it had become the first, and few others.
+            is_special = 2 * here_ms >= deliveries * (every or 0) and (
+                2 * deliveries >= _given_back(row)
+            )
+            if deliveries < _DELIVERIES or not is_special:
+                continue
+            expires = every is not None and every >= limits.lock_duration_ms
+            how: Literal["silent", "release"] = "silent" if expires else "release"
+            work_ms = None if expires else every
+            found.append(Poison(topic.name, partition, head, how, work_ms=work_ms))
+            pace = "" if every is None else f", each attempt taking {duration(every)}"
+            assumed.append(
+                f"offset {head} of {topic.name}:{partition} fails again as in its {deliveries} "
+                f"deliveries so far{pace}, until it is archived at the limit of "
+                f"{limits.delivery_count_limit}"
+            )
+    return tuple(found)
+
+
+def _given_back(row: Mapping[str, Any]) -> float:
+    """How many offsets were given back since the first record became that."""
+    begin, end, since = row["begin"], row["end"], row["head_since"]
+    parts: Sequence[int] = row["released_bins"] or [row["released"] or 0]
+    if since is None or end <= begin or len(parts) < BINS:
+        return sum(parts)
+    before = BINS * max((since - begin) / (end - begin), 0.0)
+    # Of the part of the span in which it became the first, as much as lies after that.
+    later = (count * min(max(place + 1 - before, 0.0), 1.0) for place, count in enumerate(parts))
+    return float(sum(later))

@@ -1,7 +1,6 @@
 """What became of records in a span of a group's history, by the windows that were seen in it.
 
-What failed fails again: a record that was given back three times is given back three times by any
-member. How long a record takes, how much is polled together and when a member died is found, too.
+How long a record takes, how much is polled together and when a member died is found, too.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from sharelag.metrics.columns import numbers
 from sharelag.model import TERMINAL_STATES, DeliveryState, Window
 from sharelag.replay.state import window_items
 from sharelag.tables.words import counted
+from sharelag.whatif.estimates import deliveries_of, head_of
 from sharelag.whatif.scenario import Behaviour, Fault, Member, Poison, Scenario, Service, Settings
-from sharelag.whatif.stuck_records import deliveries_of, head_of
 
 #: A topic name and a partition; with an offset, one record.
 Place: TypeAlias = tuple[str, int]
@@ -56,10 +55,7 @@ def seen_windows(
 
 
 def record_batch(by_place: Seen) -> int:
-    """Return records of a record batch: what all windows end at a multiple of.
-
-    Brokers give record batches to a member as a whole. Where they differ in size, it is 1.
-    """
+    """Return records of a record batch, delivered whole: what all windows end at a multiple of."""
     windows = (window for seen in by_place.values() for _, window in _changes(seen))
     return max(gcd(*map(find_delivered_end, windows)), 1)
 
@@ -87,25 +83,22 @@ def fates_of(
     held = _held(by_place, limits.lock_duration_ms, begin, end)
     # Polls that take as long as locks last come back in the simulation, too.
     is_slow = base.members[0].max_poll_records * work_ms >= _LATE * limits.lock_duration_ms
-    ended = _ended(by_place, alone, work_ms, is_slow)
-    if ended is None:
+    back, fates, behaviour = dict[Record, Back](), dict[Record, Poison](), Behaviour()
+    if (ended := _ended(by_place, alone, work_ms, is_slow)) is not None:
+        back, archived = ended
+        fates = _as_ended(back, archived, base, work_ms)
+    else:
         assumed.append(
             f"more than {MOST_FATES:,} records were given back or archived: shares of them are, "
             "at random"
         )
-        back: dict[Record, Back] = {}
-        fates: dict[Record, Poison] = {}
         behaviour = until.members[0].behaviour
-    else:
-        back, archived = ended
-        fates = _as_ended(back, archived, base, work_ms)
-        behaviour = Behaviour()
     for record, span in held.items():
         fates.setdefault(record, Poison(*record, "hold", attempts=1, hold_ms=span))
-    for record, one in failing.items():
-        if (known := fates.get(record)) is not None and known.work_ms is not None:
-            failing[record] = replace(one, work_ms=known.work_ms)
-    fates |= failing  # a record that still fails at the end is not finished as it is
+    for record, one in failing.items():  # what still fails at the end is not finished as it is
+        known = fates.get(record)
+        work = one.work_ms if known is None or known.work_ms is None else known.work_ms
+        fates[record] = replace(one, work_ms=work)
     if any(span > limits.lock_duration_ms for span in held.values()):
         behaviour = replace(behaviour, renew_ms=max(limits.lock_duration_ms // 2, 1))
     longest = max((one.hold_ms or 0 for one in fates.values()), default=0)
@@ -147,30 +140,29 @@ def deaths(
     came_back: set[Record] = set()
     # How soon records come back from a member that ended, and from one that stopped.
     locked_ms = settings.limits.lock_duration_ms
-    ways: tuple[tuple[Literal["crash", "hang"], int], ...] = (("crash", 0), ("hang", locked_ms))
+    ways: tuple[tuple[Literal["crash", "hang"], str, int], ...]
+    ways = (("crash", "ended", 0), ("hang", "stopped", locked_ms))
     for one in members:
-        if one.leave_ms is not None:
-            last_heard = one.leave_ms - settings.session_timeout_ms
-            within = settings.heartbeat_interval_ms + one.max_poll_records * work_ms
-            for kind, later in ways:
-                mine = {
-                    record: known.first_ms - begin - later
-                    for record, known in back.items()
-                    if record[:2] in one.assigned
-                    and abs(known.first_ms - begin - later - last_heard) <= within
-                }
-                if mine and last_heard > 0:
-                    at = max(min(mine.values()), 0)
-                    faults.append(Fault(at, kind, one.name))
-                    came_back |= mine.keys()
-                    how = "ended" if kind == "crash" else "stopped"
-                    assumed.append(
-                        f"{one.name} {how} {duration(at)} after the beginning, a session timeout "
-                        f"before it left, with {counted(len(mine), 'record')} in its hands"
-                    )
-                    one = replace(one, leave_ms=None)
-                    break
         found.append(one)
+        last_heard = (one.leave_ms or 0) - settings.session_timeout_ms
+        within = settings.heartbeat_interval_ms + one.max_poll_records * work_ms
+        for kind, how, later in ways if last_heard > 0 else ():
+            mine = {
+                record: known.first_ms - begin - later
+                for record, known in back.items()
+                if record[:2] in one.assigned
+                and abs(known.first_ms - begin - later - last_heard) <= within
+            }
+            if mine:
+                at = max(min(mine.values()), 0)
+                faults.append(Fault(at, kind, one.name))
+                came_back |= mine.keys()
+                assumed.append(
+                    f"{one.name} {how} {duration(at)} after the beginning, a session timeout "
+                    f"before it left, with {counted(len(mine), 'record')} in its hands"
+                )
+                found[-1] = replace(one, leave_ms=None)
+                break
     return found, faults, came_back
 
 
@@ -279,16 +271,13 @@ def time_full_polls(by_place: Seen, alone: Set[Place], polled: int, service: Ser
 def _ended(
     by_place: Seen, alone: Set[Place], work_ms: float, is_slow: bool
 ) -> tuple[dict[Record, Back], dict[Record, int]] | None:
-    """Return how often each record was given back, and with which count others were archived.
-
-    None: they are too many to follow one by one.
-    """
+    """Return how often each record was given back, or archived after; None: of too many records."""
     back: dict[Record, Back] = {}
     archived: dict[Record, int] = {}
     for place, seen in by_place.items():
-        writes = [_Write(), *_writes(seen)]
-        ends = [(at, find_delivered_end(window)) for at, window in _changes(seen)]
-        for (moment_ms, window), write in zip(_changes(seen), writes, strict=True):
+        changes, writes = _changes(seen), [_Write(), *_writes(seen)]
+        ends = [(at, find_delivered_end(window)) for at, window in changes]
+        for (moment_ms, window), write in zip(changes, writes, strict=True):
             risen: dict[Record, int] = {}
             for batch in window.batches:
                 state, count = batch.delivery_state, batch.delivery_count
@@ -338,39 +327,35 @@ def _as_ended(
                     before[*place, offset] = batch.delivery_count
                 else:
                     finished.add((*place, offset))
-    limits = base.settings.limits
+    limits, polled = base.settings.limits, base.members[0].max_poll_records
     lock_ms = limits.lock_duration_ms
     found = {}
     for record, known in back.items():
-        again = known.times - known.late - before.get(record, 0)
-        if again > 0 and record not in finished:
-            pace = known.pace_ms
-            # As long as a lock or longer: nobody gave it back, and the lock expired.
-            expires = pace is not None and pace >= lock_ms
-            if pace is not None and pace < _SLOW * work_ms:
-                pace = None  # like any other record
-            polled = base.members[0].max_poll_records
-            found[record] = Poison(*record, "release", again, pace)
-            if expires:
-                found[record] = Poison(*record, "silent", again)
-            elif known.held_ms and known.held_ms + polled * work_ms >= lock_ms:
-                found[record] = Poison(*record, "hold", again, hold_ms=lock_ms)
-    for record, count in archived.items():
-        if record in finished:
+        again, pace = known.times - known.late - before.get(record, 0), known.pace_ms
+        if again <= 0 or record in finished:
             continue
-        if count >= limits.delivery_count_limit:  # every delivery failed
-            like = found.get(record, Poison(*record, "release"))
-            found[record] = replace(like, attempts=Poison.attempts)
-        else:
-            found[record] = Poison(*record, "reject")
+        # As long as a lock or longer: nobody gave it back, and the lock expired.
+        if pace is not None and pace >= lock_ms:
+            found[record] = Poison(*record, "silent", again)
+        elif known.held_ms and known.held_ms + polled * work_ms >= lock_ms:
+            found[record] = Poison(*record, "hold", again, hold_ms=lock_ms)
+        else:  # soon, it is like any other record
+            work = None if pace is None or pace < _SLOW * work_ms else pace
+            found[record] = Poison(*record, "release", again, work)
+    for record, count in archived.items():
+        if record not in finished:
+            one = Poison(*record, "reject")
+            if count >= limits.delivery_count_limit:  # every delivery failed
+                one = replace(found.get(record, Poison(*record)), attempts=Poison.attempts)
+            found[record] = one
     return found
 
 
 def _held(by_place: Seen, lock_ms: int, begin: int, end: int) -> dict[Record, int]:
-    """Return records that pinned a window longer than a lock lasts and were not given back.
+    """Return for how long records pinned a window beyond a lock without being given back.
 
-    Others were finished behind them meanwhile, so somebody held them and renewed the lock. By
-    record, for how many milliseconds; where it was still so at the end, for the whole span.
+    Others were finished behind them meanwhile, so somebody held them and renewed the lock; where it
+    was still so at the end, for the whole span.
     """
     found: dict[Record, int] = {}
     for place, seen in by_place.items():

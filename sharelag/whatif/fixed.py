@@ -1,12 +1,8 @@
 """Try out an assignment made by hand: what happens if the members have just these partitions.
 
-    what_if(scenario, {"member-0": {"orders": [0, 1]}, "member-1": {}}, seeds=range(7))
-    edited = with_assignment(scenario, {"member-0": {"orders": [0, 1]}, "member-1": {}})
-    simulate(edited)
-
-The assignment holds from the first heartbeat to the end: a member that is not named gets nothing,
-one that crashes and comes back gets its partitions again, and what a member has that is away is
-served by the other members that have it, if any.
+It holds from the first heartbeat to the end: a member that is not named gets nothing, one that
+crashes and comes back gets its partitions again, and what a member has that is away is served by
+the other members that have it, if any.
 """
 
 from __future__ import annotations
@@ -48,13 +44,12 @@ def with_assignment(scenario: Scenario, assignment: ByName) -> Scenario:
     InputError
         A topic or a partition is not in the scenario.
     """
-    places = scenario.starts
     held = dict[str, tuple[tuple[str, int], ...]]()
     for name, topics in assignment.items():
         held[name] = tuple(
             (topic, one) for topic, given in topics.items() for one in sorted(map(int, set(given)))
         )
-        if wrong := [place for place in held[name] if place not in places]:
+        if wrong := [place for place in held[name] if place not in scenario.starts]:
             raise InputError(
                 f"{name!r} has partition {wrong[0][1]} of {wrong[0][0]!r}, "
                 "which the scenario does not have"
@@ -76,8 +71,7 @@ def with_assignment(scenario: Scenario, assignment: ByName) -> Scenario:
     )
 
 
-#: What `what_if` says about each measure: what people call it, and what it means when it is not
-#: known.
+#: What people call each measure, and what it means when it is not known.
 _TOLD = {
     "drain_ms": ("Time until drained", "not drained in every run"),
     "age_p95_ms": ("Age of the oldest record, p95", ""),
@@ -146,19 +140,16 @@ class _CancelledError(Exception):
 
 
 def _row(comparison: Comparison, measure: str) -> dict[str, Any]:
-    words, unknown = _TOLD[measure]
     usual, found = (comparison.cells[name, measure] for name in ("baseline", "edited"))
-    about = MEASURED[measure]
-    verdict = {True: "better", False: "worse", None: "unclear"}[found["better"]]
+    about, (words, unknown) = MEASURED[measure], _TOLD[measure]
     is_same = found["difference"] == 0 and found["difference_low"] == found["difference_high"]
-    if found["better"] is None and is_same:
-        verdict = "same"
+    verdicts = {True: "better", False: "worse", None: "same" if is_same else "unclear"}
     return {
         "measure": words,
         "unit": about.unit,
         "better": {"lower": "less", "higher": "more"}.get(about.better or ""),
         "unknown": unknown,
-        "verdict": verdict,
+        "verdict": verdicts[found["better"]],
         "baseline": usual["mean"],
         "edited": found["mean"],
         "low": found["difference_low"],

@@ -1,9 +1,4 @@
-r"""A scenario that continues from a cluster's state: windows, lag, members, settings, rates.
-
-evidence = gather(CaptureInput(folder))
-scenario = scenario_from(evidence, "payments")
-print(*scenario.assumed, sep="\\n")
-"""
+"""A scenario that continues from a cluster's state: windows, lag, members, settings, rates."""
 
 from __future__ import annotations
 
@@ -26,9 +21,8 @@ from sharelag.tables.gaps import NO_START_OFFSET
 from sharelag.tables.words import counted, moment
 from sharelag.whatif import estimates
 from sharelag.whatif.consumers import KAFKA_NAMES, Behaviour, Service, Settings, settings_named
-from sharelag.whatif.estimates import ByPlace, Place, Rows, place_of
+from sharelag.whatif.estimates import ByPlace, Place, Rows, place_of, poison_of
 from sharelag.whatif.scenario import Member, PartitionStart, Scenario, Topic
-from sharelag.whatif.stuck_records import poison_of
 
 #: By partition with an open transaction: the last stable offset, and milliseconds since it began.
 _Open: TypeAlias = dict[Place, tuple[int, float]]
@@ -115,9 +109,8 @@ def scenario_from(
         f"record batches of {batch_records} and polls of {counted(polled, 'record')}; {leading}"
     )
     _note_transactions(evidence, lag, settings, open_, assumed)
-    _note_what_is_not_taken_over(
-        evidence, lag, settings, str(found["share.auto.offset.reset"].value), assumed
-    )
+    reset = str(found["share.auto.offset.reset"].value)
+    _note_what_is_not_taken_over(evidence, lag, settings, reset, assumed)
     unknown = [setting for setting in KAFKA_NAMES if found[setting].source == "assumed"]
     if unknown:
         assumed.append(f"Kafka's defaults for {', '.join(unknown)}, which are not known")
@@ -146,8 +139,7 @@ def scenario_from(
 def _lead(topics: list[Topic], evidence: Evidence, group: str) -> tuple[int, str]:
     """Let brokers lead the topics' partitions as in the cluster; return their number, and words.
 
-    They are those that lead or replicate the group's topics. A partition whose leader is not known
-    is led by one of them in turn.
+    A partition whose leader is not known is led by one of those that are known in turn.
     """
     known, latencies = of_group(evidence.brokers, group), ", with latencies as by default"
     copies = max((len(row["replicas"] or ()) for row in known), default=0)
@@ -161,17 +153,16 @@ def _lead(topics: list[Topic], evidence: Evidence, group: str) -> tuple[int, str
     racks = "" if any(topic.racks for topic in topics) else " without racks"
     if len(numbers) < 2:
         return 1, f"one broker{racks}{latencies}"
-    led = {
-        place_of(row): numbers[row["leader_id"]] for row in known if row["leader_id"] is not None
-    }
+    led = {place_of(row): numbers.get(row["leader_id"]) for row in known}
     for n, topic in enumerate(topics):
-        places = ((topic.id, number) for number in range(topic.partitions))
-        leaders = (led.get(place, place[1] % len(numbers)) for place in places)
+        given = (led.get((topic.id, number)) for number in range(topic.partitions))
+        leaders = (at % len(numbers) if one is None else one for at, one in enumerate(given))
         topics[n] = replace(topic, leaders=tuple(leaders))
     times = (row["as_of"] for row in known if row["as_of"] is not None)
     read = moment(max(times, default=evidence.as_of))
-    said = f"{counted(len(numbers), 'broker')}{racks}, leaders as at {read}{latencies}"
-    return len(numbers), said
+    return len(
+        numbers
+    ), f"{counted(len(numbers), 'broker')}{racks}, leaders as at {read}{latencies}"
 
 
 def _group(evidence: Evidence, group: str | None) -> str:
@@ -198,23 +189,21 @@ def _by_partition(table: pa.Table, group: str) -> ByPlace:
 def _topics(
     evidence: Evidence, lag: Rows, progress: ByPlace, open_: _Open, batch: int, assumed: list[str]
 ) -> list[Topic]:
-    windows = dict(window_items(evidence.windows))
-    logs = {place_of(row): row for row in evidence.logs.to_pylist()}
-    racks = replica_racks(evidence.brokers)
+    windows, racks = dict(window_items(evidence.windows)), replica_racks(evidence.brokers)
     by_topic: dict[tuple[str, str], dict[int, PartitionStart]] = {}
     for row in lag:
-        if row["topic"] is None or row["end_offset"] is None:
+        place, number, end = place_of(row), row["partition"], row["end_offset"]
+        if row["topic"] is None or end is None:
             assumed.append(
-                f"partition {row['partition']} of topic {row['topic'] or row['topic_id']} "
+                f"partition {number} of topic {row['topic'] or row['topic_id']} "
                 "is left out: its end offset is not known"
             )
             continue
-        place = place_of(row)
         age = progress.get(place, {}).get("age_ms")
         # What waits behind an open transaction is not read, but it has waited since that began.
         offset, waits = open_.get(place, (None, 0.0))
-        by_topic.setdefault((row["topic"], row["topic_id"]), {})[row["partition"]] = PartitionStart(
-            end_offset=row["end_offset"],
+        by_topic.setdefault((row["topic"], row["topic_id"]), {})[number] = PartitionStart(
+            end_offset=end,
             log_start_offset=row["log_start_offset"] or 0,
             window=windows.get(SharePartition(row["group_id"], *place)),
             batch_records=batch,
@@ -223,13 +212,14 @@ def _topics(
         )
         if age is None and row["lag"]:
             assumed.append(
-                f"the backlog of {row['topic']}:{row['partition']} arrived just now, since its age "
-                "is not known"
+                f"the backlog of {row['topic']}:{number} arrived just now, since its age is not "
+                "known"
             )
     if not by_topic:
         raise InputError(
             "the ends of the group's topics are not known there: nothing can be simulated"
         )
+    logs = {place_of(row): row for row in evidence.logs.to_pylist()}
     topics = []
     for (name, id_), starts in sorted(by_topic.items()):
         count = max(starts) + 1
@@ -239,10 +229,9 @@ def _topics(
                 "state: nothing arrives there"
             )
         of_topic = tuple(racks.get((id_, number), ()) for number in range(count))
-        retention = logs.get((id_, min(starts)), {}).get("retention_ms")
         known = tuple(starts.get(number, PartitionStart()) for number in range(count))
-        kept_ms = retention if (retention or 0) > 0 else None
-        in_racks = of_topic if any(of_topic) else ()
+        retention = logs.get((id_, min(starts)), {}).get("retention_ms") or 0
+        kept_ms, in_racks = retention if retention > 0 else None, of_topic if any(of_topic) else ()
         topics.append(Topic(name, count, id_, starts=known, racks=in_racks, retention_ms=kept_ms))
     return topics
 
@@ -300,19 +289,17 @@ def _note_what_is_not_taken_over(
 
 
 def _lasting_transactions(evidence: Evidence, group: str) -> _Open:
-    """Return the open transactions that block a group for longer than the lock duration.
+    """Return the transactions of the cause ``open_transaction``, which block a group beyond a lock.
 
-    They are those that `sharelag.metrics.causes` names as the cause ``open_transaction``: one
-    that began a moment ago is what every transactional producer has at any time.
+    One that began a moment ago is what every transactional producer has at any time.
     """
     facts = CauseInputs.of(evidence)
     where = open_transaction.find(facts).where
     rows = evidence.lag.select(["group_id", "topic_id", "partition"]).to_pylist()
+    each = zip(rows, where, facts.stable_end, facts.stable_since, strict=True)
     return {
         place_of(row): (int(stable), float(facts.now - since))
-        for row, is_open, stable, since in zip(
-            rows, where, facts.stable_end, facts.stable_since, strict=True
-        )
+        for row, is_open, stable, since in each
         if is_open and row["group_id"] == group
     }
 
@@ -343,21 +330,16 @@ def _note_transactions(
 
 
 def _find_blocked(evidence: Evidence, lag: Rows, settings: Settings) -> set[Place]:
-    """Return partitions of whose backlog nobody can get anything new, with hardly any at hand.
-
-    Their windows are full, or an open transaction begins where they end.
-    """
-    stable = stable_ends(evidence, settings)
+    """Return partitions with hardly any at hand that are full or end at an open transaction."""
+    stable, most = stable_ends(evidence, settings), settings.limits.max_record_locks
     found = set()
     for row in lag:
-        place, end = place_of(row), row["window_end_offset"]
-        start = row["effective_start_offset"]
+        start, end = row["effective_start_offset"], row["window_end_offset"]
         at_hand = (row["window_available"] or 0) + (row["window_unknown"] or 0)
         if end is None or start is None or at_hand > 1:  # 1: the record that blocks
             continue
-        is_full = end - start >= settings.limits.max_record_locks
-        if is_full or stable.get(place, end + 1) <= end:
-            found.add(place)
+        if end - start >= most or stable.get(place_of(row), end + 1) <= end:
+            found.add(place_of(row))
     return found
 
 

@@ -33,7 +33,7 @@ _IN_FLIGHT = (
 #: Small ones that show one rule of Kafka each, then pains of practice.
 _SCENARIOS = (
     Scenario(
-        name="walk",
+        name="walk", settings=Settings(assignment_interval_ms=0), assignor="all-to-all",
         about="Three members process offsets 100 to 120: one record is released, two locks expire, "
         "and all records are finished in the end.",
         topics=(Topic("T1", 1, starts=(PartitionStart(110, 100, _state(100), batch_records=10),)),),
@@ -48,25 +48,19 @@ _SCENARIOS = (
             replace(_EXACT, name="c3", service=Service(1600), max_poll_records=2, join_ms=1700),
         ),
         poison=(
-            Poison("T1", 0, 110, "release", 1),
-            Poison("T1", 0, 111, "silent", 1),
+            Poison("T1", 0, 110, "release", 1), Poison("T1", 0, 111, "silent", 1),
             Poison("T1", 0, 112, "silent", 1),
         ),
-        settings=Settings(assignment_interval_ms=0),
-        assignor="all-to-all",
-        duration_ms=60_000,
-        step_ms=500,
+        duration_ms=60_000, step_ms=500,
     ),
     Scenario(
-        name="in-flight",
+        name="in-flight", duration_ms=10_000, members=(),
         about="A window 2..8 in which 5 is acknowledged and 6 archived: five of its seven "
         "offsets are lag.",
         topics=(Topic("orders", 1, starts=(PartitionStart(9, 0, _state(2, 2, *_IN_FLIGHT)),)),),
-        members=(),
-        duration_ms=10_000,
     ),
     Scenario(
-        name="crash-redelivery",
+        name="crash-redelivery", assignor="all-to-all", duration_ms=40_000, step_ms=500,
         about="A member acquires 100..109 and hangs: another one processes 110..119, and then "
         "100..109, when the locks have expired.",
         topics=(
@@ -77,71 +71,53 @@ _SCENARIOS = (
             Member("c2", max_poll_records=10, service=Service(100), join_ms=1100),
         ),
         faults=(Fault(500, "hang", "c1"),),
-        assignor="all-to-all",
-        duration_ms=40_000,
-        step_ms=500,
     ),
     Scenario(
-        name="delivery-limit",
+        name="delivery-limit", duration_ms=10_000, step_ms=100,
         about="Every member that gets the record releases it: after the fifth delivery it is "
         "archived.",
-        topics=(Topic("orders", 1, backlog=1),),
-        members=(Member(service=Service(10)),),
+        topics=(Topic("orders", 1, backlog=1),), members=(Member(service=Service(10)),),
         poison=(Poison("orders", 0, 0),),
-        duration_ms=10_000,
-        step_ms=100,
     ),
     Scenario(
-        name="one-session",
+        name="one-session", duration_ms=3000, step_ms=100,
         about="A member polls a few times and closes: its share session has the epochs 0, 1, "
         "2 ... and -1.",
         topics=(Topic("orders", 3, backlog=30, batch_records=10),),
         members=(Member(service=Service(10), max_poll_records=10, leave_ms=2000),),
-        duration_ms=3000,
-        step_ms=100,
     ),
     Scenario(
-        name="new-group",
+        name="new-group", duration_ms=20_000, initialized=False,
         about="A new group starts at the end of the log: "
         "earlier records are not delivered and do not count as lag.",
-        topics=(Topic("orders", 1, starts=(PartitionStart(100),)),),
-        members=(Member(),),
+        topics=(Topic("orders", 1, starts=(PartitionStart(100),)),), members=(Member(),),
         producers=(Producer("orders", 1, "steady"),),
-        initialized=False,
-        duration_ms=20_000,
     ),
     Scenario(
-        name="slow-producer",
+        name="slow-producer", duration_ms=20_000, step_ms=100,
         about="A producer sends one record every two seconds.",
-        topics=(Topic("orders", 1),),
-        members=(Member(),),
+        topics=(Topic("orders", 1),), members=(Member(),),
         producers=(Producer("orders", 0.5, "steady"),),
-        duration_ms=20_000,
-        step_ms=100,
     ),
     Scenario(
-        name="stop-at-error",
+        name="stop-at-error", duration_ms=5000, step_ms=50,
         about="The fifth of ten records is rejected: "
         "the first five are committed at once, and the others stay acquired.",
         topics=(Topic("orders", 1, backlog=10, batch_records=10),),
         members=(Member(service=Service(100), behaviour=Behaviour(commit="error")),),
         poison=(Poison("orders", 0, 4, "reject"),),
-        duration_ms=5000,
-        step_ms=50,
     ),
     Scenario(
-        name="gaps",
+        name="gaps", duration_ms=5000, step_ms=50,
         about="Two of ten offsets have no record: they count as lag until a member has fetched "
         "past them.",
         topics=(
             Topic("orders", 1, starts=(PartitionStart(10, 0, _state(0), 10, missing=(3, 4)),)),
         ),
         members=(Member(service=Service(100)),),
-        duration_ms=5000,
-        step_ms=50,
     ),
     Scenario(
-        name="everybody-everywhere",
+        name="everybody-everywhere", assignor="all-to-all", duration_ms=20_000,
         about="Each member gets all partitions of its topics, as in the first version of KIP-932.",
         topics=(Topic("T1", 2, backlog=500), Topic("T2", 4, backlog=500)),
         members=(
@@ -150,27 +126,22 @@ _SCENARIOS = (
             Member("m3", topics=("T2",), max_poll_records=10),
         ),
         settings=Settings(assignment_interval_ms=0),
-        assignor="all-to-all",
-        duration_ms=20_000,
     ),
     Scenario(
-        name="window-full",
+        name="window-full", duration_ms=180_000, settings=Settings(Limits(max_record_locks=500)),
         about="One record is stuck with a slow member: "
         "the window behind it fills up, and new records wait.",
         topics=(Topic("orders", 1, backlog=5000, batch_records=10),),
         members=(Member(count=3, service=Service(1), max_poll_records=50),),
         poison=(Poison("orders", 0, 5, "silent", 3),),
-        settings=Settings(Limits(max_record_locks=500)),
-        duration_ms=180_000,
     ),
     Scenario(
-        name="crash-loop",
+        name="crash-loop", duration_ms=300_000,
         about="One record crashes its member: "
         "each crash uses up one delivery of every record in the batch.",
         topics=(Topic("orders", 2, backlog=2000, batch_records=50),),
         members=(Member(count=2, service=Service(2), behaviour=Behaviour(restart_ms=1000)),),
         poison=(Poison("orders", 0, 120, "crash"),),
-        duration_ms=300_000,
     ),
     Scenario(
         name="slow-work",
@@ -180,14 +151,12 @@ _SCENARIOS = (
         members=(Member(count=4, service=Service(100, "lognormal", 0.5)),),
     ),
     Scenario(
-        name="uneven",
+        name="uneven", duration_ms=300_000, settings=Settings(rebalance_interval_ms=10_000),
         about="One of eight partitions gets half of the records: "
         "an assignor that balances the number of partitions does not notice.",
         topics=(Topic("orders", 8),),
         members=(Member(count=8, service=Service(8, "exponential"), max_poll_records=50),),
         producers=(Producer("orders", 400, batch_records=5, weights=(7, 1, 1, 1, 1, 1, 1, 1)),),
-        settings=Settings(rebalance_interval_ms=10_000),
-        duration_ms=300_000,
     ),
     Scenario(
         name="burst",
@@ -200,32 +169,28 @@ _SCENARIOS = (
         ),
     ),
     Scenario(
-        name="idle-members",
+        name="idle-members", duration_ms=120_000,
         about="12 members share 4 partitions: in a share group all of them have work.",
         topics=(Topic("orders", 4, backlog=6000, batch_records=10),),
         members=(Member(count=12, service=Service(5), max_poll_records=50),),
-        duration_ms=120_000,
     ),
     Scenario(
-        name="retention-loss",
+        name="retention-loss", duration_ms=300_000,
         about="Members are too slow for the retention: "
         "deleted records reduce the lag as finished ones do.",
         topics=(Topic("orders", 2, retention_ms=60_000, segment_records=500),),
         members=(Member(count=2, service=Service(20), max_poll_records=50),),
         producers=(Producer("orders", 200, batch_records=10),),
-        duration_ms=300_000,
     ),
     Scenario(
-        name="leader-change",
+        name="leader-change", duration_ms=60_000, brokers=2,
         about="The leader changes while records are acquired: "
         "delivery counts that were not yet written are lost, and start at one again.",
         topics=(Topic("orders", 1, backlog=1000, batch_records=10),),
         members=(Member(count=2, service=Service(10), max_poll_records=50),),
         faults=(Fault(2200, "leader_change", topic="orders"),),
-        brokers=2,
-        duration_ms=60_000,
     ),
-)
+)  # fmt: skip
 _BY_NAME = {scenario.name: scenario for scenario in _SCENARIOS}
 
 

@@ -80,11 +80,14 @@ def variants(
             )
         settings = {}
     assignors = [assignors] if isinstance(assignors, str) else list(assignors)
-    members = [members] if isinstance(members, int | float) else list(members)
+    members = list(members) if isinstance(members, Iterable) else [members]
     for name in assignors:
         find_assignor(name)
     people = {counted(one, "member"): scenario.with_members(one) for one in members}
-    chosen = {label: _change(scenario.settings, given) for label, given in settings.items()}
+    chosen = {
+        label: given if isinstance(given, Settings) else _with_named(scenario.settings, given)
+        for label, given in settings.items()
+    }
     policies: dict[str, Autoscaler | None] = {text: autoscaler_of(text) for text in autoscalers}
     if len(policies) < len(autoscalers):
         raise InputError("an autoscaler is given twice: give each once")
@@ -121,9 +124,7 @@ def require_fixed(scenario: Scenario) -> None:
         )
 
 
-def _change(settings: Settings, given: Settings | Mapping[str, object]) -> Settings:
-    if isinstance(given, Settings):
-        return given
+def _with_named(settings: Settings, given: Mapping[str, object]) -> Settings:
     values: dict[str, Any] = {}
     for name, value in given.items():
         setting = find(name)
@@ -152,10 +153,7 @@ def further(progress: Progress | None, before: int, later: int = 0) -> Progress 
 
 
 class PlannedRun(NamedTuple):
-    """One simulation to be made; ``id`` is made of the scenario, the seed and sharelag's version.
-
-    So it is the same wherever and whenever it runs.
-    """
+    """One simulation to be made; its id is the same wherever and whenever it runs."""
 
     id: str
     scenario: Scenario
@@ -183,11 +181,7 @@ class Grid(NamedTuple):
 
 
 def grid(variants: Mapping[str, Scenario], seeds: Iterable[int], *, optimal: bool = False) -> Grid:
-    """Lay out the runs of variants and seeds.
-
-    If wanted with those of the same scenarios under the assignor ``optimal``, to measure the
-    distance to it.
-    """
+    """Lay out the runs of variants and seeds, if wanted with those under `optimal` as well."""
     if not isinstance(variants, Mapping):
         raise InputError(
             "variants are scenarios by name: give {'as it is': scenario, ...}, "
@@ -241,7 +235,7 @@ def run_all(
 def as_runs(plan: Grid, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     """The rows of all cells, in the order of the grid: `RUNS`, and `OVER_OPTIMAL` if it has that.
 
-    ``rows`` are one per run, in any order: as `run` gives it, or ``run`` and ``error``.
+    ``rows`` are one per run: as `run` gives it, or ``run`` and ``error``.
     """
     by_id = {row["run"]: row for row in rows}
     made, further = [], ()

@@ -1,19 +1,26 @@
-"""How much work a simulation is, and how long one lasts where nobody said so."""
+"""How much work a simulation is, how long it lasts, and how long a group takes after a reset."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from math import ceil, inf
+from statistics import median
 from typing import NamedTuple
 
-from sharelag.durations import duration
-from sharelag.tables.words import counted
-from sharelag.whatif.scenario import PartitionStart, Producer, Scenario
-from sharelag.whatif.simulation.logs import expect_records
-from sharelag.whatif.stuck_records import held_ms
+import numpy as np
+import pyarrow as pa
 
-#: At most and at least, and how many records may arrive in that time if it is more than the least:
-#: what takes seconds to simulate a few times.
+from sharelag.durations import duration
+from sharelag.errors import InputError
+from sharelag.model import Window
+from sharelag.tables.words import counted
+from sharelag.whatif.estimates import held_ms
+from sharelag.whatif.scenario import PartitionStart, Producer, Scenario
+from sharelag.whatif.simulate import simulate
+from sharelag.whatif.simulation.logs import expect_records
+
+#: What takes seconds to simulate a few times: at most, at least, and records that arrive if longer.
 LONGEST_MS, SHORTEST_MS = 600_000, 120_000
 _MINUTE_MS = 60_000
 MOST_RECORDS = 20_000
@@ -38,10 +45,7 @@ class Rates(NamedTuple):
     each: float  # records that a busy member finishes per second; 0: its work is nothing
 
     def fewest(self, long_ms: float | None = None) -> int:
-        """Return the fewest members that clear the lag in a time, or keep up if none is given.
-
-        They are busy all the time, so that it takes more of them where lag is uneven.
-        """
+        """Return the fewest members, always busy, that clear the lag in a time, or keep up."""
         wanted = self.arriving + (1000 * self.waiting / long_ms if long_ms else 0.0)
         return ceil(wanted / self.each) if self.each else 0
 
@@ -76,10 +80,7 @@ _TIMES_NOW, _TIMES_FEWEST, _LONGER = 3, 2, 1.25
 
 
 def long_enough(scenario: Scenario) -> int:
-    """Return milliseconds, in whole minutes, in which a few times its members clear its lag.
-
-    At most as long as takes seconds to simulate.
-    """
+    """Return whole minutes, in ms, in which a few times its members clear its lag."""
     known = rates(scenario)
     if not known.each:
         return cut_short(scenario).duration_ms
@@ -96,32 +97,27 @@ def long_enough(scenario: Scenario) -> int:
     return max(minutes * _MINUTE_MS, SHORTEST_MS)
 
 
-#: Records of one record batch are drawn and finished together, which is so much cheaper than one
-#: batch each.
+#: Records of one record batch are drawn and finished together: so many cost as much as a batch.
 _RECORDS_A_BATCH = 10
 
 
 def size(scenario: Scenario) -> float:
     """About how many things happen in a run of a scenario, each 5 to 100 microseconds of work.
 
-    Record batches to deliver, a tenth of their records, polls that wait in vain, and rows of the
-    timeline. What waits counts as far as members can get. Members that an autoscaler adds are not
-    foreseen.
+    Record batches, a tenth of their records, polls in vain, and rows of the timeline. What waits
+    counts as far as members get; those that an autoscaler adds are not foreseen.
     """
-    span, known = scenario.duration_ms, rates(scenario)
-    done = len(scenario.each_member()) * known.each * span / 1000 if known.each else inf
+    span, known, each = scenario.duration_ms, rates(scenario), scenario.each_member()
+    done = len(each) * known.each * span / 1000 if known.each else inf
     share = min(done / known.waiting, 1) if known.waiting else 1
-    batches = records = 0.0
-    for start in scenario.starts.values():
-        waiting = share * _waiting(start)
-        records, batches = records + waiting, batches + waiting / start.batch_records
-    for producer in scenario.producers:
-        arriving = _appended(producer, scenario)
-        records, batches = records + arriving, batches + arriving / producer.batch_records
+    sizes = [(share * _waiting(one), one.batch_records) for one in scenario.starts.values()]
+    sizes += [(_appended(one, scenario), one.batch_records) for one in scenario.producers]
+    records = sum(records for records, _ in sizes)
+    batches = sum(records / batch for records, batch in sizes)
     polls = sum(
         max(min(span if one.leave_ms is None else one.leave_ms, span) - one.join_ms, 0)
         / max(one.fetch_max_wait_ms, 1)
-        for one in scenario.each_member()
+        for one in each
     )
     rows = sum(topic.partitions for topic in scenario.topics) * span / scenario.step_ms
     return batches + records / _RECORDS_A_BATCH + polls + rows
@@ -138,3 +134,101 @@ def _waiting(start: PartitionStart) -> int:
     """Return records from the start offset on; a group without one may begin at the log's start."""
     first = start.log_start_offset if start.window is None else start.window.start_offset
     return max(start.end_offset - max(first, start.log_start_offset), 0)
+
+
+#: Runs, each with other luck.
+SEEDS = range(5)
+#: As `sharelag simulate`: of polls, record batches and timeline rows in one run.
+_MOST = 20e6
+_DURATIONS_MS = (600_000, 3_600_000, 6 * 3_600_000)
+
+
+class Drained(NamedTuple):
+    """When members were done with what had been in the logs at the begin, by runs."""
+
+    #: By topic and partition, a time a run; None where it was not done.
+    times_ms: Mapping[tuple[str, int], tuple[int | None, ...]]
+    runs: int
+    duration_ms: int  # how long each run lasted
+    members: int
+
+    def of_partition(self, topic: str, partition: int) -> int | None:
+        """Return the median of the runs; None where one was not done."""
+        times = [time for time in self.times_ms.get((topic, partition), ()) if time is not None]
+        return round(median(times)) if len(times) == self.runs else None
+
+    def words(self) -> str:
+        """Return ``simulated with 3 members: the new lag takes 3m to 3m 20s (5 of 5 runs)``."""
+        said = f"simulated with {counted(self.members, 'member')}: the new lag"
+        by_run = zip(*self.times_ms.values(), strict=True)
+        done = [max(filter(None, run), default=0) for run in by_run if None not in run]
+        if not done:
+            return (
+                f"{said} is not done within {duration(self.duration_ms)} in any of {self.runs} runs"
+            )
+        span = " to ".join(dict.fromkeys(map(duration, (min(done), max(done)))))
+        return f"{said} takes {span} ({len(done)} of {self.runs} runs)"
+
+
+def after_reset(scenario: Scenario, plan: pa.Table, members: int | None = None) -> Scenario:
+    """Return a scenario that begins when start offsets have been reset.
+
+    ``plan`` is `sharelag.schemas.RESET_PLAN` of the group; share partitions without a new start
+    offset stay as they are. ``members`` are else as many as there are; none are refused.
+    """
+    names, starts = {topic.id: topic.name for topic in scenario.topics}, {}
+    for row in plan.to_pylist():
+        place, first = (names.get(row["topic_id"], ""), row["partition"]), row["new_start_offset"]
+        start = scenario.starts.get(place)
+        if first is not None and start is not None:
+            then = start.window
+            epochs = (0, 0) if then is None else (then.snapshot_epoch + 1, then.state_epoch + 1)
+            # Nothing is left but a start offset; beyond the log's end nothing is delivered.
+            window = Window(*epochs, 0, min(first, start.end_offset), 0, 0, 0)
+            starts[place] = replace(start, window=window)
+    # A record that failed has all its attempts again, and is met again.
+    people = scenario.members
+    if members is not None:
+        people = (replace(people[0], count=members, assigned=(), name="member"),)
+    if not sum(one.count for one in people):
+        raise InputError(
+            "the group has no members now: say with how many, such as --members 3 (members=3)"
+        )
+    return replace(scenario.with_starts(starts), members=people)
+
+
+def simulate_drain(scenario: Scenario, seeds: Iterable[int] = SEEDS) -> Drained:
+    """Simulate until members are done with what is in the logs at the begin.
+
+    What arrives meanwhile takes its share of their time. Runs last 10 minutes, else an hour, else
+    6.
+    """
+    seeds, found = list(seeds), None
+    for duration_ms in _DURATIONS_MS:
+        lasting = replace(scenario, duration_ms=duration_ms)
+        if size(lasting) > _MOST:
+            break
+        runs = [_done(lasting, simulate(lasting, seed).timeline) for seed in seeds]
+        times = {place: tuple(run.get(place) for run in runs) for place in scenario.starts}
+        people = sum(one.count for one in lasting.members)
+        found = Drained(times, len(seeds), duration_ms, people)
+        if all(None not in one for one in times.values()):
+            break
+    if found is None:
+        raise InputError(
+            "the group has too much work to be simulated here: give a scenario to sharelag "
+            "simulate, with larger record batches"
+        )
+    return found
+
+
+def _done(scenario: Scenario, timeline: pa.Table) -> dict[tuple[str, int], int]:
+    """Return when the start offset first was where a log had ended at the begin."""
+    ends = np.array([start.end_offset for start in scenario.starts.values()])
+    # A row of each share partition, in this order, at each step.
+    starts, times = (
+        timeline.column(name).to_numpy().reshape(-1, len(ends))
+        for name in ("start_offset", "time_ms")
+    )
+    each = zip(scenario.starts, (starts >= ends).T, strict=True)
+    return {place: int(times[is_done.argmax(), 0]) for place, is_done in each if is_done.any()}

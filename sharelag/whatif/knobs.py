@@ -1,10 +1,4 @@
-"""What can be changed about a group, within what its brokers take: settings, members, renewals.
-
-    each = knobs(scenario, {"share.record.lock.duration.ms": (15_000, 30_000), "members": 8})
-    turn(scenario, {"max.poll.records": 50})
-
-A value of a knob that is None leaves the scenario as it is.
-"""
+"""What can be changed about a group, within what its brokers take: settings, members, renewals."""
 
 from __future__ import annotations
 
@@ -29,8 +23,6 @@ from sharelag.whatif.grid import variants
 from sharelag.whatif.scenario import Member, Scenario
 
 Value: TypeAlias = int | str | bool
-#: Values by knob; None: as it is.
-Turned: TypeAlias = Mapping[str, Value | None]
 
 MEMBERS, POLL, MODE, RENEW = "members", "max.poll.records", "share.acquire.mode", "renew"
 _ENABLED = "share.renew.acknowledge.enable"
@@ -42,8 +34,7 @@ _OF_GROUP = {
     "share.partition.max.record.locks": 100,
     "share.delivery.count.limit": 1,
 }
-#: Tried where nothing is said: twice Kafka's default of a poll, and at least as many members as
-#: `fewest_members` tries. More may be given.
+#: Tried where nothing is said; more may be given.
 _MOST_POLLED, _MOST_MEMBERS, _TIMES_MEMBERS = 1000, 64, 2
 _GREATEST = (1 << 31) - 1
 #: Where a setting goes that is not the group's.
@@ -60,23 +51,10 @@ def text_of(value: Value | None) -> str:
 
 @dataclass(frozen=True)
 class Knob:
-    """One thing that can be set.
+    """One thing that can be set: a number from ``low`` to ``high``, or one of ``choices``."""
 
-    Attributes
-    ----------
-    name
-        Kafka's, of the group where it has one; ``members`` or ``renew``.
-    whose
-        Where it is set: ``group``, ``broker`` (for all its groups), ``consumer``, ``application``
-        or ``deployment``.
-    low, high, step
-        Of a number.
-    choices
-        Of anything else.
-    """
-
-    name: str
-    whose: str
+    name: str  # Kafka's, of the group where it has one; members or renew
+    whose: str  # group, broker (for all its groups), consumer, application or deployment
     low: int = 0
     high: int = 0
     step: int = 1
@@ -131,57 +109,36 @@ def knobs(
     settings: pa.Table | None = None,
     kafka_version: str = NEWEST,
 ) -> tuple[Knob, ...]:
-    """Return what can be tuned.
-
-    Parameters
-    ----------
-    scenario : Scenario
-    ranges : mapping, optional
-        By name, ``(low, high)`` of a number, or a value that is to stay.
-    settings : pyarrow.Table, optional
-        `sharelag.schemas.SETTINGS` of the group and its brokers; those that are missing have
-        Kafka's defaults.
-    kafka_version : str
-        Of the brokers: earlier ones have some settings for all groups only, or not at all.
-
-    Raises
-    ------
-    InputError
-        A name is not one of a knob, or a range is empty or not taken by the brokers.
-    """
+    """Return what can be tuned; parameters are those of `sharelag.whatif.tune`."""
     table = SETTINGS.empty_table() if settings is None else settings
     (force,) = each_in_force(table, [scenario.group_id]).values()
     values = {name: one.value for name, one in force.items() if one.source != "assumed"}
-    found = [_of_group(name, step, values, kafka_version) for name, step in _OF_GROUP.items()]
-    now = len(scenario.each_member())
-    room = scenario.settings.max_size
+    found = []
+    for name, step in _OF_GROUP.items():
+        own = find(name, kafka_version)
+        setting = own or find(f"group.{name}", kafka_version)
+        if setting is None:
+            raise InputError(f"Kafka {kafka_version} has no {name}: give a later version")
+        least, greatest = bounds(setting, values, kafka_version)
+        whose = "group" if own else "broker"
+        found.append(Knob(name, whose, least or 1, greatest or _GREATEST, step))
+    now, room = len(scenario.each_member()), scenario.settings.max_size
     most = min(max(_MOST_MEMBERS, _TIMES_MEMBERS * now), room)
-    found.append(Knob(MEMBERS, "deployment", 1, most))
-    found.append(Knob(POLL, "consumer", 1, _MOST_POLLED))
+    found += [Knob(MEMBERS, "deployment", 1, most), Knob(POLL, "consumer", 1, _MOST_POLLED)]
     if has_reached(kafka_version, CONSUMER[MODE].since):
         found.append(Knob(MODE, "consumer", choices=("batch_optimized", "record_limit")))
     each = scenario.each_member() or scenario.members
     explicit = all(one.behaviour.acknowledgement == "explicit" for one in each)
     if explicit and has_reached(kafka_version, _RENEW_SINCE):
         found.append(Knob(RENEW, "application", choices=(False, True)))
-    given = dict(ranges or {})
-    beyond = {MEMBERS: room, POLL: _GREATEST}
+    given, beyond = dict(ranges or {}), {MEMBERS: room, POLL: _GREATEST}
     narrowed = tuple(
         _narrow(one, given.pop(one.name, None), beyond.get(one.name, one.high)) for one in found
     )
-    if given:
+    for name in given:
         names = ", ".join(one.name for one in found)
-        raise InputError(f"{next(iter(given))!r} cannot be tuned: choose one of {names}")
+        raise InputError(f"{name!r} cannot be tuned: choose one of {names}")
     return narrowed
-
-
-def _of_group(name: str, step: int, values: Mapping[str, object], version: str) -> Knob:
-    own = find(name, version)
-    setting = own or find(f"group.{name}", version)
-    if setting is None:
-        raise InputError(f"Kafka {version} has no {name}: give a later version")
-    least, greatest = bounds(setting, values, version)
-    return Knob(name, "group" if own else "broker", least or 1, greatest or _GREATEST, step)
 
 
 def _narrow(knob: Knob, given: Any, greatest: int) -> Knob:
@@ -221,12 +178,11 @@ def as_it_is(scenario: Scenario, each: Sequence[Knob]) -> dict[str, Value | None
         **{name: {getattr(limits, KAFKA_NAMES[name])} for name in _OF_GROUP},
     }
     return {
-        knob.name: next(iter(seen[knob.name])) if len(seen[knob.name]) == 1 else None
-        for knob in each
+        one.name: next(iter(seen[one.name])) if len(seen[one.name]) == 1 else None for one in each
     }
 
 
-def turn(scenario: Scenario, values: Turned) -> Scenario:
+def turn(scenario: Scenario, values: Mapping[str, Value | None]) -> Scenario:
     """Return a scenario with some values; a lock is renewed when half of it is over."""
     given: dict[str, Any] = {name: one for name, one in values.items() if one is not None}
     count = given.pop(MEMBERS, None)
@@ -258,11 +214,7 @@ def to_set(
     server: str | None = None,
     command_config: Path | None = None,
 ) -> list[str]:
-    """Return what to do for each value that changes: Kafka's command, or where to set it.
-
-    Nothing of it is run. Parameters are those of `knobs`, and of
-    `sharelag.metrics.settings.setting_commands`.
-    """
+    """Return how to set each value that changes, as Kafka's command or in words; nothing is run."""
     table = SETTINGS.empty_table() if settings is None else settings
     whose = {knob.name: knob.whose for knob in each}
     texts = {name: text_of(value) for name, value in changed.items()}

@@ -1,15 +1,8 @@
-"""An incident, otherwise: what a span of a group's history would have been with a change.
-
-past = bench.past("billing", since="2026-11-23T12:00Z", until="2026-11-23T12:30Z")
-found = otherwise(past, variants(past.scenario, members=12), alert="age>30s")
-found                # happened, as it was (simulated) and otherwise, in one table
-found.chart          # and in one chart
-"""
+"""An incident, otherwise: what a span of a group's history would have been with a change."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -34,17 +27,13 @@ from sharelag.whatif.scenario import Scenario
 HAPPENED_NAME, AS_IT_WAS = "what happened", "as it was, simulated"
 #: Runs of each variant.
 SEEDS = 20
-#: A simulation of the span as it was that is off by more than this part of the highest lag, on
-#: average, does not explain what happened, and so not what would have happened.
+#: The span as it was explains what happened unless it is off by more than this of the highest lag.
 FAR_OFF = 0.25
-_ALERT = re.compile(r"\s*(age|lag)\s*>\s*(\S.*)")
 #: Columns of `Otherwise.rows`.
 _ROW = (
     *("variant", "lag_end", "low", "high", "drain_ms", "drain_low_ms", "drain_high_ms", "lag_max"),
     *("age_max_ms", "alert_at", "alert_share", "member_hours"),
 )
-#: By the measure of an alert: its column over time, and the highest of it in a run.
-_COLUMNS = {"age": ("age_ms", "age_max_ms"), "lag": ("lag", "lag_max")}
 
 
 class Alert(NamedTuple):
@@ -62,15 +51,13 @@ class Alert(NamedTuple):
         InputError
             It is not written so.
         """
-        found = _ALERT.fullmatch(text)
+        measure, _, level = (part.strip() for part in text.partition(">"))
         try:
-            if found is None:
+            if measure == "age":
+                return cls(measure, parse_duration(level).total_seconds() * 1000)
+            if measure != "lag":
                 raise ValueError
-            measure, level = found.groups()
-            of_age = measure == "age"
-            return cls(
-                measure, parse_duration(level).total_seconds() * 1000 if of_age else float(level)
-            )
+            return cls(measure, float(level))
         except (ValueError, InputError):
             raise InputError(
                 f"{text!r} is not an alert: give age>30s or lag>1000, of the whole group"
@@ -79,11 +66,12 @@ class Alert(NamedTuple):
     @property
     def column(self) -> str:
         """The column over time that it looks at."""
-        return _COLUMNS[self.measure][0]
+        return "age_ms" if self.measure == "age" else "lag"
 
     def share(self, runs: Mapping[str, Any]) -> float:
         """In which share of the runs it fires, by their highest lag and age."""
-        return float(np.mean(runs[_COLUMNS[self.measure][1]] > self.level))
+        highest = runs["age_max_ms" if self.measure == "age" else "lag_max"]
+        return float(np.mean(highest > self.level))
 
     def __str__(self) -> str:
         level = duration(self.level) if self.measure == "age" else f"{self.level:g}"
@@ -91,18 +79,17 @@ class Alert(NamedTuple):
 
     def first(self, over_time: pa.Table) -> float | None:
         """When it first holds in a table with ``time_ms``; None: never, as far as is known."""
-        values = _floats(over_time, self.column)
-        above = np.flatnonzero(values > self.level)  # NaN is not
+        above = np.flatnonzero(_floats(over_time, self.column) > self.level)  # NaN is not
         return float(over_time.column("time_ms")[int(above[0])].as_py()) if len(above) else None
 
 
 class Explained(NamedTuple):
     """How well the simulated as-it-was explains what happened; None where it is not known."""
 
-    mean: float | None  # absolute error of the lag, over the moments at which it is known
-    share: float | None  # of the highest lag that is known
-    last: float | None  # simulated less real lag at the last known moment
-    moments: int
+    mean: float | None = None  # absolute error of the lag, over the moments at which it is known
+    share: float | None = None  # of the highest lag that is known
+    last: float | None = None  # simulated less real lag at the last known moment
+    moments: int = 0
     drain_ms: float | None = None  # simulated less real time until nothing was left
 
     @property
@@ -135,15 +122,16 @@ class Otherwise(Displayable):
         lag = _floats(happened, "lag")
         known = ~np.isnan(lag)
         if not known.any():
-            return Explained(None, None, None, 0)
+            return Explained()
         times = happened.column("time_ms").to_numpy()[known]
         simulated = np.interp(times, curve.column("time_ms").to_numpy(), _floats(curve, "lag"))
         off = simulated - lag[known]
-        drained, drains = self.drained_ms, _floats(_of(self.comparison.runs, AS_IT_WAS), "drain_ms")
         mean, highest = float(np.abs(off).mean()), float(lag[known].max())
-        share, late = mean / highest if highest else None, None
-        if drained is not None:
-            late = drains.mean() - drained
+        late = None
+        if self.drained_ms is not None:
+            drains = _floats(_of(self.comparison.runs, AS_IT_WAS), "drain_ms")
+            late = drains.mean() - self.drained_ms
+        share = mean / highest if highest else None
         return Explained(mean, share, float(off[-1]), int(known.sum()), late)
 
     @cached_property
@@ -204,24 +192,23 @@ class Otherwise(Displayable):
             }
         return rows
 
-    @cached_property
-    def is_fired_at_latest(self) -> bool:
-        """Whether the alert may have fired before the moment at which it is known to have."""
-        if self.alert is None or (fired := self.alert.first(self.past.happened)) is None:
-            return False
-        values = _floats(self.past.happened, self.alert.column)
-        before = self.past.happened.column("time_ms").to_numpy() < fired
-        return bool(np.isnan(values[before]).any())
+    def _fired(self, row: Mapping[str, Any]) -> str:
+        """Say when the alert fired; at the latest, where what really was before is not known."""
+        at = row["alert_at"]
+        if self.alert is None or row["variant"] != HAPPENED_NAME:
+            return _clock(self.past, at)
+        before = self.past.happened.column("time_ms").to_numpy() < at
+        is_dark = np.isnan(_floats(self.past.happened, self.alert.column)[before]).any()
+        return _clock(self.past, at) + " at the latest" * bool(is_dark)
 
     def _bounds(self, values: Any, off: float | None) -> Interval:
         """Bounds of one more run, wider by how far the as-it-was is off; none of what never was."""
         mean = float(values.mean())
-        if np.isnan(mean):
-            return Interval(None)
-        if len(values) < 2 or off is None or np.isnan(off):
-            return Interval(mean)
-        half = half_width(values, self.comparison.confidence)  # of the mean
-        half = float(half) * (len(values) + 1) ** 0.5 + abs(off)
+        if np.isnan(mean) or len(values) < 2 or off is None or np.isnan(off):
+            return Interval(None if np.isnan(mean) else mean)
+        # Half of the interval of the mean, made that of a run.
+        half = float(half_width(values, self.comparison.confidence)) * (len(values) + 1) ** 0.5
+        half += abs(off)
         return Interval(mean, max(mean - half, 0.0), mean + half)
 
     @property
@@ -252,20 +239,18 @@ class Otherwise(Displayable):
         was = "" if real is None else f" (at {self._last_known()} it was {real:,.0f})"
         bounds = "" if row["low"] is None else f" [{row['low']:,.0f} to {row['high']:,.0f}]"
         would = f"the lag at {end} would have been {row['lag_end']:,.0f}{bounds}{was}"
-        words = f"with {row['variant']} {would}"
-        return f"{words}; {self._alerted(row)}" if self.alert else words
+        alerted = f"; {self._alerted(row)}" if self.alert else ""
+        return f"with {row['variant']} {would}{alerted}"
 
     def _alerted(self, row: Mapping[str, Any]) -> str:
-        fired, share = self.rows[0]["alert_at"], row["alert_share"]
-        count = self.comparison.seeds
+        real, share, count = self.rows[0], row["alert_share"], self.comparison.seeds
         luck = f"in {round(share * count)} of {counted(count, 'run')}"
-        latest = " at the latest" if self.is_fired_at_latest else ""
-        real = "did not fire" if fired is None else f"fired at {_clock(self.past, fired)}{latest}"
-        if self.rows[0]["alert_share"] is None:
-            real = "may have fired or not"
-        when = "" if row["alert_at"] is None else f" at {_clock(self.past, row['alert_at'])}"
+        happened = "did not fire" if real["alert_at"] is None else f"fired at {self._fired(real)}"
+        if real["alert_share"] is None:
+            happened = "may have fired or not"
+        when = "" if row["alert_at"] is None else f" at {self._fired(row)}"
         would = "would not" if share == 0 else "might" if share < 1 else "would"
-        return f"the alert {self.alert}, which {real}, {would} have fired{when} ({luck})"
+        return f"the alert {self.alert}, which {happened}, {would} have fired{when} ({luck})"
 
     def _explained(self) -> str:
         found = self.explained
@@ -308,19 +293,19 @@ class Otherwise(Displayable):
 
     def for_people(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """Return a row in words."""
-        said: dict[str, Any] = dict(row)
-        for name in ("lag_end", "low", "high", "lag_max"):
-            said[name] = None if row[name] is None else f"{row[name]:,.0f}"
-        for name in ("age_max_ms", "drain_ms"):
-            said[name] = None if row[name] is None else duration(row[name])
         share, at = row["alert_share"], row["alert_at"]
-        said["alert_share"] = None if share is None else percent(share)
-        fired = None if at is None else _clock(self.past, at)
-        if fired and row["variant"] == HAPPENED_NAME and self.is_fired_at_latest:
-            fired += " at the latest"
-        said["alert_at"] = "never" if share == 0 else fired
-        said["member_hours"] = None if row["member_hours"] is None else f"{row['member_hours']:.3g}"
-        return said
+        as_words: dict[str, Callable[[float], str]] = {
+            **dict.fromkeys(("lag_end", "low", "high", "lag_max"), "{:,.0f}".format),
+            "age_max_ms": duration,
+            "drain_ms": duration,
+            "alert_share": percent,
+            "member_hours": "{:.3g}".format,
+        }
+        said = {
+            name: None if row[name] is None else say(row[name]) for name, say in as_words.items()
+        }
+        fired = None if at is None else self._fired(row)
+        return {**row, **said, "alert_at": "never" if share == 0 else fired}
 
 
 def otherwise(

@@ -8,6 +8,7 @@ back three times is given back three times by any member.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -27,7 +28,7 @@ from sharelag.tables.arrow import as_table
 from sharelag.tables.words import counted, moment
 from sharelag.whatif import fates
 from sharelag.whatif.comparison.intervals import curve
-from sharelag.whatif.estimates import place_of
+from sharelag.whatif.estimates import WORK, place_of
 from sharelag.whatif.from_cluster import of_group, scenario_from, stable_ends
 from sharelag.whatif.scenario import Behaviour, Burst, Member, Producer, Scenario, Service
 from sharelag.whatif.simulate import simulate
@@ -91,24 +92,11 @@ def past_of(
     windows: pa.Table,
     service: Service | None = None,
 ) -> Past:
-    """Simulate a span of a group's history as it was.
+    """Simulate a span of a group's history as it was, from its first moment to its last.
 
-    Parameters
-    ----------
-    then, now : Evidence
-        Of the first and the last moment, the latter with the rates of the whole span.
-    group : str
-    timeline : pyarrow.Table
-        `sharelag.schemas.TIMELINE` of the group within the span.
-    windows : pyarrow.Table
-        `sharelag.replay.state.WINDOWS_AT` of the group within the span.
-    service : Service, optional
-        Of the members; estimated from what they completed in the span when not given.
-
-    Raises
-    ------
-    InputError
-        The group had no state when the span begins, or its ends are not known.
+    ``now`` has the rates of the whole span, ``timeline`` and ``windows`` are
+    `sharelag.schemas.TIMELINE` and `sharelag.replay.state.WINDOWS_AT` of the group within it.
+    Without a ``service`` the members' is estimated from what they completed.
     """
     begin, end = milliseconds(then.as_of), milliseconds(now.as_of)
     lasts = end - begin
@@ -117,7 +105,9 @@ def past_of(
     later: list[str] = []
     then = _with_later(then, now, group, windows, later)
     as_known = scenario_from(now, group, service=service)
-    estimated = scenario_from(now, group, service=as_known.members[0].service)
+    like = as_known.members[0]
+    seen = fates.seen_windows(as_known, windows, begin, end)
+    batch_records = fates.record_batch(seen)
     place = then.logs.schema.get_field_index("last_stable_offset")
     unknown = pa.nulls(len(then.logs), pa.int64())
     # Rates until then are not those of the span, of what failed its own records tell, and the last
@@ -129,9 +119,6 @@ def past_of(
         observed=schemas.OBSERVED.empty_table(),
         logs=then.logs.set_column(place, then.logs.schema.field(place), unknown),
     )
-    like = as_known.members[0]
-    seen = fates.seen_windows(as_known, windows, begin, end)
-    batch_records = fates.record_batch(seen)
     base = scenario_from(
         without,
         group,
@@ -140,18 +127,15 @@ def past_of(
         batch_records=batch_records,
         max_poll_records=_polled(now, group, as_known, seen, batch_records),
     )
-    assumed = [one for one in as_known.assumed if one not in estimated.assumed]
+    assumed = [one for one in as_known.assumed if WORK in one]
     assumed += [one for one in base.assumed if getattr(one, "code", "") != "arrivals"] + later
     base, producers = _arrivals(base, now, begin, end, assumed)
-    producers = tuple(replace(one, batch_records=batch_records) for one in producers)
     members = _members(base, then, now, begin, end, assumed)
     if service is None:
         members = _worked(members, len(as_known.each_member()), lasts, assumed)
-    alone = _alone(members)
-    estimate = members[0].service
+    alone, estimate = _alone(members), members[0].service
     found = service or fates.time_full_polls(seen, alone, members[0].max_poll_records, estimate)
-    members = [replace(one, service=found) for one in members]
-    work_ms = found.mean_ms
+    members, work_ms = [replace(one, service=found) for one in members], found.mean_ms
     poison, behaviour, back = fates.fates_of(
         base, as_known, seen, alone, work_ms, begin, end, assumed
     )
@@ -159,7 +143,7 @@ def past_of(
     poison = tuple(one for one in poison if (one.topic, one.partition, one.offset) not in came_back)
     scenario = replace(
         base,
-        producers=producers,
+        producers=tuple(replace(one, batch_records=batch_records) for one in producers),
         members=tuple(replace(one, behaviour=behaviour) for one in members),
         poison=poison,
         faults=tuple(faults),
@@ -177,34 +161,30 @@ def past_of(
 def _with_later(
     then: Evidence, now: Evidence, group: str, windows: pa.Table, assumed: list[str]
 ) -> Evidence:
-    """Add the share partitions whose state begins within the span, as it was first seen.
-
-    The ends of their logs before that are looked up like all others.
-    """
-    seen = windows.sort_by("as_of")
-    first: dict[fates.Place, dict[str, Any]] = {}
-    for row in of_group(seen, group):
-        first.setdefault(place_of(row), row)
+    """Add the share partitions whose state begins within the span, as it was first seen."""
+    rows = of_group(windows.sort_by([("as_of", "descending")]), group)
+    first = {place_of(row): row for row in rows}
     for row in then.lag.to_pylist():
         first.pop(place_of(row), None)
-    lag, starts = [], []
-    for row in now.lag.to_pylist():
-        if (start := first.get(place_of(row))) is not None:
-            known = {"end_offset": start["start_offset"], "lag": 0, "window_unknown": 0}
-            lag.append(row | known)
-            starts.append(start)
-    if not lag:
+    added = [
+        row | {"end_offset": start["start_offset"], "lag": 0, "window_unknown": 0}
+        for row in now.lag.to_pylist()
+        if (start := first.get(place_of(row))) is not None
+    ]
+    if not added:
         return then
     assumed.append(
-        f"{counted(len(lag), 'share partition')} whose state begins within the span "
-        f"{'is' if len(lag) == 1 else 'are'} there from its beginning, as first seen"
+        f"{counted(len(added), 'share partition')} whose state begins within the span "
+        f"{'is' if len(added) == 1 else 'are'} there from its beginning, as first seen"
     )
-    return replace(then, lag=_with_rows(then.lag, lag), windows=_with_rows(then.windows, starts))
-
-
-def _with_rows(table: schemas.Arrow, rows: list[dict[str, Any]]) -> pa.Table:
-    more = pa.Table.from_pylist(rows, schema=table.schema)
-    return pa.concat_tables([as_table(table), more])
+    lag, starts = (
+        pa.concat_tables([as_table(table), pa.Table.from_pylist(more, schema=table.schema)])
+        for table, more in (
+            (then.lag, added),
+            (then.windows, [first[place_of(row)] for row in added]),
+        )
+    )
+    return replace(then, lag=lag, windows=starts)
 
 
 # ---- what happened -------------------------------------------------------------------------------
@@ -239,10 +219,9 @@ def _alone(members: list[Member]) -> set[fates.Place]:
 def _polled(
     now: Evidence, group: str, known: Scenario, by_place: fates.Seen, batch_records: int
 ) -> int:
-    """Return records of a poll: as many as were ever acknowledged together.
+    """Return records of a poll: as many as were ever acknowledged together, by a state record.
 
-    Each acknowledgement of a share partition is one state record. Where not all of them were looked
-    at, as many as on average, over a member's partitions.
+    Where not all were looked at, as many as on average, over a member's partitions.
     """
     rows = of_group(now.observed, group)
     records = sum(row["records"] or 0 for row in rows)
@@ -265,11 +244,7 @@ def _polled(
 def _arrivals(
     base: Scenario, now: Evidence, begin: int, end: int, assumed: list[str]
 ) -> tuple[Scenario, tuple[Producer, ...]]:
-    """Return the group with its logs at the beginning, and what arrived in each partition since.
-
-    Records arrive evenly between the moments at which the end of a log is known. What arrives
-    behind a transaction that is open at the end cannot be read.
-    """
+    """Return the group with its logs at the beginning, and what arrived in each partition since."""
     rows = now.lag.filter(pc.equal(now.lag.column("group_id"), base.group_id))
     ends = known_ends(rows, now.past_offsets, end)
     at_begin, dated = end_at(ends, np.full(rows.num_rows, begin, np.int64))
@@ -285,7 +260,9 @@ def _arrivals(
             left += 1
             continue
         mine = ends.place == ends.rows[row]
-        times, offsets = _thinned(ends.time[mine], ends.end[mine])
+        # Of many known ends some are left out, but not the last.
+        every = max(-(-int(mine.sum()) // _MOST_STEPS), 1)
+        times, offsets = (known[mine][::-1][::every][::-1] for known in (ends.time, ends.end))
         first = int(at_begin[row]) if dated[row] else start.end_offset
         late += not dated[row]
         window = start.window
@@ -320,28 +297,20 @@ def _arrivals(
     return base.with_starts(starts), tuple(producers)
 
 
-def _thinned(times: Any, offsets: Any) -> tuple[Any, Any]:
-    """Leave out known ends where there are many, but not the last."""
-    every = -(-len(times) // _MOST_STEPS)
-    kept = np.arange(len(times))[::-1][:: max(every, 1)][::-1]
-    return times[kept], offsets[kept]
-
-
 def _produced(
     topic: str, weights: tuple[float, ...], times: Any, offsets: Any, blocked: int | None
-) -> list[Producer]:
-    """Return producers that append as many records as a log grew, each step evenly."""
-    if blocked is None or not offsets[0] < blocked < offsets[-1]:
-        found = [(times, offsets, False)]
-    else:  # the transaction begins with its record
+) -> Iterator[Producer]:
+    """Yield producers that append as many records as a log grew, each step evenly."""
+    parts = [(times, offsets, False)]
+    if blocked is not None and offsets[0] < blocked < offsets[-1]:
+        # The transaction begins with its record.
         at = float(np.interp(blocked, offsets, times))
         before, after = times < at, times > at
-        found = [
+        parts = [
             (np.append(times[before], at), np.append(offsets[before], blocked), False),
             (np.append(at, times[after]), np.append(blocked, offsets[after]), True),
         ]
-    made = []
-    for when, end, is_open in found:
+    for when, end, is_open in parts:
         whole = np.rint(when).astype(np.int64)
         grown, spans = np.diff(end), np.diff(whole)
         bursts = tuple(
@@ -355,8 +324,7 @@ def _produced(
             one = Producer(topic, 1.0, "steady", 1, weights, begin_ms=begin_ms, end_ms=end_ms)
             one = replace(one, bursts=bursts)
             endless = replace(one, transaction_batches=1 << 40, transaction_ms=1e12)
-            made.append(endless if is_open else one)
-    return made
+            yield endless if is_open else one
 
 
 # ---- members -------------------------------------------------------------------------------------
@@ -411,11 +379,7 @@ def _members(
 
 
 def _worked(members: list[Member], counted_as: int, lasts: int, assumed: list[str]) -> list[Member]:
-    """Correct the work of a record by how many members did it, where not all were there always.
-
-    It was estimated from what the group completed in the whole span and ``counted_as`` members,
-    those that are there at the end.
-    """
+    """Correct the work, estimated of ``counted_as`` members at the end, by how many were there."""
     spans = ((lasts if one.leave_ms is None else one.leave_ms) - one.join_ms for one in members)
     there = sum(one.count * span for one, span in zip(members, spans, strict=True)) / lasts
     factor = there / counted_as if counted_as and there else 1.0
@@ -434,27 +398,26 @@ def _with_work(scenario: Scenario, happened: pa.Table) -> Scenario:
     """Return the scenario with the work of a record by which its lag is on average what it was.
 
     Rates alone do not tell it: a member waits while a window is full, works in vain when a lock
-    ends, and may be idle where the group has caught up. Where lag was never more than members can
-    hold, it is chance, and does not show their work.
+    ends, and may be idle. Where lag was never more than members can hold, it is chance.
     """
     lag, _ = numbers(happened, "lag")
     windows = len(scenario.starts) * scenario.settings.limits.max_record_locks
     held = min(sum(one.count * one.max_poll_records for one in scenario.members), windows)
     if not len(lag) or lag.max() <= held:
         return scenario
-    times = happened.column("time_ms").to_numpy()
+    times, usual = happened.column("time_ms").to_numpy(), scenario.members[0].service
 
-    def with_factor(factor: float) -> Scenario:
-        service = scenario.members[0].service
+    def with_factor(log_factor: float) -> Scenario:
+        factor = float(np.exp(log_factor))
         # Work that full polls show does not change.
-        known = tuple((place, more / factor) for place, more in service.by_partition)
-        service = replace(service, mean_ms=service.mean_ms * factor, by_partition=known)
+        known = tuple((place, more / factor) for place, more in usual.by_partition)
+        service = replace(usual, mean_ms=usual.mean_ms * factor, by_partition=known)
         members = tuple(replace(one, service=service) for one in scenario.members)
         return replace(scenario, members=members)
 
     @cache  # the search asks for both ends again
     def off(log_factor: float) -> float:
-        some = with_factor(float(np.exp(log_factor)))
+        some = with_factor(log_factor)
         runs = (curve(simulate(some, seed).timeline) for seed in range(_SEEDS))
         lags = [np.interp(times, run.times, run.lag) for run in runs]
         return float(np.mean(lags) - lag.mean())
@@ -464,7 +427,7 @@ def _with_work(scenario: Scenario, happened: pa.Table) -> Scenario:
     least, most = -np.log(_MOST_WORK), np.log(_MOST_WORK)
     if not off(least) < 0 < off(most):
         return scenario
-    found = with_factor(float(np.exp(brentq(off, least, most, xtol=0.01))))
+    found = with_factor(brentq(off, least, most, xtol=0.01))
     work = found.members[0].service.mean_ms
     said = f"{work:.3g} ms of work for each record, by which the lag is on average what it was"
     return replace(found, assumed=(*scenario.assumed, said))

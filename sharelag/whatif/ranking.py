@@ -1,5 +1,6 @@
-"""Assignors ranked by the scenarios of the suite, against one of them.
+"""Assignors ranked by scenarios drawn at random, against one of them.
 
+    suite()                  # 200 scenarios
     found = rank_assignors(["simple", "lag-aware-sticky", "mine"])
     found                    # best first
     found.ranked             # the same as a table, by family of scenarios, too
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -27,16 +28,281 @@ from sharelag.tables.words import counted, number, percent
 from sharelag.whatif.assignors.group import AssignorError
 from sharelag.whatif.assignors.registry import find_assignor
 from sharelag.whatif.comparison.intervals import Floats, Interval
+from sharelag.whatif.consumers import AcquireMode, Behaviour, Limits, Member, Service, Settings
 from sharelag.whatif.grid import Progress, Runs, grid, run_all
 from sharelag.whatif.presenting import present
-from sharelag.whatif.scenario import Scenario
-from sharelag.whatif.suite import FAMILIES, family_of, suite
+from sharelag.whatif.scenario import Burst, Fault, Poison, Producer, Scenario, Topic
+from sharelag.whatif.simulation.streams import generator
+
+#: A seed's family is its remainder by five.
+FAMILIES = ("skewed", "bursty", "heterogeneous", "failing", "mixed")
+#: Sets these numbers apart from those of the simulation, which has its own from the same seed.
+_STREAM = 932
+_T = TypeVar("_T")
+
+
+def suite(count: int = 200) -> tuple[Scenario, ...]:
+    """Draw the scenarios that assignors are ranked by, the same ones on every machine.
+
+    Parameters
+    ----------
+    count : int
+        How many: the first ones are the same however many there are.
+
+    Returns
+    -------
+    tuple of Scenario
+        Each is called by its family and number, such as ``skewed-40``; families take turns.
+
+    Raises
+    ------
+    InputError
+        There is to be none.
+
+    Notes
+    -----
+    One run takes a fraction of a second. What is drawn, and why:
+
+    * 2 to 32 partitions and 1 to 24 members, in all proportions: far more of either, or about as
+      many.
+    * 5 to 100 ms of work a record, fixed, exponential or log-normal, and 0.2 to 1 s of it a poll:
+      who works long on a record polls few. Large groups get slow records, so that a run stays
+      short.
+    * For 20 to 40 s records come at 0.5 to 1.3 of what all members together can do, beside a
+      backlog of up to 20 s of it. Then nothing comes any more, so that even an overloaded group
+      drains in the end, and the time until then says how well its members were used.
+    * One broker or three, and members that acquire by ``batch_optimized`` or by ``record_limit``:
+      by the first a client asks all leaders at once, by the second one after the other.
+    * An assignor that goes by lag may be asked every 5, 10 or 30 s.
+
+    Four families add one difficulty each, a fifth mixes two to four of them:
+
+    * ``skewed``: partitions get records in proportion to ``1 / k ** s``, ``s`` from 0.5 to 2, or by
+      skewed keys; in half of the others the hot partitions change on the way.
+    * ``bursty``: up to three times, for 3 to 12 s, 2 to 8 times as many records come, in all
+      partitions or in one of them.
+    * ``heterogeneous``: members 2 to 8 times slower than others, up to three topics of which
+      members subscribe to some, partitions with 2 to 5 times the work a record, racks. The first
+      member subscribes to all.
+    * ``failing``: one member in four, never the first, crashes, hangs or loses its heartbeats, for
+      5 to 60 s or indefinitely; records are released now and then, are poison, or get stuck until
+      their locks expire; leaders change.
+
+    The load counts what is drawn: members that are slower, and bursts, make no group busier than
+    the range above.
+    """
+    if count < 1:
+        raise InputError(f"a suite of {count} scenarios ranks nothing: give at least 1")
+    return tuple(map(draw_scenario, range(count)))
+
+
+def family_of(scenario: Scenario) -> str:
+    """Return which of `FAMILIES` a scenario of the suite belongs to."""
+    return scenario.name.rpartition("-")[0]
+
+
+def draw_scenario(seed: int) -> Scenario:
+    """Draw the scenario of a number from 0 on, whose remainder by five says its family."""
+    chance, family = generator(seed, _STREAM), FAMILIES[seed % len(FAMILIES)]
+    added = {family}
+    if family == "mixed":
+        added = {FAMILIES[one] for one in chance.permutation(4)[: chance.integers(2, 5)]}
+    scenario = _plain(chance)
+    # In this order, since later ones look at topics and producers as the earlier ones left them.
+    for add in (_heterogeneous, _skewed, _bursty, _failing):
+        if add.__name__.removeprefix("_") in added:
+            scenario = add(scenario, chance)
+    partitions = sum(topic.partitions for topic in scenario.topics)
+    about = (
+        f"{counted(len(scenario.members), 'member')}, {counted(partitions, 'partition')}; "
+        f"{', '.join(sorted(added))}; drawn by chance"
+    )
+    return replace(scenario, name=f"{family}-{seed}", about=about)
+
+
+def _plain(chance: np.random.Generator) -> Scenario:
+    """A group in which all is even and well, but for the load."""
+    partitions = _one_of(chance, (2, 3, 4, 6, 8, 12, 16, 24, 32))
+    members = _one_of(chance, (1, 2, 3, 4, 6, 8, 12, 16, 24))
+    work_ms = _one_of(chance, [work for work in (5, 10, 20, 50, 100) if work >= 2 * members])
+    polled = max(_one_of(chance, (200, 500, 1000)) // work_ms, 1)
+    batch = min(_one_of(chance, (1, 2, 5, 10, 20)), polled)
+    service = Service(work_ms, _one_of(chance, _KINDS), _between(chance, 0.5, 1.5))
+    capacity = 1000 * members / work_ms
+    end = _whole(chance, 20, 40) * 1000
+    backlog = round(capacity * _between(chance, 0, 20) / partitions)
+    rate = round(capacity * _between(chance, 0.5, 1.3), 1)
+    brokers, acquire_mode = _one_of(chance, (1, 3)), _one_of(chance, _ACQUIRE_MODES)
+    like = Member(service=service, max_poll_records=polled, acquire_mode=acquire_mode)
+    return Scenario(
+        topics=(Topic("orders", partitions, backlog=backlog, batch_records=batch),),
+        members=tuple(replace(like, name=f"m{number}") for number in range(members)),
+        producers=(Producer("orders", rate, batch_records=batch, end_ms=end),),
+        settings=Settings(rebalance_interval_ms=_one_of(chance, (5000, 10_000, 30_000))),
+        brokers=brokers,
+        settled=True,
+        duration_ms=DURATION_MS,
+    )
+
+
+def _heterogeneous(scenario: Scenario, chance: np.random.Generator) -> Scenario:
+    """Members differ in speed, subscriptions and racks; partitions in the work of records."""
+    (whole,), (producer,) = scenario.topics, scenario.producers
+    counts = _parts(chance, whole.partitions)
+    costly = _between(chance, 2, 5) if chance.random() < 0.5 else 1.0
+    where = tuple(((name, _whole(chance, 0, count - 1)), costly) for name, count in counts.items())
+    slower, share = _between(chance, 2, 8), _between(chance, 0.2, 0.6)
+    factors = [slower if chance.random() < share else 1.0 for _ in scenario.members]
+    members = []
+    for place, (member, factor) in enumerate(zip(scenario.members, factors, strict=True)):
+        some = [name for name in counts if chance.random() < 0.6]
+        mean_ms, polled = member.service.mean_ms * factor, member.max_poll_records / factor
+        other = replace(
+            member,
+            service=replace(member.service, mean_ms=mean_ms, by_partition=where),
+            topics=tuple(some if place and some else counts),
+            rack=_one_of(chance, _RACKS),
+            max_poll_records=max(round(polled), 1),
+        )
+        members.append(other)
+    # What the group can do now, of what it could do before.
+    work = 1 + len(counts) * (costly - 1) / whole.partitions
+    part = sum(1 / factor for factor in factors) / len(factors) / work
+    backlog = round(whole.starts[0].end_offset * part)
+    topics, producers, batch = [], [], producer.batch_records
+    for name, count in counts.items():
+        racks = tuple((_RACKS[number % 3],) for number in range(count))
+        topics.append(Topic(name, count, backlog=backlog, batch_records=batch, racks=racks))
+        rate = round(producer.rate * part * count / whole.partitions, 2)
+        producers.append(replace(producer, topic=name, rate=rate))
+    return replace(
+        scenario, topics=tuple(topics), producers=tuple(producers), members=tuple(members)
+    )
+
+
+def _skewed(scenario: Scenario, chance: np.random.Generator) -> Scenario:
+    """Partitions get what their rank, or the keys, give them; by rank the backlog is as uneven."""
+    topics, producers = [], []
+    for topic, producer in zip(scenario.topics, scenario.producers, strict=True):
+        if chance.random() < 0.3:
+            topics.append(topic)
+            keys, skew = _one_of(chance, (20, 100, 1000)), _between(chance, 0.8, 1.5)
+            producers.append(replace(producer, keys=keys, key_skew=skew))
+            continue
+        skew = _between(chance, 0.5, 2)
+        first, then = (_ranked(chance, topic.partitions, skew) for _ in range(2))
+        backlog = sum(start.end_offset for start in topic.starts)
+        starts = replace(topic, starts=(), backlog=tuple(round(backlog * part) for part in first))
+        topics.append(starts)
+        if chance.random() < 0.5:
+            middle = (producer.end_ms or 0) // 2
+            producers.append(replace(producer, weights=first, end_ms=middle))
+            producers.append(replace(producer, weights=then, begin_ms=middle))
+        else:
+            producers.append(replace(producer, weights=first))
+    return replace(scenario, topics=tuple(topics), producers=tuple(producers))
+
+
+def _bursty(scenario: Scenario, chance: np.random.Generator) -> Scenario:
+    """Bursts, for which less comes in between: as many records as before in all."""
+    partitions = {topic.name: topic.partitions for topic in scenario.topics}
+    producers = []
+    for producer in scenario.producers:
+        begin, end = producer.begin_ms, producer.end_ms or 0
+        begins = [_whole(chance, begin, end - 3000) for _ in range(_whole(chance, 1, 3))]
+        ends = ((at, min(at + _whole(chance, 3000, 12_000), end)) for at in begins)
+        bursts = [Burst(*span, _between(chance, 2, 8)) for span in ends]
+        more = sum((burst.factor - 1) * (burst.end_ms - burst.begin_ms) for burst in bursts)
+        calm = replace(producer, rate=round(producer.rate / (1 + more / (end - begin)), 2))
+        hot, extra = _whole(chance, 0, partitions[producer.topic] - 1), calm
+        if chance.random() < 0.5:
+            only = tuple(float(number == hot) for number in range(partitions[producer.topic]))
+            extra = replace(calm, weights=only, keys=calm.keys if only == calm.weights else 0)
+        producers.append(calm)
+        for burst in bursts:
+            rate = round(calm.rate * (burst.factor - 1), 2)
+            producers.append(
+                replace(extra, rate=rate, begin_ms=burst.begin_ms, end_ms=burst.end_ms)
+            )
+    return replace(scenario, producers=tuple(producers))
+
+
+def _failing(scenario: Scenario, chance: np.random.Generator) -> Scenario:
+    """Accidents of members, of records and of leaders."""
+    end = max(producer.end_ms or 0 for producer in scenario.producers)
+    released = _one_of(chance, (0.0, 0.01, 0.05))
+    faults, members = [], []
+    for place, member in enumerate(scenario.members):
+        lasts = None if place and chance.random() < 0.3 else _whole(chance, 5, 60) * 1000
+        behaviour = Behaviour(accept=1 - released, release=released, restart_ms=lasts)
+        members.append(replace(member, behaviour=behaviour))
+        if place and chance.random() < 0.25:
+            at_ms, kind = _whole(chance, 3000, end), _one_of(chance, _FAULTS)
+            faults.append(Fault(at_ms, kind, member.name, lasts))
+    poison = {}
+    for topic in scenario.topics:
+        for _ in range(_whole(chance, 0, 3)):
+            partition, offset = _whole(chance, 0, topic.partitions - 1), _whole(chance, 0, 99)
+            record = (topic.name, partition, offset)
+            poison[record] = Poison(*record, *_one_of(chance, _POISON))
+        if chance.random() < 0.3:
+            partition, at_ms = _whole(chance, 0, topic.partitions - 1), _whole(chance, 3000, end)
+            faults.append(Fault(at_ms, "leader_change", topic=topic.name, partition=partition))
+    limits = Limits(lock_duration_ms=_one_of(chance, (15_000, 30_000)))
+    return replace(
+        scenario,
+        members=tuple(members),
+        faults=tuple(faults),
+        poison=tuple(poison.values()),
+        settings=replace(scenario.settings, limits=limits),
+    )
+
+
+#: Long enough for most to drain whatever the assignor.
+DURATION_MS = 240_000
+_Kind: TypeAlias = Literal["fixed", "exponential", "lognormal"]
+_KINDS: tuple[_Kind, ...] = ("fixed", "exponential", "lognormal")
+_ACQUIRE_MODES: tuple[AcquireMode, ...] = ("batch_optimized", "record_limit")
+_FAULTS: tuple[Literal["crash", "hang", "mute"], ...] = ("crash", "hang", "mute")
+_RACKS = ("a", "b", "c")
+#: What a record does, and in how many deliveries.
+_POISON: tuple[tuple[Literal["release", "reject", "silent", "crash"], int], ...] = (
+    *(("release", 1 << 15), ("reject", 1), ("silent", 1), ("silent", 2), ("crash", 1)),
+)
+
+
+def _parts(chance: np.random.Generator, partitions: int) -> dict[str, int]:
+    """One to three topics that have so many partitions together."""
+    names = ("orders", "payments", "refunds")[: _whole(chance, 1, min(3, partitions))]
+    counts = dict.fromkeys(names, 1)
+    for _ in range(partitions - len(names)):
+        counts[_one_of(chance, names)] += 1
+    return counts
+
+
+def _ranked(chance: np.random.Generator, count: int, skew: float) -> tuple[float, ...]:
+    """Parts of a whole by rank, and which partition has which rank by chance."""
+    parts = [1 / rank**skew for rank in range(1, count + 1)]
+    # Rounded, since the last digits of a power are not the same everywhere.
+    return tuple(round(parts[one] / sum(parts), 4) for one in chance.permutation(count).tolist())
+
+
+def _one_of(chance: np.random.Generator, values: Sequence[_T]) -> _T:
+    return values[int(chance.integers(len(values)))]
+
+
+def _whole(chance: np.random.Generator, low: int, high: int) -> int:
+    return int(chance.integers(low, high + 1))
+
+
+def _between(chance: np.random.Generator, low: float, high: float) -> float:
+    return round(low + (high - low) * float(chance.random()), 2)
+
 
 RANKED = trials.RANKED.schema
 #: The family of a row about the whole suite.
 ALL = "all"
-#: Two runs within this factor of each other are as good; a time below this counts as this, since a
-#: timeline has one row per second.
+#: Runs within this factor are as good; shorter times count as this, the step of a timeline.
 _ALIKE, _LEAST_MS = 1.05, 1000.0
 _RATIOS = {"drain_ratio": "drain_ms", "age_p95_ratio": "age_p95_ms"}
 _RESAMPLES, _CONFIDENCE = 9999, 0.95
@@ -63,9 +329,14 @@ class Ranking(Displayable):
 
     def for_people(self) -> list[dict[str, Any]]:
         """Return the rows over all scenarios, as people read them."""
+
+        def ratio(row: Mapping[str, Any], name: str) -> str:
+            low, high = row[f"{name}_low"], row[f"{name}_high"]
+            return f"{row[name]:.2f}" + ("" if low is None else f" [{low:.2f}..{high:.2f}]")
+
         return [
             row
-            | {name: _ratio_for_people(row, name) for name in _RATIOS}
+            | {name: ratio(row, name) for name in _RATIOS}
             | {"moves_per_minute": number(row["moves_per_minute"])}
             | {"pairs_share": percent(row["pairs_share"])}
             for row in self.ranked.to_pylist()
@@ -157,18 +428,7 @@ def rank_assignors(
 
 
 def rank_runs(runs: pa.Table, scenarios: Sequence[Scenario], baseline: str) -> Ranking:
-    """Rank assignors by runs that are there already.
-
-    Parameters
-    ----------
-    runs : pyarrow.Table
-        One row per scenario and assignor, with the columns ``scenario``, ``assignor``,
-        ``duration_ms``, ``drain_ms``, ``age_p95_ms``, ``moves_per_minute`` and ``pairs``.
-    scenarios : sequence of Scenario
-        Those of the suite that were run.
-    baseline : str
-        What the others are compared to.
-    """
+    """Rank assignors by runs that are there already: one row per scenario and assignor."""
     rows = {(row["assignor"], row["scenario"]): row for row in runs.to_pylist()}
     names = list(dict.fromkeys(name for name, _ in rows))
     found: list[dict[str, Any]] = []
@@ -195,18 +455,17 @@ def _row(mine: Sequence[Mapping[str, Any]], theirs: Sequence[Mapping[str, Any]])
         "moves_per_minute": float(np.mean([one["moves_per_minute"] for one in mine])),
     }
     for name, measure in _RATIOS.items():
-        ratios = _measured(mine, measure) / _measured(theirs, measure)
+        own, others = (
+            [one["duration_ms"] if one[measure] is None else one[measure] for one in rows]
+            for rows in (mine, theirs)
+        )
+        ratios: Floats = np.maximum(own, _LEAST_MS) / np.maximum(others, _LEAST_MS)
         better, worse = int((ratios < 1 / _ALIKE).sum()), int((ratios > _ALIKE).sum())
         of = name.removesuffix("_ratio")
         row |= {f"{of}_better": better, f"{of}_worse": worse}
         row[f"{of}_same"] = len(ratios) - better - worse
         row[name], row[f"{name}_low"], row[f"{name}_high"] = _geometric_mean(ratios)
     return row
-
-
-def _measured(rows: Sequence[Mapping[str, Any]], measure: str) -> Floats:
-    values = [row["duration_ms"] if row[measure] is None else row[measure] for row in rows]
-    return np.maximum(np.array(values, np.float64), _LEAST_MS)
 
 
 def _geometric_mean(ratios: Floats) -> Interval:
@@ -227,8 +486,3 @@ def _pairs_of_all(scenario: Scenario) -> int:
     """Return the pairs of member and partition if each member had all that it subscribes to."""
     partitions = {topic.name: topic.partitions for topic in scenario.topics}
     return sum(partitions[name] for member in scenario.each_member() for name in member.topics)
-
-
-def _ratio_for_people(row: Mapping[str, Any], name: str) -> str:
-    low, high = row[f"{name}_low"], row[f"{name}_high"]
-    return f"{row[name]:.2f}" + ("" if low is None else f" [{low:.2f}..{high:.2f}]")

@@ -86,10 +86,7 @@ class StateTopic:
     def initialize(
         self, key: SharePartition, now: int, state_epoch: int, start_offset: int
     ) -> None:
-        """Create or reset the state (``InitializeShareGroupState``) by a snapshot.
-
-        Times are ms since the epoch; a start offset of -1 is not known before the first fetch.
-        """
+        """Create or reset the state (``InitializeShareGroupState``) by a snapshot; -1: unknown."""
         known = self._known.get(key)
         unknown = start_offset == UNINITIALIZED_START_OFFSET
         count = UNINITIALIZED_DELIVERY_COMPLETE_COUNT if unknown else 0
@@ -118,10 +115,7 @@ class StateTopic:
         return window
 
     def snapshot_cold(self, now: int) -> None:
-        """Write snapshots of states without a recent one, as the coordinator does at times.
-
-        A partition of the topic all of whose states were snapshotted so before is left alone.
-        """
+        """Write snapshots of states without a recent one, in shards that have changed since."""
         shards: dict[int, list[SharePartition]] = {}
         for key in self._known:
             shards.setdefault(state_partition(key, self._partitions), []).append(key)
@@ -170,10 +164,10 @@ class StateTopic:
         known = self._known[key]
         window = known.window
         # A write that comes late moves nothing back.
-        if start == window.start_offset:
-            count = max(count, window.delivery_complete_count)
-        elif start < window.start_offset:
-            start, count = window.start_offset, window.delivery_complete_count
+        if start <= window.start_offset:
+            so_far = window.delivery_complete_count
+            count = so_far if start < window.start_offset else max(count, so_far)
+            start = window.start_offset
         news = combine((), batches, start)
         window = replace(
             window,
@@ -190,9 +184,8 @@ class StateTopic:
             self._snapshot(key, window, now)
             return
         self._record(key, SHARE_UPDATE, _row(window, news), now)
-        known.window = window
+        known.window, known.updates = window, (known.updates or 0) + 1
         known.leader_fence = max(known.leader_fence, leader_epoch)
-        known.updates = (known.updates or 0) + 1
 
     def _snapshot(self, key: SharePartition, window: Window, now: int) -> None:
         self._record(key, SHARE_SNAPSHOT, _row(window, window.batches), now)

@@ -135,29 +135,28 @@ class Topic:
         if not self.starts:
             backlog, there = self.backlog, self.partitions - len(self.added_ms)
             counts = backlog if isinstance(backlog, tuple) else (backlog,) * self.partitions
-            window = Window(0, 0, 0, 0, 0, BEGINS_MS, BEGINS_MS)
-            starts = [
-                PartitionStart(count, window=window, batch_records=self.batch_records)
-                for count in counts[:there]
-            ]
+            usual = PartitionStart(
+                window=Window(0, 0, 0, 0, 0, BEGINS_MS, BEGINS_MS), batch_records=self.batch_records
+            )
+            starts = [replace(usual, end_offset=count) for count in counts[:there]]
             starts += [PartitionStart() for _ in counts[there:]]
             object.__setattr__(self, "starts", tuple(starts))
+        has = f"topic {self.name!r} has"
         if self.partitions < 1 or len(self.starts) != self.partitions:
             raise InputError(
-                f"topic {self.name!r} has {self.partitions} partitions and {len(self.starts)} "
-                "starts or backlogs: give as many as it has partitions, or one number for all"
+                f"{has} {self.partitions} partitions and {len(self.starts)} starts or backlogs: "
+                "give as many as it has partitions, or one number for all"
             )
         if self.leaders and len(self.leaders) != self.partitions:
             raise InputError(
-                f"topic {self.name!r} has {self.partitions} partitions and {len(self.leaders)} "
-                "leaders: give one for each partition, or none"
+                f"{has} {self.partitions} partitions and {len(self.leaders)} leaders: give one for "
+                "each partition, or none"
             )
-        strange = [one for one in self.leaders if not isinstance(one, Integral)]
-        if strange:
-            raise InputError(
-                f"topic {self.name!r} has the leader {strange[0]!r}: give a broker's whole number, "
-                "from 0 on"
-            )
+        for one in self.leaders:
+            if not isinstance(one, Integral):
+                raise InputError(
+                    f"{has} the leader {one!r}: give a broker's whole number, from 0 on"
+                )
         # Not numpy's: JSON takes Python's alone.
         object.__setattr__(self, "leaders", tuple(map(int, self.leaders)))
         consumers.require_least(self, 1, "retention_ms", "segment_records", "compact_ms")
@@ -377,7 +376,6 @@ class Scenario(Displayable):
 
     def presentation(self) -> Presentation:
         """Return the table that people are shown of it."""
-        members = self.each_member()
         given = [
             f"{one.name} {getattr(mine, one.name)}"
             for mine, usual in ((self.settings, Settings()), (self.settings.limits, Limits()))
@@ -389,7 +387,7 @@ class Scenario(Displayable):
         values = {
             "group": self.group_id,
             "topics": ", ".join(f"{one.name} ({one.partitions})" for one in self.topics),
-            "members": f"{len(members):,}",
+            "members": f"{len(self.each_member()):,}",
             "producers": ", ".join(producers) or "none",
             "assignor": self.assignor,
             "settings that differ from Kafka's": ", ".join(given) or "none",
@@ -398,10 +396,9 @@ class Scenario(Displayable):
             "autoscaler": type(self.autoscaler).__name__ if self.autoscaler else "none",
             "lasts": duration(self.duration_ms),
         }
-        assumed = (f"assumed: {one}" for one in self.assumed)
-        notes = tuple(filter(None, (self.about, *assumed)))
+        notes = (self.about, *(f"assumed: {one}" for one in self.assumed))
         title = f"Scenario {self.name}" if self.name else f"Scenario of {self.group_id}"
-        return present(title, pairs(values), views.SCENARIO, notes)
+        return present(title, pairs(values), views.SCENARIO, tuple(filter(None, notes)))
 
     def __post_init__(self) -> None:
         _require_values(self)
@@ -414,8 +411,8 @@ class Scenario(Displayable):
                 f"a scenario has {together:,} members: give at most {_MOST_MEMBERS:,}, those that "
                 "leave and join among them"
             )
-        names = [member.name for member in self.each_member()]
-        if twice := sorted(name for name, times in Counter(names).items() if times > 1):
+        names = Counter(member.name for member in self.each_member())
+        if twice := sorted(name for name, times in names.items() if times > 1):
             raise InputError(
                 f"two members are called {twice[0]!r}: give them different names, or use count"
             )
@@ -425,8 +422,19 @@ class Scenario(Displayable):
                     f"the fault {fault.kind!r} names {fault.member!r}, "
                     f"which is not a member of the scenario"
                 )
-            if fault.kind == "broker_down":
-                self._require_broker(fault)
+            if fault.kind != "broker_down":
+                continue
+            if not 0 <= fault.broker < self.brokers or self.brokers < 2:
+                raise InputError(
+                    f"broker {fault.broker} of {self.brokers} goes down: "
+                    f"name one numbered from 0, and give the scenario at least 2"
+                )
+            if fault.for_ms is not None and fault.for_ms < self.costs.failover_ms:
+                raise InputError(
+                    f"broker {fault.broker} is back after {fault.for_ms} ms, before others lead: "
+                    f"give for_ms of at least {self.costs.failover_ms:g}, or a smaller "
+                    "costs.failover_ms"
+                )
         come_and_go = (one.join_ms or one.leave_ms is not None for one in self.members)
         if self.autoscaler is not None and any(come_and_go):
             raise InputError(
@@ -462,18 +470,6 @@ class Scenario(Displayable):
                     f"give one a partition"
                 )
 
-    def _require_broker(self, fault: Fault) -> None:
-        if not 0 <= fault.broker < self.brokers or self.brokers < 2:
-            raise InputError(
-                f"broker {fault.broker} of {self.brokers} goes down: "
-                f"name one numbered from 0, and give the scenario at least 2"
-            )
-        if fault.for_ms is not None and fault.for_ms < self.costs.failover_ms:
-            raise InputError(
-                f"broker {fault.broker} is back after {fault.for_ms} ms, before others lead: give "
-                f"for_ms of at least {self.costs.failover_ms:g}, or a smaller costs.failover_ms"
-            )
-
     @cached_property
     def starts(self) -> dict[tuple[str, int], PartitionStart]:
         """Each partition as the simulation finds it, by topic and number, in their order."""
@@ -484,9 +480,7 @@ class Scenario(Displayable):
     def leaders(self) -> tuple[int, ...]:
         """The broker that leads each partition at the begin, in the order of `starts`."""
         given = (one for topic in self.topics for one in topic.leaders or [None] * topic.partitions)
-        return tuple(
-            place % self.brokers if one is None else one for place, one in enumerate(given)
-        )
+        return tuple(at % self.brokers if one is None else one for at, one in enumerate(given))
 
     def with_starts(self, starts: Mapping[tuple[str, int], PartitionStart]) -> Scenario:
         """The same where the simulation finds some partitions otherwise."""
@@ -521,8 +515,7 @@ class Scenario(Displayable):
         InputError
             ``count`` is not a number from 0 to what a broker lets join at most.
         """
-        count = consumers.require_members(count)
-        there = self.each_member()
+        count, there = consumers.require_members(count), self.each_member()
         each = there or [replace(one, count=1) for one in self.members[:1]] or [Member()]
         names = [member.name for member in there[:count]]
         fresh = (f"member-{number}" for number in count_from(len(names)))
@@ -531,8 +524,8 @@ class Scenario(Displayable):
         for number, name in enumerate(names):
             stays = replace(each[number % len(each)], name=name, join_ms=0, leave_ms=None)
             like.append(stays if number < len(each) else replace(stays, assigned=()))
-        kept = [fault for fault in self.faults if not fault.member]
-        return replace(self, members=tuple(like), faults=tuple(kept))
+        kept = tuple(fault for fault in self.faults if not fault.member)
+        return replace(self, members=tuple(like), faults=kept)
 
 
 @cache
@@ -551,10 +544,9 @@ def _declared(kind: type[Any]) -> tuple[dict[str, tuple[Any, ...]], tuple[str, .
 
 
 def _require_values(part: Any) -> None:
-    """Refuse what no simulation can take in a part and all its parts.
+    """Refuse fractions and unknown values in a part and its parts; numpy's numbers become Python's.
 
-    A fraction would end it in its middle, and what is unknown would pass for a default. Numbers of
-    numpy become Python's: JSON takes these alone.
+    A fraction would end a simulation in its middle, and what is unknown would pass for a default.
     """
     kind: Any = type(part)
     values, parts = _declared(kind)

@@ -1,8 +1,5 @@
 """Scenarios as JSON: to be edited by people, sent to other machines, and compared by their text.
 
-    Path("mine.json").write_text(to_json(scenario, indent=2))
-    from_json(Path("mine.json").read_text()) == scenario
-
 Keys are the fields of `sharelag.whatif.scenario`; all but the topics' names and numbers of
 partitions may be left out. Keys that end in ``_ms`` take durations such as ``"5m"``, too.
 """
@@ -70,8 +67,12 @@ def from_json(text: str | bytes) -> Scenario:
     InputError
         It is not JSON, or not a scenario: with what is wrong, and where.
     """
+
+    def refuse(name: str) -> Any:
+        raise ValueError(f"{name} is not a number")
+
     try:
-        given = json.loads(text, parse_constant=_refuse)
+        given = json.loads(text, parse_constant=refuse)
     except RecursionError:
         raise InputError("a scenario cannot be read: it is nested too deeply") from None
     except ValueError as error:
@@ -81,7 +82,12 @@ def from_json(text: str | bytes) -> Scenario:
     except InputError as error:
         raise _wrong([str(error)]) from error
     coded, given = _assumptions(given)
-    _require_bounded(given)
+    # A few lines may name so many partitions that one object for each fills the memory.
+    topics = given.get("topics") if isinstance(given, dict) else None
+    listed = topics if isinstance(topics, list) else []
+    counts = [one.get("partitions") for one in listed if isinstance(one, dict)]
+    if (together := sum(n for n in counts if isinstance(n, int))) > MOST_PARTITIONS:
+        raise _wrong([f"topics: {together:,} partitions are more than {MOST_PARTITIONS:,}"])
     try:
         scenario = _adapter().validate_python(given)
     except ValidationError as error:
@@ -113,22 +119,9 @@ def _assumptions(given: Any) -> tuple[dict[int, Assumption], Any]:
     return coded, given | {"assumed": sentences}
 
 
-def _require_bounded(given: Any) -> None:
-    """Refuse a few lines that name so many partitions that one object for each fills the memory."""
-    topics = given.get("topics") if isinstance(given, dict) else None
-    listed = topics if isinstance(topics, list) else []
-    counts = [one.get("partitions") for one in listed if isinstance(one, dict)]
-    if (together := sum(n for n in counts if isinstance(n, int))) > MOST_PARTITIONS:
-        raise _wrong([f"topics: {together:,} partitions are more than {MOST_PARTITIONS:,}"])
-
-
 def _wrong(mistakes: list[str]) -> InputError:
     more = f", and {len(mistakes) - _MOST_MISTAKES} more" if len(mistakes) > _MOST_MISTAKES else ""
     return InputError(f"a scenario cannot be read: {'; '.join(mistakes[:_MOST_MISTAKES])}{more}")
-
-
-def _refuse(name: str) -> Any:
-    raise ValueError(f"{name} is not a number")
 
 
 def _in_milliseconds(given: Any, where: str = "", name: str = "") -> Any:

@@ -1,11 +1,13 @@
-"""The fewest members that keep a measure on the right side of a limit.
+"""The fewest members that keep a goal: in simulations, and of a group as it is by its rates.
 
     found = fewest_members(scenario, goal=Goal("age_p95_ms", 30_000))
-    found.members       # None: not even the most do
-    found.probes        # every number that was tried
+    found.members, found.probes                       # None: not even the most do; what was tried
+    members_wanted(bench.evidence("billing"), "billing", goal="30s").members
 
 The search takes for granted that more members do better, and looks whether that is so where it
 ends. Members differ in nothing but their number; with the same seed all numbers meet the same luck.
+What a group wants goes by the sums of `sharelag.whatif.autoscale.fewest`, so that what
+``/keda/GROUP`` says can be simulated, as ``target-age:goal=30s,utilization=fewest``.
 """
 
 from __future__ import annotations
@@ -21,17 +23,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sharelag.durations import parse_duration, spell
+from sharelag.durations import duration, parse_duration, spell
 from sharelag.errors import InputError
+from sharelag.metrics.causes import CauseInputs, count_stuck
+from sharelag.metrics.evidence import Evidence
 from sharelag.tables import views
 from sharelag.tables.declared import trials
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
-from sharelag.tables.words import counted
+from sharelag.tables.words import counted, number
+from sharelag.whatif.autoscale import fewest
 from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.intervals import Floats, fewest_equal, known, one_sided_interval
 from sharelag.whatif.comparison.tables import MEASURED, RUNS
+from sharelag.whatif.from_cluster import scenario_from
 from sharelag.whatif.grid import Progress, further, grid, require_fixed, require_seeds, run_all
+from sharelag.whatif.horizon import rates
 from sharelag.whatif.presenting import present
 from sharelag.whatif.scenario import Scenario
 
@@ -118,24 +125,23 @@ class Goal:
         return -1 if self.above else 1
 
     def __str__(self) -> str:
-        sign = ">=" if self.above else "<="
-        return f"{self.measure.removesuffix('_ms')} {sign} {self._limit()}"
-
-    def _limit(self) -> str:
         """The goal as `parse` reads it: a time in the largest unit in which it is at least 1."""
+        limit = f"{self.limit:.12g}"
         if self.measure.endswith("_share"):
-            return f"{100 * self.limit:.12g}%"
-        if not self.measure.endswith("_ms"):
-            return f"{self.limit:.12g}"
-        for unit, size in _UNITS.items():
-            number = f"{self.limit / size:.12g}"
-            if float(number) * size == self.limit >= size:
-                return f"{number}{unit}"
-        return f"{self.limit:.12g}ms"
+            limit = f"{100 * self.limit:.12g}%"
+        elif self.measure.endswith("_ms"):
+            sizes = ((size, f"{self.limit / size:.12g}", unit) for unit, size in _UNITS.items())
+            fits = (
+                told + unit
+                for size, told, unit in sizes
+                if float(told) * size == self.limit >= size
+            )
+            limit = next(fits, f"{limit}ms")
+        return f"{self.measure.removesuffix('_ms')} {'>=' if self.above else '<='} {limit}"
 
 
-#: One number of members that was tried.
-PROBES = trials.PROBES.schema
+#: One number of members that was tried, and one answer by rates.
+PROBES, WANTED = trials.PROBES.schema, trials.WANTED.schema
 
 
 @dataclass(frozen=True)
@@ -197,10 +203,9 @@ class Found(Displayable):
         if self.undecided:
             said += f"; these seeds do not decide: {', '.join(map(str, self.undecided))}"
         if self.identical:
-            least = fewest_equal(2 * self.goal.confidence - 1)
+            alike, least = map(str, self.identical), fewest_equal(2 * self.goal.confidence - 1)
             said += (
-                f" (all runs with {', '.join(map(str, self.identical))} are equal; "
-                f"a verdict needs {least} seeds then)"
+                f" (all runs with {', '.join(alike)} are equal; a verdict needs {least} seeds then)"
             )
         if not self.monotone:
             said += "; more members are not always better here, see the probes"
@@ -295,10 +300,7 @@ def _search(meets: Callable[[int], bool], least: int, most: int) -> int | None:
 
 
 def judge(goal: Goal, values: Floats) -> dict[str, Any]:
-    """Return a goal and whether values of its measure, one per run, keep it.
-
-    The one-sided bounds of their mean decide. ``met`` is None where the runs do not say.
-    """
+    """Return a goal and whether one-sided bounds of a mean keep it; ``met`` is None: unclear."""
     found = one_sided_interval(values, goal.confidence)
     met = None  # all runs may be the same, but too few to rule out luck
     if found.low is not None and found.high is not None:
@@ -308,3 +310,103 @@ def judge(goal: Goal, values: Floats) -> dict[str, Any]:
     elif found.mean is None and MEASURED[goal.measure].censored:
         met = goal.above  # what never happened is beyond every limit
     return {"goal": str(goal), **known(values), **found._asdict(), "met": met}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The answer about one group.
+
+    Attributes
+    ----------
+    members
+        The fewest that keep the goal; None: not known.
+    reason
+        Why so many, or why that is not known.
+    group, goal_ms
+        Whose members, and below which age.
+    arriving, each
+        Records that arrive a second, and that a busy member finishes; None: not known.
+    waiting, stuck
+        Unfinished offsets that members can finish, and others; None: not known.
+    """
+
+    members: int | None
+    reason: str
+    group: str
+    goal_ms: float
+    arriving: float | None = None
+    each: float | None = None
+    waiting: int | None = None
+    stuck: int | None = None
+
+    def __str__(self) -> str:
+        if self.members is None:
+            return f"{self.group}: members wanted are not known: {self.reason}"
+        return f"{self.group}: {counted(self.members, 'member')} wanted: {self.reason}"
+
+    def row(self) -> dict[str, Any]:
+        """Return the answer by names of columns."""
+        return {
+            "group_id": self.group,
+            "members_wanted": self.members,
+            "goal": duration(self.goal_ms),
+            "arrival_rate": self.arriving,
+            "member_rate": self.each,
+            "waiting": self.waiting,
+            "stuck": self.stuck,
+            "why": self.reason,
+        }
+
+
+def members_wanted(evidence: Evidence, group: str | None = None, goal: str = "30s") -> Wanted:
+    """Return the fewest members that keep a group's records younger than a goal, and why so many.
+
+    Parameters
+    ----------
+    evidence : Evidence
+        As `sharelag.gather` or ``bench.evidence()`` gives it.
+    group : str, optional
+        May be left out when there is one only.
+    goal : str
+        The age to stay below, a duration.
+
+    Raises
+    ------
+    InputError
+        There is no such group, or the goal is not a duration.
+    """
+    goal_ms = parse_duration(goal).total_seconds() * 1000
+    if goal_ms <= 0:
+        raise InputError(f"records cannot stay younger than {goal}: give a goal such as 30s")
+    scenario = scenario_from(evidence, group)
+    known: dict[str, Any] = {"group": scenario.group_id, "goal_ms": goal_ms}
+    if evidence.lag_only:
+        return Wanted(None, "only lag was read", **known)
+    facts = CauseInputs.of(evidence, None)
+    mine = facts.groups.astype(str) == scenario.group_id
+    left, held = facts.left[mine], count_stuck(facts)[mine]
+    if dark := int(np.isnan(left).sum()):
+        return Wanted(None, f"the lag of {counted(dark, 'share partition')} is not known", **known)
+    waiting, apart, below = int((left - held).sum()), int(held.sum()), duration(goal_ms)
+    known |= {"waiting": waiting, "stuck": apart}
+    verb = "is" if apart == 1 else "are"
+    also = f"; {apart:,} more {verb} stuck, which no number of members finishes" if apart else ""
+    arrivals = facts.progress("arrival_rate")[mine]
+    if dark := int(np.isnan(arrivals).sum()):
+        many = counted(dark, "share partition")
+        return Wanted(None, f"the rate of arrivals of {many} is not known", **known)
+    arriving, each = float(np.maximum(arrivals, 0).sum()), rates(scenario).each
+    if not (arriving or waiting):
+        return Wanted(0, f"nothing waits and nothing arrives{also}", arriving=0.0, **known)
+    if unknown := words.unknown_work(scenario) or ("" if each else "their work takes no time"):
+        why = unknown.removeprefix("not known: ").partition("; give it")[0]
+        return Wanted(None, why, arriving=arriving, **known)
+    found = fewest(arriving, each, waiting, goal_ms)
+    comes, pace = number(arriving), f"a busy member finishes {number(each)} a second"
+    reason = f"{comes} records arrive a second and {pace}, so that they stay below {below}"
+    if found.catch_up > found.keep_up:
+        reason = (
+            f"{waiting:,} offsets wait, to be finished within {below} beside {comes} that arrive a "
+            f"second, and {pace}; {found.keep_up} would keep up"
+        )
+    return Wanted(found.members, reason + also, arriving=arriving, each=each, **known)

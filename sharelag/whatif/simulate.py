@@ -1,9 +1,5 @@
 """Run a scenario in virtual time: brokers and clients as Kafka has them, chance from a seed.
 
-    result = simulate(scenario, seed=0)
-    result.summary, result.timeline      # Arrow tables
-    result.records()                     # what the share coordinator would have written
-
 The same scenario and seed give the same tables, byte for byte.
 """
 
@@ -73,17 +69,19 @@ class SimulationResult(SimulationTables):
         InputError
             The moment is not within the simulation.
         """
-        lasts = self.scenario.duration_ms
-        at_ms = lasts if at_ms is None else at_ms
-        if not 0 <= at_ms <= lasts:
-            raise InputError(f"{at_ms} ms is not within the simulation: give 0 to {lasts}")
-        compiled = use_compiled(self.scenario)
-        run = Simulation(self.scenario, self.seed, False, compiled, modelled=self._modelled)
+        scenario = self.scenario
+        at_ms = scenario.duration_ms if at_ms is None else at_ms
+        if not 0 <= at_ms <= scenario.duration_ms:
+            raise InputError(
+                f"{at_ms} ms is not within the simulation: give 0 to {scenario.duration_ms}"
+            )
+        compiled = use_compiled(scenario)
+        run = Simulation(scenario, self.seed, False, compiled, modelled=self._modelled)
         run.clock.run(at_ms * MS)
         members, rows = {life.id: life.member.name for life in run.lives}, []
         for name, parts in zip(run.names, run.in_flight(), strict=True):
             for first, last, state, count, id_, ends_ms in parts:
-                left_ms = None if ends_ms is None else ends_ms - self.scenario.begins_ms
+                left_ms = None if ends_ms is None else ends_ms - scenario.begins_ms
                 who = None if id_ is None else members[id_]
                 rows.append((*name, first, last, state.name.lower(), count, who, left_ms))
         return tables.table(rows, tables.IN_FLIGHT)

@@ -2,8 +2,6 @@
 
     found = tune(scenario, ["age_p95<30s", "redelivered_share<1%"])
     found                  # each setting: now, recommended, how far it can go
-    found.front            # what less or more member-hours would give
-    found.comparison       # recommended and as it is, on runs that the tuner did not see
     found.to_set           # Kafka's commands, and what to set elsewhere; nothing is run
 
 scipy's differential evolution asks for a generation of settings at a time, so that all of its runs
@@ -138,29 +136,10 @@ class Tuned(Displayable):
         """Return the rows of the front in words."""
         names = ("mean", "low", "high", "difference_from", "difference_to")
         return [
-            row
+            {**row, "met": words.MET[row["met"]]}
             | {name: amount_of(row["goal"], row[name]) for name in names}
-            | {"met": words.MET[row["met"]]}
             for row in self.front.to_pylist()
         ]
-
-
-def answers(comparison: Comparison, goals: Iterable[Goal]) -> list[dict[str, Any]]:
-    """Return the rows of `TRADED` of the group as it is and as recommended."""
-    runs, rows = comparison.runs, []
-    for name, scenario in comparison.scenarios.items():
-        for goal in goals:
-            values = np.array(list(by_variant_and_seed(runs, goal.measure)[name].values()))
-            cell = comparison.cells[name, goal.measure]
-            about = {
-                "variant": name,
-                "members": len(scenario.each_member()),
-                HOURS: comparison.cells[name, HOURS]["mean"],
-                "difference_from": cell["difference_low"],
-                "difference_to": cell["difference_high"],
-            }
-            rows.append(about | judge(goal, values))
-    return rows
 
 
 def amount_of(goal: str, value: float | None) -> str:
@@ -176,8 +155,7 @@ Point: TypeAlias = dict[str, Value | None]
 #: By measure, one value per seed.
 Values: TypeAlias = dict[str, Floats]
 
-#: Settings in a generation; fewer than the ten per knob of scipy's default, of which each costs
-#: seconds.
+#: Settings in a generation; fewer than scipy's default of ten per knob, as each costs seconds.
 _GENERATION = 16
 #: Seeds of the search, of what is checked of its best, and of the answer: each apart from the
 #: others, so that luck in one is not taken for skill in the next. Five equal ones rule out luck.
@@ -228,8 +206,13 @@ def tune(
         The group as it is. Where members may vary, faults of single members are left out.
     goals : str, or iterable of Goal or str
         All are to be kept, such as ``age_p95<30s``.
-    ranges, settings, kafka_version
-        Of what may be changed, and within which bounds: as of `sharelag.whatif.knobs.knobs`.
+    ranges : mapping, optional
+        By name of what may be changed, ``(low, high)`` of a number, or a value that is to stay.
+    settings : pyarrow.Table, optional
+        `sharelag.schemas.SETTINGS` of the group and its brokers; those that are missing have
+        Kafka's defaults.
+    kafka_version : str
+        Of the brokers: earlier ones have some settings for all groups only, or not at all.
     trials : int
         Settings to try in the search.
     seeds : int
@@ -274,11 +257,23 @@ def tune(
     changed = tuner.find_changes(best)
     both = {AS_IT_IS: scenario, RECOMMENDED: turn(scenario, changed)}
     fresh = tuner.make(both, range(_FRESH, _FRESH + seeds))
-    comparison = compared(fresh, AS_IT_IS, confidence, both)
+    comparison, answers = compared(fresh, AS_IT_IS, confidence, both), list[dict[str, Any]]()
+    for name, one in both.items():
+        for goal in wanted:
+            values = np.array(list(by_variant_and_seed(fresh, goal.measure)[name].values()))
+            cell = comparison.cells[name, goal.measure]
+            about = {
+                "variant": name,
+                "members": len(one.each_member()),
+                HOURS: comparison.cells[name, HOURS]["mean"],
+                "difference_from": cell["difference_low"],
+                "difference_to": cell["difference_high"],
+            }
+            answers.append(about | judge(goal, values))
     return Tuned(
         wanted,
         pa.Table.from_pylist(tuner.settings(best, margins), schema=TUNED),
-        pa.Table.from_pylist([*answers(comparison, wanted), *tuner.front()], schema=TRADED),
+        pa.Table.from_pylist([*answers, *tuner.front()], schema=TRADED),
         comparison,
         changed,
         tuple(to_set(scenario, each, changed, settings, kafka_version, server, command_config)),
@@ -347,19 +342,15 @@ class _Tuner:
         missed = {}
         for goal in self.goals:
             mean = float(values[goal.measure].mean())
-            if np.isnan(mean):
-                never_is_fine = goal.above and MEASURED[goal.measure].censored
-                off = 0.0 if never_is_fine else _NEVER
-            else:
-                off = goal.sign * (mean - goal.limit) / (goal.limit or 1.0)
-            if off > 0:
-                missed[str(goal)] = off
+            off = goal.sign * (mean - goal.limit) / (goal.limit or 1.0)
+            if np.isnan(off):
+                off = 0.0 if goal.above and MEASURED[goal.measure].censored else _NEVER
+            missed[str(goal)] = off
         if not any(goal.measure in _LOST for goal in self.goals):
             (as_now,) = self._measure([self.now], seeds)
             most = float(as_now[_GIVEN_UP].mean()) * _MORE + 1
-            if (off := float(values[_GIVEN_UP].mean()) - most) > 0:
-                missed["no more records given up"] = off / most
-        return missed
+            missed["no more records given up"] = (float(values[_GIVEN_UP].mean()) - most) / most
+        return {name: off for name, off in missed.items() if off > 0}
 
     def _score(self, values: Values) -> float:
         """Return what the search makes small: what is missed, then cost, then what is near."""
@@ -381,7 +372,8 @@ class _Tuner:
     def best(self, trials: int, seed: int) -> Point:
         """Return the cheapest settings that keep all goals, or those that miss them the least."""
         self._evolve(trials, seed)
-        scores = {one: self._score(self.known[one, _SEARCH]) for one in self._searched()}
+        searched = [label for label, seeds in self.known if seeds == _SEARCH]
+        scores = {one: self._score(self.known[one, _SEARCH]) for one in searched}
         order = sorted(scores, key=scores.__getitem__)
         checked: dict[str, Values] = {}
         for begin in range(0, len(order), _CHECKED):
@@ -393,14 +385,10 @@ class _Tuner:
                 return self._simplified(self.points[cheapest])
             if scores[order[begin]] >= _MISSED:
                 break  # all that follow miss a goal already
-        missed = {
-            one: sum(self._broken(values, _CHECK).values()) for one, values in checked.items()
-        }
+        each = checked.items()
+        missed = {one: sum(self._broken(values, _CHECK).values()) for one, values in each}
         nearest = min(missed, key=missed.__getitem__)
         return self.points[nearest] if missed[nearest] * _MORE < missed[AS_IT_IS] else self.now
-
-    def _searched(self) -> list[str]:
-        return [label for label, seeds in self.known if seeds == _SEARCH]
 
     def _evolve(self, trials: int, seed: int) -> None:
         """Try settings, a generation at a time; what is learned stays in `known`."""
@@ -442,8 +430,7 @@ class _Tuner:
         fewer = range(members.low, int(point[MEMBERS] or 0))
         # One fewer first: the search mostly ends near the least.
         if fewer and is_enough(fewer[-1]):
-            count = members.low + bisect_left(fewer[:-1], True, key=is_enough)
-            point = point | {MEMBERS: count}
+            point = point | {MEMBERS: fewer[bisect_left(fewer[:-1], True, key=is_enough)]}
         cost = self._measure([point], _CHECK)[0][HOURS].mean()
         for knob in self.each:
             now = self.now[knob.name]
@@ -462,9 +449,13 @@ class _Tuner:
         """Return the rows of `TUNED`."""
         is_kept = margins and not self._broken(self._measure([best], _CHECK)[0], _CHECK)
         edges = self._edges(best) if is_kept else {}
-        several = [knob for knob in self.each if is_kept and len(knob.choices) > 1]
-        choices = ((knob.name, choice) for knob in several for choice in knob.choices)
-        others = [(name, choice) for name, choice in choices if choice != best[name]]
+        others = [
+            (knob.name, choice)
+            for knob in self.each
+            if is_kept and len(knob.choices) > 1
+            for choice in knob.choices
+            if choice != best[knob.name]
+        ]
         lost: dict[str, list[str]] = {}
         measured = self._measure([best | {name: choice} for name, choice in others], _CHECK)
         for (name, choice), values in zip(others, measured, strict=True):
@@ -505,7 +496,8 @@ class _Tuner:
     def front(self) -> list[dict[str, Any]]:
         """Return the rows of `TRADED` of the points of the search that no other one beats."""
         # Few changes come first, and of the group as it is the answer has rows.
-        labels = sorted(self._searched(), key=lambda label: label.count(","))
+        searched = (label for label, seeds in self.known if seeds == _SEARCH)
+        labels = sorted(searched, key=lambda label: label.count(","))
         known = [self.known[label, _SEARCH] for label in labels]
         signs = [(HOURS, 1), *((goal.measure, goal.sign) for goal in self.goals)]
         costs = np.array([[sign * of[name].mean() for name, sign in signs] for of in known])

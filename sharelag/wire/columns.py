@@ -21,15 +21,19 @@ from sharelag.compiled import compile_kernel
 from sharelag.model.versions import Told
 from sharelag.schemas import Arrow
 from sharelag.tables.arrow import one_batch
-from sharelag.wire import texts
 from sharelag.wire.fields import BATCHES, STATE_KINDS, STATE_TOPIC, batch_numbers, record_numbers
 from sharelag.wire.interpreter import (
+    PAIRS,
+    TOPIC_ID,
     Rows,
     binary,
     find_unplaced,
+    from_buffers,
+    multiples,
     of_topic,
     position,
     rejects_of,
+    strings,
     unknown_tags,
 )
 from sharelag.wire.program import program_for
@@ -48,8 +52,7 @@ _SHARE_PARTITION = pa.schema(
 class ShareKeys:
     """The distinct share partitions of some records, numbered in the order of their appearance.
 
-    One object can number the keys of many batches: a share partition has the same code in all of
-    them. Codes index the rows of `table`.
+    In all batches that one object numbers, a share partition has the same code: a row of `table`.
     """
 
     def __init__(self) -> None:
@@ -73,7 +76,7 @@ class ShareKeys:
         """Number the keys of raw state records; return code, record type and partition.
 
         The code is -1 where a key is not that of a state record, or its record has no place in the
-        topic: its type and partition have no meaning.
+        topic.
         """
         from sharelag.wire.key_codes import AHEAD, key_codes
 
@@ -111,7 +114,7 @@ class ShareKeys:
         if self._first is None:
             return self._names(code, pa.string())
         groups, topics = self._names(code, pa.binary())
-        return texts.strings(groups), topics
+        return strings(groups), topics
 
     def _names(self, code: NDArray[np.int32], kind: pa.DataType) -> tuple[pa.Array, pa.Array]:
         from sharelag.wire.key_codes import write_texts
@@ -120,14 +123,14 @@ class ShareKeys:
         sizes = self._ends[code + 1] - self._ends[code] - (_SIZE + _TAIL)
         group_at = np.append(0, np.cumsum(sizes)).astype(np.int32)
         groups = np.empty(int(group_at[-1]) + _SLACK, np.uint8)
-        topics = np.empty(texts.TOPIC_ID * count + _SLACK, np.uint8)
+        topics = np.empty(TOPIC_ID * count + _SLACK, np.uint8)
         compile_kernel(write_texts)(
             code, self._arena, self._ends, self._ids.view(np.uint8).reshape(-1), group_at, groups,
             topics,
         )  # fmt: skip
-        topic_at = texts.multiples(texts.TOPIC_ID, count + 1)
-        of_groups = texts.from_buffers(kind, group_at, groups)
-        return of_groups, texts.from_buffers(pa.string(), topic_at, topics)
+        topic_at = multiples(TOPIC_ID, count + 1)
+        of_groups = from_buffers(kind, group_at, groups)
+        return of_groups, from_buffers(pa.string(), topic_at, topics)
 
     def _partitions(self) -> pa.Array:
         last_four = self._ends[1 : self._count + 1, None] + np.arange(-4, 0)
@@ -156,14 +159,14 @@ class ShareKeys:
         if self._named == self._count:
             return
         are_ascii = compile_kernel(write_ids)(
-            self._arena, self._ends[: self._count + 1], self._named, texts.PAIRS, self._ids
+            self._arena, self._ends[: self._count + 1], self._named, PAIRS, self._ids
         )
         new = np.arange(self._named, self._count, dtype=np.int32)
         self._named = self._count
         are_replaced = self._first is not None
         if not are_replaced and not are_ascii:
             groups, _ = self._names(new, pa.binary())
-            are_replaced = not texts.strings(groups).cast(pa.binary()).equals(groups)
+            are_replaced = not strings(groups).cast(pa.binary()).equals(groups)
         if are_replaced:
             # `names` replaces once this is set.
             self._first = np.zeros(0, np.int32)
@@ -234,7 +237,10 @@ class StateColumns:
             "unknown_tags": self.unknown_tags,
         }
         if self.unknown_tags is None:
-            columns["unknown_tags"] = _no_tags(len(self.key))
+            none = pa.py_buffer(multiples(0, len(self.key) + 1))
+            columns["unknown_tags"] = pa.Array.from_buffers(
+                pa.list_(schemas.UNKNOWN_TAG), len(self.key), [None, none], 0, children=[_no_tag()]
+            )
         return pa.RecordBatch.from_arrays(
             [columns[name] for name in schemas.RECORDS.names], schema=schemas.RECORDS
         )
@@ -355,7 +361,11 @@ def _interpret_odd(
     kept = np.ones(len(found.key), bool)
     kept[odd] = False
     kept[good] = True
-    _fill_numbers(found.numbers, rows, good)
+    values = ~rows.value_null[rows.good]
+    for number in record_numbers():
+        has = values & np.isin(rows.kind[rows.good], number.kinds)
+        column = rows.slot(rows.program.slots[number.column], rows.good)
+        found.numbers[number.column][good] = np.where(has, column, number.absent)
     _insert_batches(found, rows, good)
     tags = np.zeros(len(kept), np.int64)
     tags[odd] = rows.tag_counts
@@ -365,15 +375,6 @@ def _interpret_odd(
     found.numbers = {name: column[kept] for name, column in found.numbers.items()}
     found.batch_at = np.append(found.batch_at[:-1][kept], found.batch_at[-1])
     found.position = position(batch, np.flatnonzero(kept))
-
-
-def _fill_numbers(numbers: dict[str, NDArray[Any]], rows: Rows, good: NDArray[np.int64]) -> None:
-    values = ~rows.value_null[rows.good]
-    for number in record_numbers():
-        if number.column in numbers:
-            has = values & np.isin(rows.kind[rows.good], number.kinds)
-            column = rows.slot(rows.program.slots[number.column], rows.good)
-            numbers[number.column][good] = np.where(has, column, number.absent)
 
 
 def _insert_batches(found: StateColumns, rows: Rows, good: NDArray[np.int64]) -> None:
@@ -413,12 +414,6 @@ def _of_kinds(
         return _validity(present)
     having = np.logical_or.reduce([record_type == kind for kind in kinds])
     return _validity(having if present is None else having & present)
-
-
-def _no_tags(count: int) -> pa.Array:
-    offsets = pa.py_buffer(texts.multiples(0, count + 1))
-    kind = pa.list_(schemas.UNKNOWN_TAG)
-    return pa.Array.from_buffers(kind, count, [None, offsets], null_count=0, children=[_no_tag()])
 
 
 @cache

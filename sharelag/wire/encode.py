@@ -129,7 +129,9 @@ def _struct(fields: tuple[Field, ...], rows: pa.StructArray) -> list[pa.Array]:
             inner = _struct(field.fields, items) if field.fields else []
             if field.element is not None:
                 inner = _plain(field.element, items)
-            parts += [_varints(pc.add(sizes, 1)), _group(_join(*inner), sizes)]
+            ends = pa.array(np.append(0, np.cumsum(sizes)), pa.int32())
+            joined = pc.binary_join(pa.ListArray.from_arrays(ends, _join(*inner)), b"")
+            parts += [_varints(pc.add(sizes, 1)), joined]
         elif field.tag is None:
             parts += _plain(field, column)
         else:
@@ -176,11 +178,6 @@ def _varints(numbers: pa.Array) -> pa.Array:
     return of_distinct(numbers, unsigned_varint, pa.binary())
 
 
-def _group(items: pa.Array, sizes: pa.Array) -> pa.Array:
-    ends = np.append(0, np.cumsum(sizes))
-    return pc.binary_join(pa.ListArray.from_arrays(pa.array(ends, pa.int32()), items), b"")
-
-
 def _same(octets: bytes, count: int) -> pa.Array:
     return pa.repeat(pa.scalar(octets), count)
 
@@ -211,15 +208,11 @@ def encode_older(row: Row) -> tuple[bytes, bytes | None]:
     It is a ValueError when there is no such record, or it lacks a field that it needs.
     """
     layout = layout_of(row["generation"], row["record_type"])
-    own = {"control_type": layout.control, "end_offset": _end_offset(row)}
+    # The end of the window, which a checkpoint of the older designs repeats.
+    start = -1 if row["start_offset"] is None else row["start_offset"]
+    end = max([start, *(batch["last_offset"] + 1 for batch in row["state_batches"] or ())])
+    own = {"control_type": layout.control, "end_offset": end}
     return encode_record(layout.kind, {**own, **row, **dict(row["older_fields"] or ())})
-
-
-def _end_offset(row: Row) -> int:
-    """Return the end of the window, which a checkpoint of the older designs repeats."""
-    start: int = -1 if row["start_offset"] is None else row["start_offset"]
-    ends: list[int] = [batch["last_offset"] + 1 for batch in row["state_batches"] or ()]
-    return max([start, *ends])
 
 
 def unsigned_varint(number: int) -> bytes:

@@ -31,7 +31,6 @@ from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.schemas import Arrow
 from sharelag.tables.arrow import flat, of_distinct, one_batch, with_columns
-from sharelag.wire import texts
 from sharelag.wire.fields import (
     BATCHES,
     GROUP_TOPIC,
@@ -42,7 +41,7 @@ from sharelag.wire.fields import (
     RecordKind,
     smallest_size,
 )
-from sharelag.wire.interpreter import Rows, of_topic, records_of, topic_mask
+from sharelag.wire.interpreter import Rows, of_topic, records_of, strings, topic_mask
 from sharelag.wire.program import program_of
 
 #: The number of today's generation.
@@ -179,8 +178,8 @@ class Older(NamedTuple):
 def control_mask(batch: Arrow, generation: int | None = None) -> NDArray[np.bool_]:
     """Whether raw records may be control records with share state, which are in users' topics.
 
-    Kafka's key alone is also how a user's serializer writes a small integer: without the topic's
-    id behind it, it counts only if a generation is given.
+    A user's serializer writes small integers like Kafka's key: without the topic's id behind it, it
+    counts only if a generation is given.
     """
     sizes = control_key_sizes(generation)
     key = flat(batch.column("key")).cast(pa.binary())
@@ -313,10 +312,7 @@ _VARINT = np.array([2**7, 2**14, 2**21, 2**28])
 
 
 def plausible(layout: Layout, rows: Rows, counts: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether each good row has numbers that are written, and no bytes that are not.
-
-    ``counts`` says how many state batches each has; 0 where the value is null.
-    """
+    """Whether each good row, with its number of batches, has only what is written."""
     every = slice(0, int(counts.sum()))
     first, last, state, count = (
         rows.slot(rows.program.slots[f"{BATCHES}.{name}"], every) for name in _BATCH
@@ -429,8 +425,8 @@ _LONGEST, _LONGEST_NAME = max(map(len, _TYPES)), 2**15 - 1
 def group_types(batch: Arrow) -> pa.Table:
     """Return the types of groups that ``ConsumerGroupMetadata`` records give, as `GROUP_TYPES`.
 
-    One row is one record of the raw ones, in their order. Without a type, as in version 0, a group
-    is a consumer group; a type that the draft does not have is null, as is what cannot be read.
+    One row is one record, in order. Without a type, as in version 0, a group is a consumer group; a
+    type that the draft does not have is null, as is what cannot be read.
     """
     mine = of_topic(batch, GROUP_TOPIC)
     keys = flat(mine.column("key")).cast(pa.binary())
@@ -449,7 +445,7 @@ def group_types(batch: Arrow) -> pa.Table:
         kind = pc.if_else(pc.starts_with(rest, begin).fill_null(False), name, kind)
     kind = pc.if_else(pc.equal(version, 0), CONSUMER, kind)
     kind = pc.if_else(version.is_valid(), kind, None)
-    names = texts.strings(pc.binary_slice(keys, _KEY_BYTES, _KEY_BYTES + _LONGEST_NAME))
+    names = strings(pc.binary_slice(keys, _KEY_BYTES, _KEY_BYTES + _LONGEST_NAME))
     return pa.table([names, version, kind], schema=GROUP_TYPES)
 
 

@@ -18,8 +18,7 @@ from sharelag import schemas
 from sharelag.compiled import ready
 from sharelag.model.versions import Told, has_reached
 from sharelag.schemas import FIRST_MS, LAST_MS, Arrow
-from sharelag.tables.arrow import flat
-from sharelag.wire import texts
+from sharelag.tables.arrow import flat, of_distinct
 from sharelag.wire.fields import BATCHES, GROUP_TOPIC, STATE_TOPIC, Field
 from sharelag.wire.program import (
     OK,
@@ -30,6 +29,65 @@ from sharelag.wire.program import (
     decode_rows,
     program_for,
 )
+
+_ALPHABET = np.frombuffer(
+    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", np.uint8
+)
+#: The two characters of every number of twelve bits.
+PAIRS = np.stack([np.repeat(_ALPHABET, 64), np.tile(_ALPHABET, 64)], axis=1).view(np.uint16)[:, 0]
+#: Characters of a topic id.
+TOPIC_ID = 22
+#: Offsets of texts that all have one size: the longest so far of each size.
+_multiples: dict[int, NDArray[np.int32]] = {}
+
+
+def multiples(size: int, count: int) -> NDArray[np.int32]:
+    """Return ``0, size, 2 * size, ...``: memory that others read too, so do not write to it."""
+    known = _multiples.get(size)
+    if known is None or len(known) < count:
+        known = np.arange(1 << (count - 1).bit_length(), dtype=np.int32) * np.int32(size)
+        known.setflags(write=False)
+        _multiples[size] = known
+    return known[:count]
+
+
+def strings(binary: pa.Array) -> pa.Array:
+    """Return bytes as texts; U+FFFD replaces those that are not UTF-8."""
+    try:
+        return binary.cast(pa.string())
+    except pa.ArrowInvalid:
+        return of_distinct(binary, lambda raw: raw.decode("utf-8", "replace"), pa.string())
+
+
+def topic_ids(ids: NDArray[np.uint8], mask: NDArray[np.bool_] | None = None) -> pa.Array:
+    """Return topic ids as texts, null where the mask is False (those have no row in ``ids``).
+
+    Rows of 16 bytes become 22 characters of URL-safe base64 without padding.
+    """
+    mask = np.ones(len(ids), bool) if mask is None else mask
+    offsets = np.append(0, TOPIC_ID * np.cumsum(mask)).astype(np.int32)
+    padded = np.zeros((len(ids), 18), np.uint8)
+    padded[:, :16] = ids
+    first, second, third = (padded[:, k::3].astype(np.uint16) for k in range(3))
+    pairs = np.empty((len(ids), 6, 2), np.uint16)
+    pairs[:, :, 0] = PAIRS[first << 4 | second >> 4]
+    pairs[:, :, 1] = PAIRS[(second & 15) << 8 | third]
+    texts = np.ascontiguousarray(pairs.view(np.uint8).reshape(len(ids), 24)[:, :TOPIC_ID])
+    return from_buffers(pa.string(), offsets, texts, mask)
+
+
+def from_buffers(
+    kind: pa.DataType,
+    offsets: NDArray[Any],
+    data: NDArray[Any],
+    mask: NDArray[np.bool_] | None = None,
+) -> pa.Array:
+    """Return texts or bytes of Arrow's buffers, null where the mask is False."""
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    if mask is not None and not mask.all():
+        buffers[0] = pa.py_buffer(np.packbits(mask, bitorder="little"))
+    return pa.Array.from_buffers(kind, len(offsets) - 1, buffers)
+
 
 #: The first release that refuses records for the number of their tagged fields.
 _STRICT = "4.4"
@@ -57,8 +115,7 @@ def interpret(batch: Arrow, topic: str, kafka_version: Told = None) -> Decoded:
 def topic_mask(batch: Arrow, topic: str) -> pa.Array | pa.ChunkedArray:
     """Return a mask of the rows of a topic, by name suffix: mirrored topics have a prefix.
 
-    A row without a topic is a damaged record, not one of another topic: it counts as a record of
-    the state topic, and the decoder rejects it.
+    A row without a topic counts as a damaged record of the state topic, which the decoder rejects.
     """
     names = batch.column("topic")
     return pc.ends_with(names.cast(pa.string()), topic).fill_null(topic == STATE_TOPIC)
@@ -201,12 +258,12 @@ def _column(
             pa.array(offsets), elements, type=kind, mask=pa.array(~mask)
         )
     if field.type == "uuid":
-        return texts.topic_ids(octets[values[mask][:, None] + np.arange(16)], mask)
+        return topic_ids(octets[values[mask][:, None] + np.arange(16)], mask)
     if field.type == "string":
         length = rows.slot(slot, index, True)
         mask = mask & (length >= 0)
         values, length = np.where(mask, values, 0), np.where(mask, length, 0)
-        return texts.strings(_gather(octets, values, length, mask))
+        return strings(_gather(octets, values, length, mask))
     if field.unknown is not None:
         mask = mask & (values != field.unknown)
     if pa.types.is_timestamp(kind):
@@ -230,7 +287,7 @@ def _gather(
 ) -> pa.Array:
     ends = np.concatenate([[0], np.cumsum(length)])
     octets = np.arange(ends[-1]) + np.repeat(position - ends[:-1], length)
-    return texts.from_buffers(pa.binary(), ends.astype(np.int32), buffer[octets], mask)
+    return from_buffers(pa.binary(), ends.astype(np.int32), buffer[octets], mask)
 
 
 def unknown_tags(rows: Rows, counts: NDArray[Any]) -> pa.Array:

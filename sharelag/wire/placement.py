@@ -116,7 +116,9 @@ def missing_partitions(states: Arrow, folders: Set[int] | None = None) -> Missin
     there = frozenset(folders or ()) | frozenset(np.unique(place).tolist())
     spread = np.unique(abs_hashes(keys(table, SHARE_PARTITION)) - place)
     common = int(np.gcd.reduce(spread))
-    possible = _divisors(common)
+    small = np.arange(1, int(common**0.5) + 1)
+    small = small[common % small == 0]  # of 0, which all numbers divide, none
+    possible = np.unique(np.concatenate([small, common // np.maximum(small, 1)]))
     possible = possible[possible > max(there)]
     if not len(possible) or spread[0] < 0:
         return None
@@ -143,19 +145,10 @@ def missing_in_words(states: Arrow) -> str:
     return f"{in_runs(found.missing, 'partition')} of the state topic, which has {found.words}"
 
 
-def _divisors(number: int) -> NDArray[np.int64]:
-    """Return all divisors of a hash, ascending; of 0, of which all are, none."""
-    small = np.arange(1, int(number**0.5) + 1)
-    small = small[number % small == 0]
-    return np.unique(np.concatenate([small, number // np.maximum(small, 1)]))
-
-
 def _is_rare(occupied: int, topics: int, number: int) -> bool:
-    """Whether it is a rare chance that so many topics are in so few state partitions.
-
-    Topics count, and not their share partitions, whose texts differ by a digit or two only.
-    """
+    """Whether it is a rare chance that so many topics are in so few state partitions."""
     if occupied >= number:
         return False
+    # Topics count, and not their share partitions, whose texts differ by a digit or two only.
     ways = lgamma(number + 1) - lgamma(occupied + 1) - lgamma(number - occupied + 1)
     return ways + topics * log(occupied / number) < log(_CHANCE)

@@ -147,19 +147,8 @@ def _slot(program: Program, path: str, level: int, width: int = 1) -> int:
 
 
 # What can be wrong with a record; REASONS has the text of the reject.
-OK = 0
-SKIPPED = 1
-NO_KEY = 2
-SHORT = 3
-VARINT = 4
-NULL = 5
-LENGTH = 6
-VERSION = 7
-TOO_MANY = 8
-STRING_TOO_LONG = 9
-NO_PLACE = 10
-NEGATIVE_TAGS = 11
-TOO_MANY_TAGS = 12
+OK, SKIPPED, NO_KEY, SHORT, VARINT, NULL, LENGTH, VERSION = range(8)
+TOO_MANY, STRING_TOO_LONG, NO_PLACE, NEGATIVE_TAGS, TOO_MANY_TAGS = range(8, 13)
 
 REASONS = {
     NO_KEY: "the record has no key",
@@ -179,8 +168,7 @@ REASONS = {
 REFUSED_SINCE = (NEGATIVE_TAGS, TOO_MANY_TAGS)
 _MOST_TAGS = 10_000
 
-KEY_PART = 0
-VALUE_PART = 1
+KEY_PART, VALUE_PART = 0, 1
 
 
 @kernel(inline="always")
@@ -214,10 +202,7 @@ def _run(
     ops: Any, pc: Any, known: Any, buf: Any, p: Any, end: Any, out: Any, base: Any, cur: Any,
     used: Any, stack: Any, tag_out: Any, tag_used: int, row: int, row_start: Any, lenient: bool,
 ) -> Any:  # fmt: skip
-    """Run one program over ``buf[p:end]``.
-
-    Returns the reason, the instruction, tags used, and how many bytes are left over.
-    """
+    """Run one program over ``buf[p:end]``; return reason, instruction, tags, bytes left over."""
     depth = 0
     while True:
         op, slot, level = ops[pc, 0], ops[pc, 1], ops[pc, 2]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy import uint64 as u
 
 from sharelag.compiled import kernel
-from sharelag.wire.loads import int8, int16, int32, int64
+from sharelag.wire.key_codes import int8, int16, int32, int64
 
 
 @kernel

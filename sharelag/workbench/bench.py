@@ -6,7 +6,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -17,24 +17,20 @@ from sharelag.model import iso
 from sharelag.model.versions import require_version
 from sharelag.replay.moment import Moment
 from sharelag.tables import render
+from sharelag.tables.views import RIGHTS
 from sharelag.whatif.from_cluster import scenario_from
-from sharelag.whatif.wanted import Wanted, members_wanted
+from sharelag.whatif.past import Past
+from sharelag.whatif.scenario import Scenario, Service
+from sharelag.whatif.search import Wanted, members_wanted
 from sharelag.workbench import rights as preflight
-from sharelag.workbench.broker_metrics import metrics_answer
-from sharelag.workbench.one_group import delivery_limit, worst_first
-from sharelag.workbench.opened import Opened
+from sharelag.workbench.beside import metrics_answer
+from sharelag.workbench.opened import Opened, delivery_limit, worst_first
 from sharelag.workbench.pasts import gather_past
 from sharelag.workbench.peeked import Mask, PeekedRecord, peek
 from sharelag.workbench.questions.lag import MOST_MOMENTS
 from sharelag.workbench.questions.planned import Target, require_target
 from sharelag.workbench.questions.timeline import trends
-from sharelag.workbench.result import Result
-from sharelag.workbench.views import Dashboard, Strip, load_view
-
-if TYPE_CHECKING:
-    from sharelag.whatif.past import Past
-    from sharelag.whatif.scenario import Scenario, Service
-
+from sharelag.workbench.result import Dashboard, Result, Strip, load_view
 
 _BESIDE_QUESTIONS = (
     *("as_of", "at", "close", "describe", "evidence", "frames", "groups", "only", "refresh"),
@@ -439,10 +435,11 @@ class Workbench(Opened):
             ``to`` is something else, or not exactly one of the two is given; there is no such
             topic or partition; a simulation has no members, or would take too long.
         """
-        require_target(to, shift_by)
+        to = require_target(to, shift_by)
         require_version(kafka_version)
+        topics = (topic,) if isinstance(topic, str) else tuple(topic)
         return self.ask(
-            "plan_reset", group=group, to=to, shift_by=shift_by, topics=_tuple(topic),
+            "plan_reset", group=group, to=to, shift_by=shift_by, topics=topics,
             local_offsets=local_offsets, simulate=simulate, members=members,
             kafka_version=kafka_version,
         )  # fmt: skip
@@ -478,8 +475,9 @@ class Workbench(Opened):
             The group has no state of a topic; a simulation has no members, or would take too long.
         """
         require_version(kafka_version)
+        topics = (topics,) if isinstance(topics, str) else tuple(topics)
         return self.ask(
-            "plan_delete", group=group, topics=_tuple(topics), simulate=simulate, members=members,
+            "plan_delete", group=group, topics=topics, simulate=simulate, members=members,
             kafka_version=kafka_version,
         )  # fmt: skip
 
@@ -618,8 +616,15 @@ class Workbench(Opened):
                 datetime.now(UTC),
             ),
         )
-        base = Result("", table, {}, at, self.describe())
-        return preflight.rights_answer(table, unknown, principal, base)
+        return Result(
+            f"What may {principal or 'we'} do on this cluster?",
+            table,
+            RIGHTS.columns,
+            at,
+            self.describe(),
+            notes=preflight.in_words(table, principal is not None),
+            unknown=unknown,
+        )
 
     def scenario(self, group: str | None = None, **given: Any) -> Scenario:
         """Return a simulation that begins where a group is; see `sharelag.whatif.from_cluster`."""
@@ -680,10 +685,9 @@ class Workbench(Opened):
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         # Somebody looks at it: what is open, and its groups. A cluster that does not answer shows
         # no stack trace.
+        title = self.about or f"Share groups of {self.describe()}"
         try:
-            groups = replace(
-                self.lag(by="group"), title=self.about or f"Share groups of {self.describe()}"
-            )
+            groups = replace(self.lag(by="group"), title=title)
         except ShareLagError as error:
             return render.failure(self.describe(), str(error))
         return {"text/plain": groups.to_text(), "text/html": groups.to_html()}
@@ -693,7 +697,3 @@ def _moment_text(moment: Moment) -> str:
     if isinstance(moment, datetime):
         return iso(moment)
     return ",".join(f"{partition}:{offset}" for partition, offset in (moment or {}).items())
-
-
-def _tuple(names: str | Sequence[str]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)

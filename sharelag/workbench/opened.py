@@ -10,24 +10,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.engine import OVER, Reading, engines
-from sharelag.engine.tables import Counted, Once
+from sharelag.engine import OVER, Counted, Once, Reading, engines
 from sharelag.errors import InputError, ShareLagError, unknown_group, unknown_name
 from sharelag.inputs import Input
 from sharelag.metrics.evidence import Evidence
+from sharelag.model.settings import in_force
 from sharelag.replay.moment import Choice, Moment, as_moment
+from sharelag.schemas import SHARE_PARTITION
+from sharelag.tables.arrow import keys
 from sharelag.tables.gaps import of_rejected, of_rejected_groups, of_repeated
 from sharelag.workbench.ask import Beside, Question, find_question
-from sharelag.workbench.one_group import of_group
 from sharelag.workbench.result import Result
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from sharelag.engine.spark.frames import Frames
-    from sharelag.engine.spark.reading import SparkReading
-    from sharelag.workbench.broker_metrics import BrokerMetrics
-    from sharelag.workbench.requests import Requests
+    from sharelag.engine.spark.reading import Frames, SparkReading
+    from sharelag.workbench.beside import BrokerMetrics, Requests
 
 _T = TypeVar("_T")
 
@@ -95,6 +94,8 @@ class Opened:
 
     def only(self, *groups: str) -> Self:
         """Return the same with these groups alone."""
+        if not all(isinstance(one, str) for one in groups):
+            raise InputError(f"groups are given one after the other, as texts, not as {groups}")
         chosen = replace(self, choice=replace(self.choice, groups=frozenset(groups)))
         object.__setattr__(chosen, "_later", self._later)
         return chosen
@@ -175,7 +176,7 @@ class Opened:
         return self._on_spark().frames
 
     def sql(self, query: str, args: dict[str, Any] | list[Any] | None = None) -> DataFrame:
-        """Run a query over these tables; see `sharelag.engine.spark.frames.Frames.sql`."""
+        """Run a query over these tables; see `sharelag.engine.spark.reading.Frames.sql`."""
         return self.frames.sql(query, args)
 
     def request_frame(self, name: str) -> DataFrame:
@@ -273,14 +274,18 @@ class Opened:
         return None if is_whole else lambda: made(self._on_spark())
 
     def _gather(self) -> Evidence:
-        from sharelag.workbench.broker_metrics import with_metrics
-        from sharelag.workbench.requests import with_requests
-
         evidence = self._run("reading share groups", lambda: self.reading.evidence)
-        evidence = with_requests(evidence, self.requests)
+        if self.requests is not None:
+            from sharelag.metrics.holders import add_holders
+
+            holders = self.requests.holders(evidence.lag, evidence.windows, evidence.as_of)
+            evidence = replace(evidence, holders=holders, lag=add_holders(evidence.lag, holders))
         for group in () if self.asks_once else sorted(self.choice.groups):
             self.require_group(evidence.lag, group)
-        return with_metrics(evidence, self.metrics, self.source)
+        if self.metrics is None:
+            return evidence
+        measured = self.metrics.beside(evidence.lag, evidence.as_of, self.source)
+        return replace(evidence, measured=measured)
 
     if not TYPE_CHECKING:  # else every name would be known
 
@@ -342,8 +347,6 @@ class Opened:
             lacks = engines.rejects_of(self.reading)
             base = self._describe_reading(self.reading, evidence, lacks, notes)
             return replace(base, as_of=evidence.as_of)
-        from sharelag.workbench.broker_metrics import unknown_of
-
         lacks = self._lacks(of_groups=True)
         base = self._describe_reading(self.reading, evidence, lacks, notes)
         said, unknown = base.notes, evidence.unknown(self.as_of is not None, self.choice.generation)
@@ -351,8 +354,8 @@ class Opened:
             said, lacks = said + log.words(evidence.as_of), lacks + log.lacks
         if self.metrics is not None:
             said += self.metrics.words(set(evidence.lag.column("group_id").to_pylist()))
-        unknown += (*unknown_of(evidence.measured, self.metrics), *lacks)
-        unknown = tuple(dict.fromkeys(unknown))
+            unknown += self.metrics.unknown(evidence.measured)
+        unknown = tuple(dict.fromkeys((*unknown, *lacks)))
         return replace(base, as_of=evidence.as_of, notes=said, unknown=unknown, lacks=lacks)
 
     def _lacks(self, of_groups: bool) -> tuple[str, ...]:
@@ -361,17 +364,16 @@ class Opened:
 
     def beside(self, read: Reading, lag: pa.Table) -> Beside:
         """Rows of `LAG` beside what a broker's log of requests and its metrics say about them."""
-        from sharelag.metrics.measured import add_measured
-        from sharelag.workbench.broker_metrics import measure_beside, unknown_of
-
         told = self.held_beside(read, lag, lag)
         if self.metrics is None:
             return told
-        measured = measure_beside(lag, self.metrics, read.now, self.source)
+        from sharelag.metrics.measured import add_measured
+
+        measured = self.metrics.beside(lag, read.now, self.source)
         return Beside(
             add_measured(told.table, measured),
             (*told.notes, *self.metrics.words(set(lag.column("group_id").to_pylist()))),
-            (*told.unknown, *unknown_of(measured, self.metrics)),
+            (*told.unknown, *self.metrics.unknown(measured)),
             told.lacks,
         )
 
@@ -412,3 +414,65 @@ def copy_input(source: Any) -> Any:
     # What brokers answered before says nothing of those that are silent now.
     config = getattr(source, "config", None)
     return replace(source) if config is None else replace(source, config=config.renewed())
+
+
+_LIMIT = "share.delivery.count.limit"
+#: Of a share partition, without its group.
+_OF_TOPIC = ("topic_id", "partition")
+
+
+def only(table: pa.Table | None, group: str | None) -> Any:
+    """Return the rows of one group, or all; None stays as it is."""
+    if group is None or table is None:
+        return table
+    return table.filter(pc.equal(table.column("group_id"), group))
+
+
+def of_group(evidence: Evidence, group: str | None) -> Evidence:
+    """Return what was gathered of one group, or all."""
+    if group is None:
+        return evidence
+    names = (
+        *("lag", "windows", "observed", "progress", "members", "groups", "holders", "brokers"),
+        "measured",
+    )
+    mine = replace(evidence, **{name: only(getattr(evidence, name), group) for name in names})
+    # Groups are ranked one by one: what was found in all of them holds for each.
+    mine.ranked.update({key: only(found, group) for key, found in evidence.ranked.items()})
+    return mine
+
+
+def worst_first(table: pa.Table, evidence: Evidence, group: str) -> pa.Table:
+    """Return rows of a group with the share partitions first that its causes name, then by lag.
+
+    The order of the rows of a share partition stays.
+    """
+    from sharelag.metrics.explain import explain
+
+    mine = of_group(evidence, group)
+    named: dict[tuple[Any, Any], int] = {}
+    for number, row in enumerate(explain(mine).to_pylist()):
+        named.setdefault((row["topic_id"], row["partition"]), number)  # None: several partitions
+    places = zip(*(mine.lag.column(name).to_pylist() for name in _OF_TOPIC), strict=True)
+    ranks = [
+        min(named.get(place, len(named)), named.get((place[0], None), len(named)))
+        for place in places
+    ]
+    first = mine.lag.append_column("_rank", pa.array(ranks, pa.int64()))
+    first = first.sort_by([("_rank", "ascending"), ("lag", "descending")])
+    return first_come(table, first)
+
+
+def first_come(table: pa.Table, first: pa.Table) -> pa.Table:
+    """Return a table with some share partitions before the rest, in the order of another table."""
+    place = pc.index_in(keys(table, SHARE_PARTITION), keys(first, SHARE_PARTITION))
+    ordered = table.append_column("_place", place).sort_by([("_place", "ascending")])
+    return ordered.drop_columns("_place")
+
+
+def delivery_limit(settings: pa.Table, group: str) -> int | None:
+    """How often a record of a group may be delivered, as far as it is known."""
+    if not settings.num_rows:
+        return None
+    limit = in_force(settings, group)[_LIMIT].value
+    return limit if isinstance(limit, int) else None

@@ -21,8 +21,7 @@ from sharelag.replay.moment import Choice, Moment, as_moment
 from sharelag.replay.prepared import prepare_at_exit
 from sharelag.wire.generations import require_generation
 from sharelag.workbench.bench import Workbench
-from sharelag.workbench.broker_metrics import metrics_of
-from sharelag.workbench.requests import Requests
+from sharelag.workbench.beside import Requests, metrics_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

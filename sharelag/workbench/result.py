@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
 import pyarrow as pa
 
-from sharelag.errors import InputError, unknown_column, unknown_name
+from sharelag.errors import InputError, SetupError, unknown_column, unknown_name
+from sharelag.plugins import load_plugin
 from sharelag.tables import render
 from sharelag.tables.presentation import GroupSummary, Presentation
 from sharelag.tables.table import View as Columns
 from sharelag.tables.words import moment
-from sharelag.workbench.views import View, load_view
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -278,3 +278,53 @@ class Result:
 
     def _repr_html_(self) -> str:
         return self.to_html()
+
+
+#: What to do where nothing can be shown that lives in a page.
+NO_WIDGETS = "the widgets are not installed here: pip install 'sharelag[notebook]'"
+
+
+class View(Protocol):
+    """A widget that shows rows: what all have; `sharelag_widgets` says what else each has."""
+
+    selection: Any  # what is picked, here or in a linked view
+
+    def summary(self) -> str:
+        """Return what is shown as text."""
+
+    def close(self) -> None:
+        """Let go of the selection, which may outlive the view."""
+
+    def __getattr__(self, name: str) -> Any: ...
+
+
+class Strip(View, Protocol):
+    """`sharelag_widgets.WindowStrip`: a window offset by offset, at every moment."""
+
+    rows: pa.Table  # the moments; may be set
+
+    @property
+    def shown_key(self) -> tuple[Any, ...] | None:
+        """The key of the share partition that is shown."""
+
+
+class Dashboard(View, Protocol):
+    """`sharelag_widgets.dashboards.Now`: all groups, and one of them in detail."""
+
+    group: str | None  # the one that is shown; may be set
+
+    def refresh(self) -> None:
+        """Read again, and wait for it."""
+
+
+def load_view(name: str) -> Any:
+    """Return the class of a view: ``Now``, ``PlotView`` or ``WindowStrip``."""
+    try:
+        plugin = load_plugin("view", name, is_ours=False)
+    except InputError as error:
+        if isinstance(error.__cause__, ImportError):
+            raise SetupError(NO_WIDGETS) from error.__cause__
+        raise
+    if plugin is None:
+        raise SetupError(NO_WIDGETS)
+    return plugin.value

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,8 +12,8 @@ import pyarrow.compute as pc
 from sharelag.engine import engines
 from sharelag.errors import AuthorizationError, ClusterError, InputError, TopicMissingError
 from sharelag.inputs import Input, KafkaInput
+from sharelag.inputs.kafka.brokers import Authorizer, ask_rights, authorizer, principal_of
 from sharelag.inputs.kafka.config import ClientConfig
-from sharelag.inputs.kafka.rights import Authorizer, ask_rights, authorizer, principal_of
 from sharelag.metrics.rights import (
     SOMEBODY,
     allow_all,
@@ -27,9 +26,7 @@ from sharelag.metrics.rights import (
 )
 from sharelag.model import CLUSTER, Right
 from sharelag.replay.moment import Choice
-from sharelag.tables import views
 from sharelag.tables.gaps import of_hidden
-from sharelag.workbench.result import Result
 
 _LOG = logging.getLogger(__name__)
 _NOT_A_CLUSTER = "rights belong to a running cluster: give --bootstrap-server HOST:PORT"
@@ -77,7 +74,10 @@ def rights_of(
     whose = principal or principal_of(config)
     if principal in (None, principal_of(config)):  # brokers know best what we may do
         asked = ask_rights(config, *names)
-        rules = _rules(config) if whose and _is_denied_some(asked) else None
+        # Rules may be listed, and say why a right is refused.
+        allowed = {tuple(row.values())[:-1]: row["allowed"] for row in asked.to_pylist()}
+        may_list = allowed.get(("DESCRIBE", "CLUSTER", CLUSTER))
+        rules = _rules(config) if whose and may_list and False in allowed.values() else None
     else:
         found = authorizer(config)
         rules = None if found is None else found.rules
@@ -118,26 +118,6 @@ def _rules(config: ClientConfig) -> pa.Table | None:
         _LOG.info("the rules of the authorizer are not known: %s", error)
         return None
     return None if found is None else found.rules
-
-
-def _is_denied_some(asked: pa.Table) -> bool:
-    """Whether a right is refused that the rules, which may be listed, can say why."""
-    allowed = {tuple(row.values())[:-1]: row["allowed"] for row in asked.to_pylist()}
-    return bool(allowed.get(("DESCRIBE", "CLUSTER", CLUSTER))) and False in allowed.values()
-
-
-def rights_answer(
-    table: pa.Table, unknown: tuple[str, ...], principal: str | None, base: Result
-) -> Result:
-    """Return the rights, with what they mean for commands."""
-    return replace(
-        base,
-        title=f"What may {principal or 'we'} do on this cluster?",
-        table=table,
-        columns=views.RIGHTS.columns,
-        notes=in_words(table, principal is not None),
-        unknown=unknown + base.unknown,
-    )
 
 
 def in_words(table: pa.Table, of_somebody: bool = False) -> tuple[str, ...]:

@@ -176,7 +176,10 @@ def pictures(rows: list[dict[str, Any]], paint: Paint | None = None) -> Iterator
             cells, left = _cells(runs, start, end)
             seen.update(cell.state for cell in cells)
             yield from _draw_rows(cells, start, end - 1, paint)
-            yield f"  {_fragments(runs, start, end)}"
+            known = [(max(first, start), min(last, end - 1)) for first, last, *_ in runs]
+            sizes = [last - first + 1 for first, last in known if first <= last]
+            offsets = counted(sum(sizes), "offset")
+            yield f"  {counted(len(sizes), 'run')} over {offsets} with a known state"
             if left is not None:
                 yield f"  more offsets follow, from {left} to {end - 1}"
         yield from (f"  {terminal(note)}" for note in row.get("notes") or ())
@@ -184,14 +187,6 @@ def pictures(rows: list[dict[str, Any]], paint: Paint | None = None) -> Iterator
     shown = [one for state, one in _STATES.items() if state in seen]
     if shown:
         yield from ("states:", *(f"  {letter} {meaning}" for letter, meaning, _ in shown))
-
-
-def _fragments(runs: list[list[Any]], start: int, end: int) -> str:
-    """Tell how fragmented a window is: what is known of it, by how many runs."""
-    known = [(max(first, start), min(last, end - 1)) for first, last, *_ in runs]
-    sizes = [last - first + 1 for first, last in known if first <= last]
-    known_runs, offsets = counted(len(sizes), "run"), counted(sum(sizes), "offset")
-    return f"{known_runs} over {offsets} with a known state"
 
 
 def _with_held(runs: list[list[Any]], held: list[Any]) -> list[list[Any]]:

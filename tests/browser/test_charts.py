@@ -12,8 +12,9 @@ from playwright.sync_api import Browser, Page
 import sharelag
 from sharelag import charts
 from sharelag.charts import palette
+from tests.support.browser.desk import box_of
 from tests.support.browser.offline import OfflinePage
-from tests.support.charts import ARABIC, FIGURES, HOSTILE, LONG, records, renamed
+from tests.support.charts import FIGURES, HOSTILE, LONG, records, renamed
 
 Opened = Callable[..., OfflinePage]
 
@@ -123,8 +124,7 @@ def test_nothing_overlaps_or_is_cut_off(drawn: Drawn) -> None:
     for number, figure in enumerate(drawn.figures):
         chart = page.query_selector(f"#chart-{number}")
         assert chart is not None
-        whole = chart.bounding_box()
-        assert whole is not None
+        whole = box_of(chart)
         places = (".gtitle", ".gtitle-subtitle", ".legend .bg", ".plot .gridlayer")
         boxes = [chart.evaluate(BOX, part) for part in places]
         shown = [box for box in boxes if box]
@@ -151,18 +151,8 @@ def test_text_stands_out_from_the_paper(drawn: Drawn) -> None:
 
 @pytest.mark.parametrize("drawn", ["light"], indirect=True)
 def test_every_name_is_text(drawn: Drawn) -> None:
-    is_text(drawn.seen, NAME)
-
-
-@pytest.mark.exhaustive  # one of markup and length in each run: `test_every_name_is_text`
-@pytest.mark.parametrize("name", [HOSTILE, ARABIC, LONG, "👩‍👩‍👧‍👦 orders"])
-def test_any_other_name_is_text(name: str, opened: Opened) -> None:
-    is_text(opened(figures_of("hot_partition", "light", name), title=name), name)
-
-
-def is_text(seen: OfflinePage, name: str) -> None:
-    """Assert that a page of all charts shows a name in its title and in each of them."""
-    page = seen.page
+    """A name of markup, of letters that turn the line, and longer than there is room for."""
+    page, name = drawn.page, NAME
     visible = name.replace("\u202e", "\\u202e")
     assert (page.title(), page.inner_text("h1")) == (" ".join(name.split()), name)
     assert page.locator("img, .main-svg a").count() == 0
@@ -177,7 +167,7 @@ def is_text(seen: OfflinePage, name: str) -> None:
     whole = "".join(page.locator("#chart-1").evaluate(HOVERED))
     said = whole.replace(" ", "").replace("\u2068", "").replace("\u2069", "")
     assert visible.replace(" ", "") in said
-    assert seen.complaints == []
+    assert drawn.seen.complaints == []
 
 
 def test_numbers_of_an_axis_have_the_thousands_of_tables(opened: Opened) -> None:

@@ -75,12 +75,9 @@ def test_it_asks_again_while_it_is_looked_at_and_not_paused(open_desk: OpenDesk)
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_all_it_says_is_text_with_contrast(paper: str, open_desk: OpenDesk) -> None:
+    failure = f"no state of {HOSTILE}"
     view, _ = header(
-        title=HOSTILE,
-        unknown=[HOSTILE],
-        notes=[HOSTILE],
-        failure=f"no state of {HOSTILE}",
-        source=HOSTILE,
+        title=HOSTILE, unknown=[HOSTILE], notes=[HOSTILE], failure=failure, source=HOSTILE
     )
     desk = open_desk(view, paper=paper)
     desk.page.get_by_role("button", name="What does").press("Enter")

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 import sharelag
-from tests.support.browser.desk import Watched, axe_violations, faint_texts
+from tests.support.browser.desk import Watched, axe_violations, box_of, faint_texts
 from tests.support.browser.jupyter import IDLE, Lab, change_theme
 from tests.support.cases import Cases
 
@@ -76,8 +76,7 @@ def test_every_dashboard_is_there_and_nothing_leaves_the_machine(opened: Watched
     page = opened.page
     assert page.locator("[data-mime-type='application/vnd.jupyter.error']").count() == 0
     for number in (FLEET, GROUP, HUNT, LAB, STATE):
-        box = cell(page, number).locator(".sharelag-dashboard").bounding_box()
-        assert box
+        box = box_of(cell(page, number).locator(".sharelag-dashboard"))
         assert box["height"] > 600
         assert cell(page, number).locator(".sl-failure:visible").count() == 0
     # Their tables are short: axe looks at every cell.
@@ -98,9 +97,7 @@ def test_wide_pages_have_parts_side_by_side(opened: Watched, width: int, columns
     groups, cells = (cell(page, FLEET).locator(".sl-level-3").nth(n) for n in (0, 1))
     expect(groups).to_be_visible()
     page.wait_for_function(IDLE)
-    first, second = groups.bounding_box(), cells.bounding_box()
-    assert first
-    assert second
+    first, second = box_of(groups), box_of(cells)
     assert (first["y"] == second["y"], first["x"] == second["x"]) == (columns == 2, columns == 1)
     if columns == 2:  # tables of half a page show all of their columns
         page.evaluate("window.jupyterapp.shell.collapseLeft()")

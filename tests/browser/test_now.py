@@ -10,16 +10,13 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.support.browser.desk import Watched, axe_violations, let_paint
+from tests.support.browser.desk import Watched, axe_violations, box_of, let_paint
 from tests.support.browser.jupyter import IDLE, Lab, change_theme
 from tests.support.notebooks.running import Running, go_to, settle
 from tests.support.notebooks.shipped import copy_of
 
-CELLS = [
-    "import os\nimport sharelag\nprint('process', os.getpid())",
-    "shop = sharelag.open('demo', engine='local').dashboard()\nshop",
-    "'the end'",
-]
+CELLS = ["import os\nimport sharelag\nprint('process', os.getpid())"]
+CELLS += ["shop = sharelag.open('demo', engine='local').dashboard()\nshop", "'the end'"]
 
 #: What it took to open the dashboard, in seconds of the machine.
 OPENING: list[float] = []
@@ -39,6 +36,15 @@ def opened(lab: Lab, browser: Browser) -> Iterator[Watched]:
     OPENING.append(machine_time(page))
     yield watched
     watched.page.close()
+
+
+@pytest.fixture
+def wide(opened: Watched) -> Iterator[Watched]:
+    """The page without the list of files; afterwards with it, and as wide as a screen."""
+    opened.page.evaluate("window.jupyterapp.shell.collapseLeft()")
+    yield opened
+    opened.page.set_viewport_size({"width": 1440, "height": 900})
+    opened.page.evaluate("window.jupyterapp.shell.expandLeft()")
 
 
 def machine_time(page: Page) -> float:
@@ -66,8 +72,7 @@ def pick(page: Page, group: str) -> None:
 @pytest.mark.exhaustive
 def test_from_the_verdict_to_what_would_help_by_keys_alone(opened: Watched) -> None:
     """The focus begins in the bar of the dashboard, and only keys move it from there."""
-    page = opened.page
-    board = board_of(page)
+    page, board = opened.page, board_of(opened.page)
     said = board.locator(".sl-verdict").first
     expect(said).to_contain_text("critical")
     # What stands in for it where it cannot be shown is not shown beside it.
@@ -136,8 +141,7 @@ def test_dragging_over_the_chart_goes_through_time_in_the_window_below(opened: W
     expect(earlier).to_have_text("Recorded")
     chart = board.locator(".sharelag-columns > :last-child .sl-chart .nsewdrag").first
     chart.scroll_into_view_if_needed()
-    box = chart.bounding_box()
-    assert box is not None
+    box = box_of(chart)
     seen = [int(strip.get_attribute("data-moment") or -1)]
     y = box["y"] + box["height"] / 3
     page.mouse.move(box["x"] + box["width"] * 0.9, y)
@@ -173,14 +177,12 @@ def test_dragging_over_the_chart_goes_through_time_in_the_window_below(opened: W
 @pytest.mark.exhaustive
 def test_pointing_anywhere_above_a_moment_says_what_was_then(opened: Watched) -> None:
     """Lag and age in one label, with one line through both; however far from them one points."""
-    page = opened.page
-    board = board_of(page)
+    page, board = opened.page, board_of(opened.page)
     pick(page, "fulfilment")
     chart = board.locator(".sharelag-columns > :last-child .sl-chart")
     plot = chart.locator(".nsewdrag").first
     plot.scroll_into_view_if_needed()
-    box = plot.bounding_box()
-    assert box is not None
+    box = box_of(plot)
     page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 4, steps=3)
     said = chart.locator(".hoverlayer .hovertext")
     expect(said).to_have_count(1)
@@ -191,11 +193,9 @@ def test_pointing_anywhere_above_a_moment_says_what_was_then(opened: Watched) ->
 
 
 @pytest.mark.parametrize("width", [768, 1440, pytest.param(1920, marks=pytest.mark.exhaustive)])
-def test_every_column_is_read_and_what_belongs_together_stays(opened: Watched, width: int) -> None:
+def test_every_column_is_read_and_what_belongs_together_stays(wide: Watched, width: int) -> None:
     """Nothing is cut where there is room, and what there is no room for is said."""
-    page = opened.page
-    board = board_of(page)
-    page.evaluate("window.jupyterapp.shell.collapseLeft()")
+    page, board = wide.page, board_of(wide.page)
     page.set_viewport_size({"width": width, "height": 900})
     table = board.locator(".sl-table").first
     said = table.locator("p.sl-soft").first
@@ -221,15 +221,12 @@ def test_every_column_is_read_and_what_belongs_together_stays(opened: Watched, w
     corners = board.locator(".sl-level-3:has(.sl-ask:not([hidden]))").evaluate_all(away)
     assert len(corners) >= 7
     assert len({tuple(one) for one in corners}) == 1
-    page.set_viewport_size({"width": 1440, "height": 900})
-    page.evaluate("window.jupyterapp.shell.expandLeft()")
-    opened.assert_quiet()
+    wide.assert_quiet()
 
 
 @pytest.mark.exhaustive
 def test_the_bar_stays_in_sight_and_the_theme_can_be_chosen(opened: Watched) -> None:
-    page = opened.page
-    board = board_of(page)
+    page, board = opened.page, board_of(opened.page)
     bar = board.locator(".sharelag-bar")
     board.locator(".sl-table").last.scroll_into_view_if_needed()
     expect(bar.get_by_role("heading")).to_be_in_viewport()
@@ -274,8 +271,7 @@ def run_python_of(page: Page, piece: Locator, more: str) -> tuple[str, list[dict
 @pytest.mark.exhaustive
 def test_what_is_clicked_gives_its_python_in_a_cell_that_shows_it(opened: Watched) -> None:
     """In a notebook that has no `bench`: code begins with what it is called there."""
-    page = opened.page
-    board = board_of(page)
+    page, board = opened.page, board_of(opened.page)
     pick(page, "billing")
     source, shown = run_python_of(page, board.locator(".sl-verdict").first, "More")
     assert source.startswith("bench = shop.bench\n")
@@ -330,15 +326,13 @@ def test_the_first_notebook_shows_them_in_its_first_screen(lab: Lab, browser: Br
 
 
 def test_groups_and_chart_are_in_the_first_screen_also_on_a_narrow_page(opened: Watched) -> None:
-    page = opened.page
-    board = board_of(page)
+    page, board = opened.page, board_of(opened.page)
     table = board.locator(".sl-table").first
     story = board.locator(".sharelag-columns > :last-child .sl-chart .sl-stage")
     causes = board.locator(".sl-cards")
 
     def place(one: Locator) -> dict[str, float]:
-        box = one.bounding_box()
-        assert box is not None
+        box = box_of(one)
         return {"x": box["x"], "y": box["y"], "end": box["y"] + box["height"]}
 
     page.set_viewport_size({"width": 1440, "height": 900})
@@ -391,6 +385,7 @@ def test_groups_and_chart_are_in_the_first_screen_also_on_a_narrow_page(opened: 
     page.set_viewport_size({"width": 1440, "height": 900})
     expect(bar).to_have_css("position", "sticky")
     page.evaluate("window.jupyterapp.shell.expandLeft()")
+    page.evaluate("window.jupyterapp.shell.expandLeft()")
     opened.assert_quiet()
 
 
@@ -405,10 +400,8 @@ TITLES = """stages => stages.flatMap(stage => [...stage.querySelectorAll('text[c
 
 
 @pytest.mark.parametrize("width", [768, 1010, 1440, 1920])
-def test_moment_and_titles_are_whole_at_any_width(opened: Watched, width: int) -> None:
-    page = opened.page
-    board = board_of(page)
-    page.evaluate("window.jupyterapp.shell.collapseLeft()")
+def test_moment_and_titles_are_whole_at_any_width(wide: Watched, width: int) -> None:
+    page, board = wide.page, board_of(wide.page)
     page.set_viewport_size({"width": width, "height": 900})
     settle(page)
     stages = board.locator(".sl-chart .sl-stage:visible")
@@ -419,24 +412,18 @@ def test_moment_and_titles_are_whole_at_any_width(opened: Watched, width: int) -
     assert {"lag (offsets)", "age (minutes)"} <= set(stages.evaluate_all(TITLES))
     moment = board.locator(".sharelag-bar .sl-when bdi").first
     expect(moment).to_contain_text("As of 2026-11-23 12:30:20.783 UTC")
-    bar, said = (one.bounding_box() for one in (board.locator(".sharelag-bar"), moment))
-    assert bar is not None
-    assert said is not None
+    bar, said = map(box_of, (board.locator(".sharelag-bar"), moment))
     assert bar["x"] <= said["x"]
     assert said["x"] + said["width"] <= bar["x"] + bar["width"]
     assert moment.evaluate("one => one.scrollWidth - one.clientWidth") <= 0
-    page.set_viewport_size({"width": 1440, "height": 900})
-    page.evaluate("window.jupyterapp.shell.expandLeft()")
-    opened.assert_quiet()
+    wide.assert_quiet()
 
 
-def test_at_200_percent_the_page_is_not_wider_and_the_bar_leaves_room(opened: Watched) -> None:
+def test_at_200_percent_the_page_is_not_wider_and_the_bar_leaves_room(wide: Watched) -> None:
     """As a browser does it: twice as many pixels for half as many lines and columns."""
-    page = opened.page
-    board = board_of(page)
-    page.evaluate("window.jupyterapp.shell.collapseLeft()")
+    page, board = wide.page, board_of(wide.page)
     enlarged = {"width": 720, "height": 450, "deviceScaleFactor": 2, "mobile": False}
-    session = opened.context.new_cdp_session(page)
+    session = wide.context.new_cdp_session(page)
     session.send("Emulation.setDeviceMetricsOverride", enlarged)
     page.wait_for_function("() => devicePixelRatio === 2 && innerWidth === 720")
     settle(page)
@@ -456,9 +443,7 @@ def test_at_200_percent_the_page_is_not_wider_and_the_bar_leaves_room(opened: Wa
     assert axe_violations(page, ".sharelag-now") == []
     session.send("Emulation.clearDeviceMetricsOverride")
     session.detach()
-    page.set_viewport_size({"width": 1440, "height": 900})
-    page.evaluate("window.jupyterapp.shell.expandLeft()")
-    opened.assert_quiet()
+    wide.assert_quiet()
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ import sharelag
 from sharelag.charts import palette
 from sharelag_widgets import LagTable, PartitionGrid, PlotView
 from sharelag_widgets.dashboards import Now
-from tests.support.browser.desk import axe_violations
+from tests.support.browser.desk import axe_violations, box_of
 from tests.support.browser.jupyter import Lab, change_theme
 from tests.support.browser.offline import OfflinePage
 from tests.support.notebooks.shipped import complaints, papermill
@@ -80,8 +80,7 @@ def assert_shown(page: Page, board: Now) -> None:
         expect(picture).to_have_count(1)  # nothing is said twice
         expect(picture).to_be_visible()
         page.wait_for_function("image => image.naturalWidth", arg=picture.element_handle())
-        box = picture.bounding_box()
-        assert box is not None
+        box = box_of(picture)
         assert box["width"] > 400, words
         assert box["height"] > (200 if "lag 915" in words else 60), words
     assert page.locator(".sl:visible").count() == 0

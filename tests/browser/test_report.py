@@ -17,12 +17,12 @@ from playwright.sync_api import Browser
 
 from sharelag.reports import blocks, cells, report
 from sharelag.reports.blocks import DARK_MIME, PLOTLY_MIME
-from sharelag.reports.figures import draw
-from sharelag.reports.page import mail, page
+from sharelag.reports.page import draw, mail, page
 from sharelag.reports.store import write_index
 from sharelag.version import __version__
 from tests.support.browser.desk import ROOT, axe_violations, faint_texts
 from tests.support.browser.offline import OfflinePage
+from tests.support.cases import few_of
 from tests.support.chapters import CAPTURE
 from tests.support.nightly import without_kernel
 
@@ -82,8 +82,6 @@ def outputs(made: Any) -> list[Any]:
 
 
 # ---- U11: size, paint, facts, paper --------------------------------------------------------------
-
-
 def test_it_opens_from_disk_with_the_network_off(made: Any, opened: Opened) -> None:
     seen = opened
     assert (
@@ -187,8 +185,6 @@ def test_on_paper_it_is_white_and_nothing_is_missing(opened: Opened) -> None:
 
 
 # ---- U8: themes ----------------------------------------------------------------------------------
-
-
 def test_in_both_themes_every_text_is_readable_and_axe_finds_nothing(opened: Opened) -> None:
     seen = opened
     seen.page.locator(".sr-chart summary").first.click()
@@ -222,7 +218,6 @@ def test_in_both_themes_every_text_is_readable_and_axe_finds_nothing(opened: Ope
 
 
 # ---- the other reports ---------------------------------------------------------------------------
-
 SHOWN = {
     "incident": (
         "redelivery_storm",
@@ -324,8 +319,6 @@ def test_a_headline_of_many_words_is_whole(made: Any, browser: Browser, tmp_path
 
 
 # ---- what lies beside the page -------------------------------------------------------------------
-
-
 def test_pictures_of_every_chart(made: Any) -> None:
     assert made.run.figures is None
     names = {path.name for path in (made.folder / "figures").iterdir()}
@@ -337,9 +330,7 @@ def test_pictures_of_every_chart(made: Any) -> None:
 
 
 @pytest.mark.exhaustive
-def test_pictures_in_a_folder_that_is_named_from_here(
-    made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pictures_in_a_folder(made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert (
         draw(nbformat.read(made.folder.resolve() / "notebook.ipynb", as_version=4), Path("figures"))
@@ -374,8 +365,6 @@ def test_the_index_is_readable(made: Any, browser: Browser) -> None:
 
 
 # ---- hostile names -------------------------------------------------------------------------------
-
-
 def test_hostile_names_are_text_everywhere(made: Any, browser: Browser, tmp_path: Path) -> None:
     result = json.loads(json.dumps(made.verdict))
     result["groups"][0] |= {"group_id": HOSTILE, "drain": HOSTILE}
@@ -385,14 +374,8 @@ def test_hostile_names_are_text_everywhere(made: Any, browser: Browser, tmp_path
     result["groups"][0]["causes"] = [cause]
     result |= {"headline": HOSTILE, "source": HOSTILE}
     listed = [{"group_id": HOSTILE, **cause}]
-    change = {
-        "group_id": HOSTILE,
-        "level_before": None,
-        "level": "ok",
-        "lag_before": 1,
-        "lag": 2,
-        "lag_change": 1,
-    }
+    change = {"group_id": HOSTILE, "level_before": None, "level": "ok", "lag_before": 1, "lag": 2}
+    change |= {"lag_change": 1}
     change |= {"finished": None, "resets": 0}
     result["changes"] = {"since": result["as_of"], "comparable": True}
     result["changes"] |= {"groups": [change], "new_causes": listed}
@@ -428,8 +411,6 @@ def test_hostile_names_are_text_everywhere(made: Any, browser: Browser, tmp_path
 
 
 # ---- U12: failures -------------------------------------------------------------------------------
-
-
 def whole(_: Path) -> None:
     pass
 
@@ -449,24 +430,12 @@ FAILURES: dict[str, tuple[Callable[[Path], None], dict[str, Any], str]] = {
     "empty": (empty, {}, "no share group has state"),
     "truncated": (truncated, {}, "is not a Parquet file"),
     "nothing there": (shutil.rmtree, {}, "no capture"),
-    "a moment after": (
-        whole,
-        {"as_of": "2031-01-01T00:00:00Z"},
-        "name that moment or an earlier one",
-    ),
+    "a moment after": (whole, {"as_of": "2031-01-01T00:00:00Z"}, "name that moment or an earlier"),
 }
 
 
-@pytest.mark.parametrize(
-    "name",
-    [  # what is found before anything is read, and what is found in a file
-        pytest.param(
-            name,
-            marks=[pytest.mark.exhaustive] * (name in ("empty", "nothing there", "a moment after")),
-        )
-        for name in FAILURES
-    ],
-)
+# What is found before anything is read, and what is found in a file.
+@pytest.mark.parametrize("name", few_of(FAILURES, ["unknown group", "truncated"]))
 def test_a_failure_says_why_and_what_next(name: str, browser: Browser, tmp_path: Path) -> None:
     damage, parameters, why = FAILURES[name]
     capture = Path(shutil.copytree(CAPTURE, tmp_path / "capture"))

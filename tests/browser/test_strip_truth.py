@@ -12,6 +12,7 @@ from sharelag.model import DeliveryState
 from sharelag_widgets import WindowStrip
 from sharelag_widgets.window_strip import KINDS
 from tests.support.browser.desk import Desk, OpenDesk
+from tests.support.browser.strip_page import PICTURE
 from tests.support.widgets.samples import run, window, windows
 
 SAMPLES = 20
@@ -48,6 +49,10 @@ class Shown(NamedTuple):
         return (offset - self.first) / (self.end - self.first) * self.width
 
 
+def width_of(desk: Desk) -> float:
+    return float(desk.page.eval_on_selector(PICTURE, "one => one.clientWidth"))
+
+
 def every_state(moments: int, seed: int = 5) -> list[dict[str, Any]]:
     """Windows of some ninety offsets that move on, with every state of Kafka's, and holes."""
     random, rows, start = Random(seed), [], 3_000
@@ -81,9 +86,7 @@ def kind_at(row: dict[str, Any], offset: int) -> str:
 def sampled(row: dict[str, Any], first: int, end: int, random: Random) -> list[int]:
     """Offsets on both sides of where the kind changes, and some anywhere."""
     edges = [n for n in range(first + 1, end) if kind_at(row, n - 1) != kind_at(row, n)]
-    chosen = [
-        o for edge in random.sample(edges, min(len(edges), SAMPLES // 3)) for o in (edge - 1, edge)
-    ]
+    chosen = [o for at in random.sample(edges, min(len(edges), SAMPLES // 3)) for o in (at - 1, at)]
     return chosen + random.choices(range(first, end), k=SAMPLES - len(chosen))
 
 
@@ -122,9 +125,7 @@ def test_each_offset_has_the_colour_of_its_state(scale: int, open_desk: OpenDesk
     strip = WindowStrip.of(windows(*rows))
     desk = open_desk(strip, device_scale_factor=scale)
     desk.page.set_viewport_size({"width": 1300, "height": 700})
-    wide = desk.page.eval_on_selector(
-        ".sl-strip canvas[role=slider]", "picture => picture.clientWidth"
-    )
+    wide = width_of(desk)
     seen: set[str] = set()
     for moment in (0, 59, *random.sample(range(1, 59), 3)):
         row = rows[moment]
@@ -165,9 +166,7 @@ def test_only_offsets_on_their_last_delivery_are_marked(theme: Theme, open_desk:
     paper = "background: #fff" if theme == "light" else "background: #111; color: #eee"
     desk = open_desk(strip, paper=paper)
     colour = tuple(bytes.fromhex(LAST.fill[theme][1:]))
-    wide = desk.page.eval_on_selector(
-        ".sl-strip canvas[role=slider]", "picture => picture.clientWidth"
-    )
+    wide = width_of(desk)
     row = rows[-1]
     start, end = row["start_offset"], row["window_end_offset"]
     marked = [offset for offset in range(start, end) if is_last(row, offset, limit)]
@@ -195,9 +194,7 @@ def test_one_of_thousands_on_its_last_delivery_is_still_marked(open_desk: OpenDe
     row = window(runs=runs, window_end_offset=40_000, end_offset=40_000)
     desk = open_desk(WindowStrip.of(windows(row), limit=5))
     colour = tuple(bytes.fromhex(LAST.fill["light"][1:]))
-    wide = desk.page.eval_on_selector(
-        ".sl-strip canvas[role=slider]", "picture => picture.clientWidth"
-    )
+    wide = width_of(desk)
     at = Shown(100, 40_000, wide).x(20_001)
     at_it = (at - 3, STATES[1] - 7, at + 3, STATES[1] - 2)
     near, far = desk.page.evaluate(COLOURS, [at_it, (2, STATES[1] - 7, 90, STATES[1] - 2)])

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.support.browser.desk import Watched, axe_violations, let_paint
+from tests.support.browser.desk import Watched, axe_violations, box_of, let_paint
 from tests.support.browser.jupyter import IDLE, Lab, change_theme
 
 #: What is found, a run and its cancellation: `tests/widgets/test_what_if.py`.
@@ -43,9 +43,7 @@ def test_a_field_says_what_is_wrong_with_it(opened: Watched) -> None:
         error = page.locator(".sl-field .sl-failure:visible")
         expect(error).to_contain_text(said)
         assert error.count() == 1
-        own, other = members.bounding_box(), error.bounding_box()
-        assert own
-        assert other
+        own, other = box_of(members), box_of(error)
         assert 0 <= other["y"] - own["y"] - own["height"] < 12  # right below it
         expect(page.locator(".sharelag-dashboard")).to_contain_text("Not run")
     assert axe_violations(page, ".sharelag-dashboard") == []

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from sharelag_widgets.assignment_editor import as_ranges
-from tests.support.browser.desk import OpenDesk
+from tests.support.browser.desk import OpenDesk, box_of
 from tests.support.browser.editor_page import (
     ALONE,
     LIST,
@@ -19,9 +19,8 @@ from tests.support.browser.editor_page import (
 from tests.support.widgets.editors import BASE, editor, partitions, random_edits
 from tests.support.widgets.samples import HOSTILE
 
+
 # ---- by mouse ----
-
-
 def test_dragged_onto_a_member_it_moves_there(open_desk: OpenDesk) -> None:
     view = editor()
     desk = open_desk(view)
@@ -51,8 +50,7 @@ def test_dragged_off_it_is_taken_away(open_desk: OpenDesk) -> None:
 def test_a_slow_click_on_what_is_painted_meanwhile_counts(open_desk: OpenDesk) -> None:
     view = editor()
     desk = open_desk(view)
-    box = chip(desk, "member-0", "orders-1").bounding_box()
-    assert box
+    box = box_of(chip(desk, "member-0", "orders-1"))
     desk.page.mouse.move(box["x"] + 9, box["y"] + 9)
     desk.page.mouse.down()
     desk.page.set_viewport_size({"width": 990, "height": 900})
@@ -86,8 +84,6 @@ def test_a_drag_can_be_given_up(open_desk: OpenDesk) -> None:
 
 
 # ---- by keys ----
-
-
 def test_lifted_by_keys_it_moves_and_all_of_it_is_said(open_desk: OpenDesk) -> None:
     view = editor()
     desk = open_desk(view)
@@ -193,8 +189,6 @@ def test_no_key_is_stolen_and_none_is_trapped(open_desk: OpenDesk) -> None:
 
 
 # ---- members, undo, loading ----
-
-
 def test_members_come_and_go(open_desk: OpenDesk) -> None:
     view = editor()
     desk = open_desk(view)

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from sharelag_widgets import LagTable, Selection
-from tests.support.browser.desk import OpenDesk
+from tests.support.browser.desk import OpenDesk, box_of
 from tests.support.browser.editor_page import LIST, chip, line
 from tests.support.widgets.editors import editor, partitions
 
@@ -37,10 +37,8 @@ def test_a_drag_to_the_edge_scrolls(open_desk: OpenDesk) -> None:
     members = {f"member-{n}": {"orders": [n % 5]} for n in range(60)}
     view = editor(assignment=members)
     desk = open_desk(view)
-    box = desk.page.locator(LIST).bounding_box()
-    assert box
-    start = chip(desk, "member-0", "orders-0").bounding_box()
-    assert start
+    box = box_of(desk.page.locator(LIST))
+    start = box_of(chip(desk, "member-0", "orders-0"))
     edge = (start["x"] + 30, box["y"] + box["height"] - 8)
     desk.drag((start["x"] + 9, start["y"] + 9), edge, let_go=False)
     desk.page.wait_for_function(

@@ -74,14 +74,8 @@ def test_keys_stay_in_the_view_and_cells_stay_where_they_are(opened: Watched) ->
     assert "Offset" in strip.locator(".sl-spot").inner_text()
     page.locator(".sl-grid canvas[role=slider]").focus()
     before = page.evaluate(active)  # the cell that the focus is in
-    for key in (
-        "ArrowRight",
-        "ArrowDown",
-        "ArrowDown",
-        "a",
-        "b",
-        "x",
-    ):  # the lab's own keys, which change notebooks
+    # The last are the lab's own keys, which change notebooks.
+    for key in ("ArrowRight", "ArrowDown", "ArrowDown", "a", "b", "x"):
         page.keyboard.press(key)
     assert page.evaluate(active) == before == 1
     found = page.evaluate("window.jupyterapp.shell.currentWidget.content.widgets.length")

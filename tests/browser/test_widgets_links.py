@@ -78,13 +78,3 @@ def test_python_picks_and_every_view_shows_it(open_desk: OpenDesk) -> None:
     selection.clear()
     desk.settle()
     assert (desk.data("picked", GRID), desk.data("rows", TABLE)) == ([], 400)
-
-
-@pytest.mark.exhaustive  # joining and leaving: `tests/widgets/test_selection.py`
-def test_views_of_other_selections_stay_as_they_are(open_desk: OpenDesk) -> None:
-    grid, table = PartitionGrid.of(lag()), LagTable.of(lag())
-    desk = open_desk(grid, table)
-    desk.page.focus(".sl-grid canvas[role=slider]")
-    desk.press("ArrowRight", "Enter")
-    assert desk.data("picked", 0)
-    assert (desk.data("rows", 1), table.selection.keys) == (400, ())

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from sharelag_widgets import WindowStrip
-from tests.support.browser.desk import Button, OpenDesk
+from tests.support.browser.desk import Button, OpenDesk, box_of
 from tests.support.browser.strip_page import PICTURE, counted, go_to, legend
 from tests.support.cases import few_of
 from tests.support.widgets.samples import TOPIC_ID, moving, window, windows
@@ -99,8 +99,7 @@ def test_picks_by_key_and_mouse_come_back_to_python(open_desk: OpenDesk) -> None
     assert strip.selection.offsets == (100, 101)
     desk.press("Control+ArrowRight", "Control+ArrowRight")
     assert strip.cursor == 105
-    box = desk.page.locator(PICTURE).bounding_box()
-    assert box
+    box = box_of(desk.page.locator(PICTURE))
     each = box["width"] / 20
     desk.page.mouse.move(box["x"] + 3.5 * each, box["y"] + 40)
     desk.settle()
@@ -288,8 +287,7 @@ def test_it_paints_when_it_is_seen_and_fits_any_width(open_desk: OpenDesk) -> No
 def test_zoomed_in_the_mouse_moves_the_picture_along(button: Button, open_desk: OpenDesk) -> None:
     strip = WindowStrip.of(windows(window(window_end_offset=10_100, end_offset=10_100)))
     desk = open_desk(strip)
-    box = desk.page.locator(PICTURE).bounding_box()
-    assert box
+    box = box_of(desk.page.locator(PICTURE))
 
     def drag(by: float, *keys: str) -> None:
         x, y = box["x"] + 400, box["y"] + 40
@@ -320,8 +318,7 @@ def test_zoomed_in_the_mouse_moves_the_picture_along(button: Button, open_desk: 
 def test_what_is_held_stays_under_the_mouse_where_the_tail_gives_way(open_desk: OpenDesk) -> None:
     strip = WindowStrip.of(windows(window()))
     desk = open_desk(strip)
-    box = desk.page.locator(PICTURE).bounding_box()
-    assert box
+    box = box_of(desk.page.locator(PICTURE))
     assert desk.data("tail") == 1000
     at = (box["width"] - 96) / 2  # offset 110, of 100 to 120
     x, y = box["x"] + at, box["y"] + 40

@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 from sharelag_widgets import WindowStrip
-from tests.support.browser.desk import OpenDesk, axe_violations
+from tests.support.browser.desk import OpenDesk, axe_violations, box_of
 from tests.support.browser.strip_page import NOWHERE, PICTURE, go_to, looked_at
 from tests.support.widgets.samples import TOPIC_ID, moving, window, windows
 
@@ -161,8 +161,7 @@ def test_a_pick_that_the_system_takes_away_was_none(open_desk: OpenDesk) -> None
     desk = open_desk(strip)
     strip.selection.offsets = (104, 104)
     desk.settle()
-    box = desk.page.locator(PICTURE).bounding_box()
-    assert box
+    box = box_of(desk.page.locator(PICTURE))
     at_100, at_200, at_400 = ((box["x"] + x, box["y"] + 40) for x in (100, 200, 400))
 
     def cancel() -> None:

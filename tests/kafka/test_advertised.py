@@ -72,9 +72,7 @@ def test_each_names_the_cause(name: str, named: dict[str, tuple[str, str]], tmp_
 
 
 @pytest.mark.parametrize("shape", each(SHAPES))
-def test_however_the_named_address_cannot_be_reached(
-    shape: str, named: dict[str, tuple[str, str]], tmp_path: Path
-) -> None:
+def test_unreachable_address(shape: str, named: dict[str, tuple[str, str]], tmp_path: Path) -> None:
     login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
     user = f'{login} username="admin" password="{USERS["admin"]}";'
     secure = {"security.protocol": SECURE, "sasl.mechanism": "PLAIN", "sasl.jaas.config": user}

@@ -104,8 +104,6 @@ def _gaps(folder: Path) -> list[tuple[object, ...]]:
 
 
 # ---- killed --------------------------------------------------------------------------------------
-
-
 @contextmanager
 def _produced_meanwhile(broker: KafkaBroker, topic: str) -> Iterator[None]:
     """Records keep coming to all partitions but the last, some hundred a second."""
@@ -136,12 +134,10 @@ def _produced_meanwhile(broker: KafkaBroker, topic: str) -> Iterator[None]:
 def _job(broker: KafkaBroker, folder: Path, topic: str) -> Iterator[None]:
     """The job in separate processes, all of which are killed at the end."""
     module = "tests.support.kafka.archive_job"
+    command = [sys.executable, "-m", module, broker.bootstrap_servers, str(folder), "2000", topic]
+    stderr = subprocess.DEVNULL
     process = subprocess.Popen(
-        [sys.executable, "-m", module, broker.bootstrap_servers, str(folder), "2000", topic],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
+        command, stdout=subprocess.PIPE, stderr=stderr, text=True, start_new_session=True
     )
     try:
         assert process.stdout is not None
@@ -266,8 +262,6 @@ def test_pruned_under_a_stopped_archive_and_then_killed(
 
 
 # ---- the real topics -----------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def archived(
     broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory
@@ -392,9 +386,7 @@ def test_end_offsets_are_sampled_while_no_records_come(
         query.stop()
 
 
-def test_a_topic_that_was_created_again_is_noticed_however_long_it_is(
-    broker: KafkaBroker, topic: str, tmp_path: Path
-) -> None:
+def test_a_topic_created_again_is_noticed(broker: KafkaBroker, topic: str, tmp_path: Path) -> None:
     servers, folder = broker.bootstrap_servers, tmp_path / "archive"
     produce(servers, topic, numbered(3, PARTITIONS))
     _follow(broker, folder, topic)

@@ -135,6 +135,7 @@ def test_an_answer_in_part_says_so_while_leaders_move(
     assert led_by(cluster, 3) == set()
     wrong = wrong_in(first, undisturbed_answer)
     wrong += sum(lags(answer.result()) != whole for answer in answers)
+    measured = {"seconds after the timeout": round(max(over, 0), 1)}
     injected(
         "brokers",
         "a broker is killed (kill -9)",
@@ -145,7 +146,7 @@ def test_an_answer_in_part_says_so_while_leaders_move(
             "refusals with what is missing": len(refused),
         },
         wrong=wrong,
-        measured={"seconds after the timeout": round(max(over, 0), 1)},
+        measured=measured,
     )
     assert wrong == 0
 
@@ -175,13 +176,9 @@ def test_no_command_outlasts_its_timeout_while_a_leader_is_silent(
             told_in_part(answer, silent, dict.fromkeys(range(PARTITIONS), 0))
         else:
             assert answer.stdout == ""
+    measured = {"seconds after the timeout": round(max(over, 0), 1)}
     injected(
-        "brokers",
-        "a broker is stopped (SIGSTOP)",
-        1,
-        {happened: 1},
-        wrong=wrong,
-        measured={"seconds after the timeout": round(max(over, 0), 1)},
+        "brokers", "a broker is stopped (SIGSTOP)", 1, {happened: 1}, wrong=wrong, measured=measured
     )
     assert wrong == 0
     assert over < 2
@@ -277,12 +274,13 @@ def test_the_numbers_of_a_broker_that_hangs_end_and_come_back(
                     assert not has_numbers()
                     time.sleep(0.5)
             wait_until(has_numbers, "numbers are shown again", 120)
+    wrong = len(exporter.wrong)
     injected(
         "brokers",
         "the only broker is stopped while the exporter is scraped (SIGSTOP)",
         1,
         exporter.happened,
-        wrong=len(exporter.wrong),
+        wrong=wrong,
         measured={
             "seconds until no numbers are shown": round(ended, 1),
             "seconds for a scrape": exporter.slowest,

@@ -67,14 +67,12 @@ def test_all_state_records_and_in_order(config: ClientConfig, capture: Path) -> 
 
 
 def test_share_groups_records_only(config: ClientConfig, capture: Path) -> None:
-    all_of_them = pa.Table.from_batches(
-        kafka.read_topic(config, GROUP_TOPIC), schemas.RAW
-    ).to_pylist()
-    assert any(OTHERS.encode() in row["key"] for row in all_of_them)
+    every = pa.Table.from_batches(kafka.read_topic(config, GROUP_TOPIC), schemas.RAW).to_pylist()
+    assert any(OTHERS.encode() in row["key"] for row in every)
     kept = _records(capture, GROUP_TOPIC).to_pylist()
     assert {int.from_bytes(row["key"][:2], "big") for row in kept} <= set(range(10, 16))
     assert not [row for row in kept if OTHERS.encode() in row["key"]]
-    mine = [row for row in all_of_them if GROUP.encode() in row["key"]]
+    mine = [row for row in every if GROUP.encode() in row["key"]]
     assert [r["offset"] for r in kept if GROUP.encode() in r["key"]] == [r["offset"] for r in mine]
 
 

@@ -117,12 +117,10 @@ def parsed(arguments: list[str]) -> click.Context:
 
 
 def test_every_argument_is_one_of_sharelag(everything: list[dict[str, Any]]) -> None:
-    contexts = {
-        name: parsed(pod["containers"][0]["args"]) for name, pod in pods(everything).items()
-    }
-    found = {name: one.command.name for name, one in contexts.items()}
+    given = {name: parsed(pod["containers"][0]["args"]) for name, pod in pods(everything).items()}
+    found = {name: one.command.name for name, one in given.items()}
     assert found == {"release-serve": "serve", "release-check": "check", "release-report": "make"}
-    for one in contexts.values():
+    for one in given.values():
         assert one.params["bootstrap_server"] == "kafka-0:9092"
         assert one.params["group"] == ("a b: [*]",)
     with pytest.raises(click.NoSuchOption):

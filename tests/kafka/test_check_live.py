@@ -112,7 +112,6 @@ def test_fails_piece_by_piece(two_brokers: tuple[KafkaBroker, KafkaBroker], tmp_
 
 
 # ---- secrets
-
 IN_FILE, AS_PARAMETER, IN_ENVIRONMENT = USERS["admin"], "pa5s-of-a-key", "t0ken-in-the-environment"
 
 
@@ -143,9 +142,8 @@ def test_no_secret_is_in_any_output(secured: KafkaBroker, tmp_path: Path) -> Non
         texts += served([*given, *more], environment)
     texts += [path.read_bytes().decode("latin-1") for path in out.rglob("*") if path.is_file()]
     assert len(texts) > 2 * 6 + 2 * 12
-    assert (
-        sum("kafka_share_group_lag{" in text for text in texts) >= 2
-    )  # in the text file, and of the first server
+    # In the text file, and of the first server.
+    assert sum("kafka_share_group_lag{" in text for text in texts) >= 2
     for secret in (IN_FILE, AS_PARAMETER, IN_ENVIRONMENT):
         assert not [text for text in texts if secret in text]
 
@@ -172,9 +170,8 @@ def served(
             bearer = environment.get("SHARELAG_TOKEN", "")
             begun = time.monotonic()
             _get(f"{found[0]}/metrics", bearer)
-            assert (
-                time.monotonic() - begun < 8
-            )  # however long the cluster takes to answer, or not to
+            # However long the cluster takes to answer, or not to.
+            assert time.monotonic() - begun < 8
             wait_until(
                 lambda: "collect_attempts_total 0.0" not in _get(f"{found[0]}/metrics", bearer),
                 "it has gathered",

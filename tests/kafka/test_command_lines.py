@@ -8,6 +8,7 @@ import pytest
 
 from sharelag.model.kafka_commands import CONSOLE, SHARE_GROUPS, Tool, check_command
 from sharelag.model.versions import has_reached
+from tests.support.cases import few_of
 from tests.support.kafka.jars import COMPARED
 from tests.support.kafka.oracles import Oracle
 from tests.support.kafka.since import since
@@ -34,12 +35,7 @@ VALUES = {
 }
 
 #: In a usual run the two newest.
-RELEASED = [
-    one.version
-    if one.version in COMPARED
-    else pytest.param(one.version, marks=pytest.mark.exhaustive)
-    for one in RELEASES
-]
+RELEASED = few_of((one.version for one in RELEASES), COMPARED)
 HAS_OPTIONS = since("4.2", "tools of the preview took other options")
 #: What people also type.
 ODD = ["-execute", "-group=x", "--exec", "-e", "--no-such", "word", "--group"]

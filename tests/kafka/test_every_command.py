@@ -19,6 +19,7 @@ import pytest
 from confluent_kafka import AcknowledgeType, Message, ShareConsumer
 
 from sharelag.cli import cli
+from tests.support.cases import few_of
 from tests.support.command import ask, sharelag
 from tests.support.kafka.bystanders import Exporter
 from tests.support.kafka.cluster import KafkaCluster
@@ -674,7 +675,7 @@ def schedule(live: Live) -> None:
 
 
 #: Those that take ten seconds or more, and those that other tests compare on a broker in each run.
-LONG = ("mcp", "report make", "peek", "export serve")
+LONG = {"mcp", "report make", "peek", "export serve"}
 
 
 def of_clusters() -> set[str]:
@@ -691,9 +692,6 @@ def test_no_command_is_left_out() -> None:
     assert set(CHECKS) == of_clusters()
 
 
-@pytest.mark.parametrize(
-    "command",
-    [pytest.param(one, marks=pytest.mark.exhaustive) if one in LONG else one for one in CHECKS],
-)
+@pytest.mark.parametrize("command", few_of(CHECKS, CHECKS.keys() - LONG))
 def test_a_command_says_what_kafka_says(live: Live, command: str) -> None:
     CHECKS[command](live)

@@ -64,8 +64,6 @@ def _following(broker: KafkaBroker, archive: Path, *more: str) -> Bystander:
 
 
 # ---- the tables of --lag-to ----------------------------------------------------------------------
-
-
 def _read(place: Path, name: str, group: str) -> pa.Table:
     table = DeltaTable(str(place / name)).to_pyarrow_table()
     return table.filter(pc.equal(table.column("group_id"), group)).sort_by("partition")
@@ -130,8 +128,6 @@ def test_until_now_and_what_is_refused(
 
 
 # ---- its processes -------------------------------------------------------------------------------
-
-
 def _alive(processes: list[psutil.Process]) -> list[psutil.Process]:
     found = []
     for one in processes:

@@ -17,9 +17,8 @@ from tests.support.kafka.workload import (
     wait_until,
 )
 
+
 # ---- members that are Kafka's own consumers, which each version's brokers serve ----------------
-
-
 def test_what_javas_members_did_is_the_lag_that_kafka_has(broker: KafkaBroker) -> None:
     """Some records are accepted, then some given back, then some accepted behind these."""
     servers, group, topic, records = broker.bootstrap_servers, "javas-members", "javas-orders", 60

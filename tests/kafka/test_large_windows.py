@@ -29,11 +29,9 @@ _AVAILABLE, _ACKNOWLEDGED = 0, 2
 
 def _written(random: Random) -> list[tuple[int, list[StateBatch]]]:
     """Return what is written of a window of single offsets: every second one is finished."""
-    first = [
-        StateBatch(n, n, _ACKNOWLEDGED if n % 2 else _AVAILABLE, 1 + n % 5) for n in range(RUNS)
-    ]
+    one = [StateBatch(n, n, _ACKNOWLEDGED if n % 2 else _AVAILABLE, 1 + n % 5) for n in range(RUNS)]
     later = [[StateBatch(n, n, _AVAILABLE, 6)] for n in random.sample(range(0, RUNS, 2), 40)]
-    return [(0, first), *((-1, batches) for batches in later)]
+    return [(0, one), *((-1, batches) for batches in later)]
 
 
 def test_a_window_of_4000_runs_is_the_coordinators(

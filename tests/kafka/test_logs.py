@@ -13,8 +13,7 @@ from sharelag.errors import BrokerUnreachableError, InputError
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.brokers import settings
 from sharelag.inputs.kafka.config import ClientConfig, client_config
-from sharelag.inputs.kafka.records import record_times
-from sharelag.inputs.kafka.scan import scan
+from sharelag.inputs.kafka.records import record_times, scan
 from sharelag.model import milliseconds
 from sharelag.replay import replay_arrow
 from sharelag.wire import SHARE_SNAPSHOT, decode_arrow, encode_record
@@ -88,8 +87,6 @@ def _kafkas_offsets(broker: KafkaBroker, topic: str, milliseconds: int) -> dict[
 
 
 # ---- last stable offsets, retention --------------------------------------------------------------
-
-
 def test_an_open_transaction_holds_the_last_stable_offset(broker: KafkaBroker, topic: str) -> None:
     create_topics(broker.bootstrap_servers, {topic: 2})
     produce(broker.bootstrap_servers, topic, numbered(6, 2))
@@ -120,8 +117,6 @@ def test_retention_of_each_topic(broker: KafkaBroker, topic: str) -> None:
 
 
 # ---- ends of the past ----------------------------------------------------------------------------
-
-
 def test_ends_of_the_past_are_those_of_kafkas_tool(broker: KafkaBroker, topic: str) -> None:
     create_topics(broker.bootstrap_servers, {topic: 3})
     _produce_by_the_second(broker, topic, range(10))
@@ -141,9 +136,7 @@ def test_ends_of_the_past_are_those_of_kafkas_tool(broker: KafkaBroker, topic: s
         assert later == {p: end for p, end in ends[moment].items() if p != 2}
 
 
-def test_what_is_known_is_not_read_again_and_outlives_the_records(
-    broker: KafkaBroker, topic: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_known_stays(broker: KafkaBroker, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     create_topics(broker.bootstrap_servers, {topic: 1})
     _produce_by_the_second(broker, topic, range(10))
     requests: list[int] = []
@@ -192,8 +185,6 @@ def test_a_moment_needs_a_time_zone(broker: KafkaBroker) -> None:
 
 
 # ---- when records were produced ------------------------------------------------------------------
-
-
 def _first(table: pa.Table) -> list[tuple[int, int | None, datetime | None]]:
     assert table.schema == schemas.TIMES
     return [(line["asked_offset"], line["offset"], line["timestamp"]) for line in table.to_pylist()]
@@ -265,8 +256,6 @@ def test_nobody_there() -> None:
 
 
 # ---- what we may see -----------------------------------------------------------------------------
-
-
 def test_what_we_may_not_see_is_unknown(
     secure_broker: KafkaBroker, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -90,9 +90,7 @@ def _settle(
             consumer.poll(0.2)
         table = records(broker)
         members = [m for m in members_arrow(table).to_pylist() if m["group_id"] in expected]
-        epochs = {
-            group["group_id"]: group["group_epoch"] for group in groups_arrow(table).to_pylist()
-        }
+        epochs = {g["group_id"]: g["group_epoch"] for g in groups_arrow(table).to_pylist()}
         sizes = {
             group: (len(own), sum(len(_flat(m["assigned_partitions"])) for m in own))
             for group in expected

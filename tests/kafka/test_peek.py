@@ -148,9 +148,7 @@ def test_a_record_that_was_deleted_is_gone(first: KafkaBroker) -> None:
 
 
 @pytest.mark.exhaustive
-def test_nobody_notices_who_looked_and_nothing_keeps_it(
-    bench: Workbench, broker_with_records: KafkaBroker, tmp_path: Path
-) -> None:
+def test_nobody_notices(bench: Workbench, broker_with_records: KafkaBroker, tmp_path: Path) -> None:
     before = bench.windows().table.drop_columns("batches").to_pylist()
     bench.peek(GROUP, TOPIC, 0, STUCK)
     servers = broker_with_records.bootstrap_servers
@@ -170,9 +168,7 @@ def test_nobody_notices_who_looked_and_nothing_keeps_it(
     assert kept.dashboard().record.about == ""
 
 
-def test_beside_the_window_it_is_shown_to_who_asks_and_saved_nowhere(
-    bench: Workbench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_is_shown_and_saved_nowhere(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     board = bench.dashboard(GROUP)
     assert board.header.failure == ""
     sent: list[dict[str, dict[str, str]]] = []

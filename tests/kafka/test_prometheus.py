@@ -4,7 +4,7 @@ import subprocess
 from pathlib import Path
 
 from sharelag.inputs import CaptureInput
-from sharelag.monitoring.exports.server import application
+from sharelag.monitoring.exports import application
 from tests.support.chapters import CAPTURE
 from tests.support.kafka.prometheus import prometheus, prometheus_bin
 from tests.support.scrapes import ask, gathered, running

@@ -107,9 +107,7 @@ class Story:
 
     def ledger(self, *options: str) -> dict[Place, tuple[str, str]]:
         """Status and reason of each offset."""
-        return {
-            place: (r["status"], r["reason"]) for r in self.rows(*options) for place in places(r)
-        }
+        return {at: (r["status"], r["reason"]) for r in self.rows(*options) for at in places(r)}
 
     def wait(self, wanted: dict[Place, tuple[str, str]], timeout: float = 60) -> None:
         try:
@@ -376,11 +374,8 @@ def test_letters_that_the_queue_keeps_no_longer(cluster: KafkaCluster) -> None:
 @pytest.mark.exhaustive
 def test_leaders_that_die_while_records_are_archiving() -> None:
     """The queue's only replica is away, and then the leader of the source is killed, too."""
-    settings = {
-        "auto.leader.rebalance.enable": "false",
-        "broker.session.timeout.ms": "6000",
-        "share.coordinator.state.topic.prune.interval.ms": "3600000",
-    }
+    settings = {"auto.leader.rebalance.enable": "false", "broker.session.timeout.ms": "6000"}
+    settings |= {"share.coordinator.state.topic.prune.interval.ms": "3600000"}
     with KafkaCluster(properties=settings, all_control=True) as cluster:
         see_letters_after_two_deaths(cluster)
 
@@ -418,8 +413,6 @@ def see_letters_after_two_deaths(cluster: KafkaCluster) -> None:
 
 
 # ---- what brokers write no letters of ------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def unwritten(broker: KafkaBroker) -> Story:
     """A group whose queue is named by its setting, and does not exist."""

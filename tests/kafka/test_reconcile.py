@@ -15,7 +15,7 @@ from sharelag.errors import BrokerUnreachableError
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import ClientConfig, client_config
 from sharelag.inputs.kafka.described import parse_offsets
-from sharelag.inputs.kafka.scan import scan
+from sharelag.inputs.kafka.records import scan
 from sharelag.metrics import reconcile as why
 from sharelag.metrics.lag import lag_arrow
 from sharelag.metrics.reconcile import reconcile_arrow
@@ -134,8 +134,6 @@ def config(broker: KafkaBroker) -> ClientConfig:
 
 
 # ---- transactions --------------------------------------------------------------------------------
-
-
 @pytest.mark.row("LAG-06", "LAG-11")
 def test_markers_and_aborted_are_lag_to_kafka(broker: KafkaBroker, config: ClientConfig) -> None:
     servers = broker.bootstrap_servers
@@ -248,8 +246,6 @@ def test_aborted_wait_for_no_committed_reader(broker: KafkaBroker, config: Clien
 
 
 # ---- the classic lag -----------------------------------------------------------------------------
-
-
 @pytest.mark.row("LAG-03", "LAG-05")
 def test_a_consumer_groups_lag_is_the_naive_one(broker: KafkaBroker, config: ClientConfig) -> None:
     """Eleven records, start offset 2, offsets 5 and 6 complete."""
@@ -285,8 +281,6 @@ def test_a_consumer_groups_lag_is_the_naive_one(broker: KafkaBroker, config: Cli
 
 
 # ---- what is not there any more ------------------------------------------------------------------
-
-
 @pytest.mark.row("LAG-07", "WIN-15")
 def test_compacted_offsets_are_lag_until_known(broker: KafkaBroker, config: ClientConfig) -> None:
     """Offsets 0 to 9, of which 3 and 4 are compacted away."""

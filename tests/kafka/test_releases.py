@@ -143,8 +143,6 @@ def test_properties_of_consumers_are_kafkas(release: Release) -> None:
 
 
 # ---- the schemas of requests that the package ships, against those that Kafka's own jar has ------
-
-
 @since("4.4", "the version whose schemas are shipped")
 def test_schemas_are_those_of_kafka(kafka_jars: Path) -> None:
     shipped = sorted(Path(messages.__file__).parent.glob("*.json"))

@@ -19,7 +19,7 @@ from sharelag.inputs.files.request_log import RequestLog
 from sharelag.inputs.kafka.config import client_config
 from sharelag.replay.holds import held_at
 from sharelag.schemas import INSTANT
-from sharelag.workbench.requests import Requests
+from sharelag.workbench.beside import Requests
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.jvm import RigError
 from tests.support.kafka.oracles import Oracle, share_holders
@@ -36,7 +36,6 @@ GROUP, TOPIC, LOCK_MS = "holders", "held-orders", 6_000
 
 
 # ---- eight members, and what they know of themselves --------------------------------------------
-
 #: What each member does with what it was given.
 MEMBERS = {
     "accepts-1": "ACCEPT",
@@ -226,8 +225,6 @@ def _now() -> int:
 
 
 # ---- what the broker logged of them --------------------------------------------------------------
-
-
 @dataclass
 class Run:
     """What the members and the broker wrote down."""
@@ -332,9 +329,7 @@ def test_a_broker_keeps_kafkas_rules(run: Run) -> None:
 
 def test_a_write_whose_record_is_gone_is_found(run: Run) -> None:
     requests = Requests(RequestLog(run.log))
-    updates = [
-        at for at, kind in enumerate(run.history["record_kind"].to_pylist()) if kind == "update"
-    ]
+    updates = [at for at, k in enumerate(run.history["record_kind"].to_pylist()) if k == "update"]
     # Locks that end together are written together, and a record of each may stand for the others.
     without = run.history.take([at for at in range(run.history.num_rows) if at not in updates[5:]])
     found = requests.findings(without).column("finding").to_pylist()

@@ -93,15 +93,12 @@ def test_it_is_as_it_said(secured: KafkaBroker, oracle: Oracle, tmp_path: Path, 
     # Brokers do not show who the super users are, so that must be said.
     for super_users, without in ((SUPER_USERS.split(";"), NO), (None, UNKNOWN)):
         judged, _ = rights_of(admin, [group], ["orders"], "User:alice", super_users)
-        assert _granted(judged) == {
-            right: without if said == NO else said for right, said in happened_so.items()
-        }
+        expected = {right: without if said == NO else said for right, said in happened_so.items()}
+        assert _granted(judged) == expected
     assert consumed == ("share consumers" not in failing(table))
     cluster = ["--bootstrap-server", secured.secure_bootstrap_servers]
     cluster += ["--command-config", settings_file(tmp_path, settings)]
-    ended = {
-        words for words in COMMANDS if sharelag(*words.split(), *cluster, "-o", "json").returncode
-    }
+    ended = {one for one in COMMANDS if sharelag(*one.split(), *cluster, "-o", "json").returncode}
     assert ended == failing(table).keys() & set(COMMANDS)
 
 

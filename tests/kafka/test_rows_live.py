@@ -18,7 +18,7 @@ import sharelag as package
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.inputs import KafkaInput
-from sharelag.inputs.files.consumed import ConsumedLog
+from sharelag.inputs.files.request_log import ConsumedLog
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import client_config
 from sharelag.model.versions import has_reached

@@ -39,9 +39,7 @@ def contents(folder: Path) -> list[str]:
     for text in list(texts):
         packed = re.findall(r'<script type="text/plain"[^>]*>([^<]+)<', text)
         texts += [gzip.decompress(base64.b64decode(one)).decode("latin-1") for one in packed]
-    return texts + [
-        repr(pq.read_table(path).to_pylist()) for path in paths if path.suffix == ".parquet"
-    ]
+    return texts + [repr(pq.read_table(p).to_pylist()) for p in paths if p.suffix == ".parquet"]
 
 
 def test_a_report_says_what_kafka_says_and_no_secret(secured: KafkaBroker, tmp_path: Path) -> None:
@@ -84,7 +82,6 @@ def test_papermill_runs_the_notebook_too(secured: KafkaBroker, tmp_path: Path, r
 
 
 # ---- what a Spark application shows and logs of itself, and the list of its processes -------------
-
 #: Reads the state topic as a batch and as a stream, by our source and by Spark's own, fails to read
 #: another, and prints what the UI and its API say of it.
 _JOB = """
@@ -186,12 +183,9 @@ def test_a_connect_server_logs_no_secret(secured: KafkaBroker, tmp_path: Path) -
     """It writes each command with the options of its sources."""
     log = tmp_path / "log"
     log.mkdir()
-    settings = {
-        "spark.jars": ",".join(map(str, connector_jars())),
-        "spark.eventLog.enabled": "true",
-        "spark.eventLog.dir": f"file://{log}",
-        "spark.eventLog.compress": "false",
-    }
+    settings = {"spark.jars": ",".join(map(str, connector_jars()))}
+    settings |= {"spark.eventLog.enabled": "true", "spark.eventLog.dir": f"file://{log}"}
+    settings |= {"spark.eventLog.compress": "false"}
     client = _client_properties(secured, tmp_path)
     with connect_server(settings=settings) as address:
         job = ("-c", _CONNECT_JOB, secured.secure_bootstrap_servers, client)

@@ -119,9 +119,7 @@ def test_no_permission_on_the_state_topic(secured: KafkaBroker, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(("command", "what"), [("groups", "--state"), ("members", "--members")])
-def test_who_may_not_read_the_topics_may_ask_kafkas_command(
-    secured: KafkaBroker, tmp_path: Path, command: str, what: str
-) -> None:
+def test_they_may_ask_kafka(secured: KafkaBroker, tmp_path: Path, command: str, what: str) -> None:
     server, file = secured.secure_bootstrap_servers, _file(secured, tmp_path, "bob")
     line = _the_line(_run(file, command, "--bootstrap-server", server))
     assert "not authorized to read __share_group_state" in line
@@ -176,8 +174,6 @@ def test_settings_of_other_programs_are_ignored_as_kafkas_command_does(
 
 
 # ---- nobody, or somebody else, is at the address -------------------------------------------------
-
-
 @pytest.mark.parametrize("command", ["lag", "capture"])
 def test_no_broker_at_the_address(tmp_path: Path, command: str) -> None:
     more = [str(tmp_path / "c")] if command == "capture" else []
@@ -220,8 +216,6 @@ def test_a_cluster_without_share_groups(tmp_path: Path, secure_broker: KafkaBrok
 
 
 # ---- captures ------------------------------------------------------------------------------------
-
-
 def test_a_capture_holds_no_password(secured: KafkaBroker, tmp_path: Path) -> None:
     target, file = tmp_path / "capture", _file(secured, tmp_path, "alice")
     done = _run(file, "capture", str(target), "--command-property", f"ssl.key.password={WRONG}")
@@ -251,8 +245,6 @@ def test_an_anonymised_capture_leaves_nothing_behind(secured: KafkaBroker, tmp_p
 
 
 # ---- what else is asked of brokers ---------------------------------------------------------------
-
-
 def _config(broker: KafkaBroker, user: str, password: str | None = None) -> ClientConfig:
     return client_config(None, None, java_settings(broker, user, password, SCRAM), timeout=10)
 

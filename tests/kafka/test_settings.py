@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import ConfigEntry, ConfigSource
 
-from sharelag.inputs.kafka.brokers import TOPIC_SETTINGS, _agree, _in_force, _values, settings
+from sharelag.inputs.kafka.brokers import _agree, _in_force, _values, settings
 from sharelag.inputs.kafka.config import ClientConfig, client_config
 from sharelag.model.settings import (
     Setting,
@@ -115,9 +115,7 @@ def test_what_is_in_force_is_what_kafka_works_with(each: Oracle, profile: str) -
     answers = each.ask_many({"stored": group, "broker": broker} for group, broker in requests)
     clamped = 0
     for (group, broker), answer in zip(requests, answers, strict=True):
-        if (
-            "error" in answer
-        ):  # a stored value that the definition itself refuses: no broker stores it
+        if "error" in answer:  # the definition itself refuses it: no broker stores it
             continue
         ours = effective(group, broker, profile)
         of_group = {n: as_text(v.value) for n, v in ours.items() if not n.startswith("group.")}
@@ -179,8 +177,7 @@ def test_what_share_consumers_refuse_is_found(oracle: Oracle) -> None:
 
 
 def is_refused(name: str, text: str) -> bool:
-    problems = lint_consumer({name: text})
-    return any(problem.why.startswith("share consumers refuse it") for problem in problems)
+    return any(p.why.startswith("share consumers refuse it") for p in lint_consumer({name: text}))
 
 
 NUMBERS = {"int", "long", "short", "double"}
@@ -232,10 +229,8 @@ def configured() -> Iterator[KafkaBroker]:
             servers, {"kept": 1}, {"retention.ms": "1234567", "cleanup.policy": "compact,delete"}
         )
         create_topics(servers, {"plain": 1})
-        settings = {"share.record.lock.duration.ms": "80000", "share.delivery.count.limit": "7"}
-        set_group_config(
-            servers, HOSTILE, **settings, **{"share.renew.acknowledge.enable": "false"}
-        )
+        own = {"share.record.lock.duration.ms": "80000", "share.delivery.count.limit": "7"}
+        set_group_config(servers, HOSTILE, **own, **{"share.renew.acknowledge.enable": "false"})
         assert in_table(broker, HOSTILE)["share.record.lock.duration.ms"] == ("80000", "group")
         broker.stop()
         narrowed = broker.log_dir.parent / "server.properties"
@@ -263,10 +258,8 @@ def in_table(
 def test_a_groups_settings_are_values_with_where_they_come_from(configured: KafkaBroker) -> None:
     found = in_table(configured, HOSTILE)
     assert found == {
-        "share.record.lock.duration.ms": (
-            "60000",
-            "broker",
-        ),  # stored are 80000, and the bound is lower now
+        # Stored are 80000, and the bound is lower now.
+        "share.record.lock.duration.ms": ("60000", "broker"),
         "share.delivery.count.limit": ("7", "group"),
         "share.renew.acknowledge.enable": ("false", "group"),
         "share.heartbeat.interval.ms": ("250", "broker"),
@@ -303,31 +296,6 @@ def test_kafkas_tool_sets_what_was_checked_by_the_printed_command(configured: Ka
     assert found["share.auto.offset.reset"] == ("by_duration:PT1H", "group")
 
 
-@pytest.mark.exhaustive  # `settings` of `test_every_command.py`
-def test_the_brokers_settings_are_the_catalogues(configured: KafkaBroker) -> None:
-    found = in_table(configured, HOSTILE, "broker")
-    ours = catalogue(KAFKA_VERSION)
-    of_brokers = {s.name for s in ours if s.scope == "broker" and not s.internal}
-    assert set(found) == of_brokers | {"share.version"}
-    for setting in ours:
-        if found.get(setting.name, ("", ""))[1] == "default":
-            assert found[setting.name] == (as_text(setting.default), "default")
-    assert found["share.coordinator.state.topic.num.partitions"] == ("4", "broker")
-
-
-@pytest.mark.exhaustive  # `test_logs.py`, retention of each topic
-def test_a_topics_settings_say_how_long_records_stay(configured: KafkaBroker) -> None:
-    table = settings(client_config(configured.bootstrap_servers), [], ["kept", "plain", "gone"])
-    of_topics = [r for r in table.to_pylist() if r["scope"] == "topic"]
-    rows = {(r["entity"], r["name"]): (r["value"], r["source"]) for r in of_topics}
-    assert {entity for entity, _ in rows} == {"kept", "plain"}
-    # What a broker before 4.4 does not have has no row.
-    assert len(rows) == 2 * (len(TOPIC_SETTINGS) - (not has_reached(KAFKA_VERSION, "4.4")))
-    assert rows["kept", "retention.ms"] == ("1234567", "topic")
-    assert rows["kept", "cleanup.policy"] == ("compact,delete", "topic")
-    assert rows["plain", "retention.ms"] == ("604800000", "default")
-
-
 @pytest.mark.exhaustive
 def test_what_is_hidden_is_null(configured: KafkaBroker, caplog: pytest.LogCaptureFixture) -> None:
     config = ClientConfig(configured.client_config("bob"))
@@ -358,10 +326,8 @@ def test_what_an_older_broker_knows_for_itself_only_holds_for_groups_too() -> No
 def test_brokers_that_disagree_have_no_value(caplog: pytest.LogCaptureFixture) -> None:
     name = "group.share.max.size"
     with caplog.at_level("WARNING", logger="sharelag"):
-        agreed = _agree(
-            [{name: ("200", "default"), "x": ("1", "broker")}, {name: ("300", "broker")}]
-        )
-    assert agreed == {name: (None, "broker"), "x": ("1", "broker")}
+        same = _agree([{name: ("200", "default"), "x": ("1", "broker")}, {name: ("300", "broker")}])
+    assert same == {name: (None, "broker"), "x": ("1", "broker")}
     assert "brokers have different values of group.share.max.size (200, 300)" in caplog.text
     assert _agree([{name: ("200", "default")}, None]) is None
 

@@ -82,8 +82,6 @@ def _offsets(rows: list[dict[str, Any]], partition: int = 0) -> list[int]:
 
 
 # ---- what is read --------------------------------------------------------------------------------
-
-
 @both_clients
 def test_all_columns_of_all_records(broker: KafkaBroker, topic: str) -> None:
     """A tombstone has no value, and an empty value is one; a partition stays empty."""
@@ -157,8 +155,6 @@ def test_compacted_offsets_are_holes(broker: KafkaBroker, topic: str) -> None:
 
 
 # ---- what is gone --------------------------------------------------------------------------------
-
-
 @both_clients
 @pytest.mark.parametrize(("below", "left"), [(30, range(30, 60)), (60, range(0)), (100, range(0))])
 def test_a_range_pruned_before_it_is_read(
@@ -207,8 +203,6 @@ def test_an_end_that_the_log_does_not_have(broker: KafkaBroker, topic: str) -> N
 
 
 # ---- topics and offsets --------------------------------------------------------------------------
-
-
 def test_topic_ids_are_those_that_kafka_prints(broker: KafkaBroker, topic: str) -> None:
     config = _filled(broker, f"__{topic}", 1)
     ids = kafka.topic_ids(config)
@@ -232,7 +226,6 @@ def test_offsets_of_topics(broker: KafkaBroker, topic: str) -> None:
 
 
 # ---- what to do when it does not work ------------------------------------------------------------
-
 _ASKING: dict[str, Callable[[ClientConfig], Any]] = {
     "read": lambda config: list(kafka.read_topic(config, STATE_TOPIC)),
     "names": kafka.topic_names,

@@ -229,8 +229,6 @@ def test_it_names_a_topic_not_there(connector: SparkSession, secure_broker: Kafk
 
 
 # ---- the example, and what the pages say of it -------------------------------------------------
-
-
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", ["spark-submit", "without jars", "connect"])
 def test_it_runs_as_on_its_page(broker: KafkaBroker, group: str, tmp_path: Path, kind: str) -> None:
@@ -257,13 +255,9 @@ def test_it_runs_as_on_its_page(broker: KafkaBroker, group: str, tmp_path: Path,
 
 def _run(command: list[str], environment: Mapping[str, str]) -> None:
     path = os.pathsep.join([str(ROOT), environment.get("PYTHONPATH", "")])
+    env = {**environment, "PYTHONPATH": path}
     done = subprocess.run(
-        command,
-        env={**environment, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=500,
-        check=False,
+        command, env=env, capture_output=True, text=True, timeout=500, check=False
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert "Why is there lag?" in done.stdout

@@ -131,12 +131,13 @@ class Story:
         healed = time.monotonic() - begun
         sent = asker.requests() - before
         requests, over = sent.total() / healed, max(asker.over[asked_before:])
+        wrong = len(asker.wrong) + len(exporter.wrong) - len(self.wrong)
         self.injected(
             "brokers",
             fault,
             times,
             asker.happened + exporter.happened,
-            wrong=len(asker.wrong) + len(exporter.wrong) - len(self.wrong),
+            wrong=wrong,
             measured={
                 "seconds after the timeout": max(over, 0.0),
                 "requests a second by all commands": round(requests),

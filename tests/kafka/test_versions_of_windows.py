@@ -120,9 +120,7 @@ def test_a_capture_has_the_boundaries_of_the_version_that_it_notes(
             assert held(then) == {key: so_far[key] for key in held(then)}
 
 
-def test_versions_hold_other_boundaries_and_the_newest_stands_for_an_unknown_one(
-    drawn: pa.RecordBatch, tmp_path: Path
-) -> None:
+def test_an_unknown_version_is_like_the_newest(drawn: pa.RecordBatch, tmp_path: Path) -> None:
     found = {}
     for version in (PREVIOUS_VERSION, KAFKA_VERSION, None):
         folder = captured(tmp_path / str(version), drawn, version)
@@ -137,9 +135,7 @@ def test_versions_hold_other_boundaries_and_the_newest_stands_for_an_unknown_one
 
 
 @pytest.mark.parametrize("engine", ["local", BY_SPARK])
-def test_recorded_clusters_have_the_batches_of_the_version(
-    engine: str, asked: Oracle, tmp_path: Path, spark: SparkSession
-) -> None:
+def test_recorded_batches(engine: str, asked: Oracle, tmp_path: Path, spark: SparkSession) -> None:
     recorded = [CAPTURE] if engine == "spark" else [CAPTURE, *CAPTURE.parent.glob("scenarios/*")]
     for number, capture in enumerate(recorded):
         folder = tmp_path / str(number)
@@ -167,16 +163,12 @@ def many(record: generators.Record) -> generators.Record:
     key, value = record
     assert value is not None
     assert value[-1] == 0
-    tags = (
-        bytes([128 | tag & 127, 128 | tag >> 7 & 127, tag >> 14, 0]) for tag in range(1, 10_002)
-    )
+    tags = (bytes([128 | n & 127, 128 | n >> 7 & 127, n >> 14, 0]) for n in range(1, 10_002))
     return key, value[:-1] + b"\x91\x4e" + b"".join(tags)
 
 
 @pytest.mark.parametrize("engine", ["local", BY_SPARK])
-def test_the_number_of_tags_is_read_or_refused_by_version(
-    engine: str, asked: Oracle, tmp_path: Path, spark: SparkSession
-) -> None:
+def test_number_of_tags(engine: str, asked: Oracle, tmp_path: Path, spark: SparkSession) -> None:
     begun = encode_record(SHARE_SNAPSHOT, row(0, [(0, 9, 0, 1)]))
     unknown = {"delivery_complete_count": None}
     states = (row(start, [(start, start + 1, 2, 1)], **unknown) for start in (3, 5, 7, 9))

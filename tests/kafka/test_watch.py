@@ -96,9 +96,7 @@ def test_lag_moves_with_what_is_done(broker: KafkaBroker, spark: SparkSession, g
         servers, groups=group, every=0.5, spark=spark, on_update=lambda _, lag: heard.append(lag)
     ) as live:
         assert _total(live.lag) == 10
-        produce(
-            servers, group, numbered(6, PARTITIONS)
-        )  # no record of the state topic comes of that
+        produce(servers, group, numbered(6, PARTITIONS))  # no state record comes of that
         assert _until(live, 16) == [10, 16]
         share_consume(servers, group, [group], accept, until=16)
         assert _until(live, 0)[0] == 16
@@ -267,8 +265,6 @@ def test_what_goes_wrong_is_reported(broker: KafkaBroker, spark: SparkSession, g
 
 
 # ---- the cell of the notebook --------------------------------------------------------------
-
-
 @pytest.fixture
 def shell(monkeypatch: pytest.MonkeyPatch) -> Iterator[InteractiveShell]:
     """What runs cells in a kernel; it takes the place of ``__main__`` meanwhile."""

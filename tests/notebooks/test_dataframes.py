@@ -80,9 +80,7 @@ def test_owners_are_joined(ran: NotebookNode) -> None:
     assert float(line.split()[2]) == lags["billing"] + lags["checkout"]
 
 
-def test_the_plan_has_the_steps_that_the_text_names(
-    ran: NotebookNode, request: pytest.FixtureRequest
-) -> None:
+def test_the_plan_has_the_texts_steps(ran: NotebookNode, request: pytest.FixtureRequest) -> None:
     beside = ["Project"] if "connect" in request.node.callspec.id else []
     steps = re.findall(r"[A-Z]\w+", shown(ran, ".explain(").partition("\n")[2])
     assert [step for step in steps if step != "AdaptiveSparkPlan"] == [

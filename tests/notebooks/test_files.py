@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import sharelag
-from sharelag.engine.spark.frames import TABLES
+from sharelag.engine.spark.reading import TABLES
 from tests.support.notebooks.shipped import FOLDER, NAMES, read
 
 #: Functions of DataFrames, of files; the others look at whatever can be opened, as of any moment.
@@ -109,6 +109,5 @@ def test_it_is_about_the_demo_and_a_group_of_it(name: str) -> None:
 
 
 def test_the_first_leads_to_all_others() -> None:
-    assert {f"{name}.ipynb" for name in NAMES[1:]} <= set(
-        _LINK.findall("".join(sources(NAMES[0], "markdown")))
-    )
+    found = {f"{name}.ipynb" for name in NAMES[1:]}
+    assert found <= set(_LINK.findall("".join(sources(NAMES[0], "markdown"))))

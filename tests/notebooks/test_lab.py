@@ -62,9 +62,8 @@ def _notebook(item: pytest.Item) -> str | None:
 def test_it_runs_as_it_is(ran: Ran) -> None:
     print(f"{ran.name}: {ran.seconds:.1f} s, {ran.size / 1000:,.0f} kB")
     assert assert_whole(ran.page, ran.saved) or ran.name[:2] in ("08", "11")
-    assert [cell.source for cell in ran.saved.cells] == [
-        cell.source for cell in read(ran.name).cells
-    ]
+    found = [cell.source for cell in ran.saved.cells]
+    assert found == [cell.source for cell in read(ran.name).cells]
     assert ran.size < 1_000_000
     ran.watched.assert_quiet()
 
@@ -81,11 +80,8 @@ def named(lab: Lab) -> Path:
     )
 
     def finish(_: Path) -> tuple[dict[str, pa.Table], CaptureInfo]:
-        tables = {
-            "offsets": result.offsets([]),
-            "past_offsets": result.past_offsets([], [NOW]),
-            "logs": result.logs([]),
-        }
+        tables = {"offsets": result.offsets([]), "past_offsets": result.past_offsets([], [NOW])}
+        tables |= {"logs": result.logs([])}
         return {name: _renamed(table) for name, table in tables.items()}, CaptureInfo(
             "cluster", NOW, {STATE_TOPIC: 1}
         )

@@ -16,11 +16,8 @@ from tools.record.stage import Stage, steps
 
 #: A broker, a Spark, and three notebooks, before the first test.
 pytestmark = [pytest.mark.timeout(600), pytest.mark.exhaustive]
-RUN: dict[str, dict[str, Any]] = {
-    "01_lag_today": {},
-    "02_inside_a_window": {"group": "live"},
-    "06_what_if": {"group": "live"},
-}
+RUN: dict[str, dict[str, Any]] = {"01_lag_today": {}, "02_inside_a_window": {"group": "live"}}
+RUN |= {"06_what_if": {"group": "live"}}
 #: How many cells run. What is compared later is simulated from the scenario alone, as of any input.
 CELLS = {"06_what_if": 3}
 
@@ -70,9 +67,7 @@ def test_it_runs_on_a_live_cluster(ran: dict[str, NotebookNode], name: str) -> N
     assert any("live-orders" in text for text in texts(ran[name]))
 
 
-def test_lag_is_what_kafka_prints(
-    ran: dict[str, NotebookNode], described: list[DescribedOffset]
-) -> None:
+def test_lag_is_kafkas(ran: dict[str, NotebookNode], described: list[DescribedOffset]) -> None:
     (table,) = [
         text for text in texts(ran["01_lag_today"]) if text.startswith("Lag of 3 share partitions")
     ]
@@ -87,9 +82,7 @@ def test_lag_is_what_kafka_prints(
     assert sum(row["lag"] or 0 for row in described) > 100
 
 
-def test_the_window_begins_where_kafkas_does(
-    ran: dict[str, NotebookNode], described: list[DescribedOffset]
-) -> None:
+def test_window_is_kafkas(ran: dict[str, NotebookNode], described: list[DescribedOffset]) -> None:
     code = "\n".join(texts(ran["02_inside_a_window"]))
     start = max(described, key=lambda row: row["lag"] or 0)["start_offset"]
     assert f"offsets=({start}, {start})" in code

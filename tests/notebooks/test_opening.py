@@ -40,10 +40,8 @@ def test_a_copy_follows_its_notebook_until_somebody_edits_it(tmp_path: Path) -> 
     for name in ("00_a.ipynb", "01_b.ipynb"):
         written(shipped / name, "A newer text", "2 + 2")
     assert lab.copies(mine, shipped) == {"01_b.ipynb"}
-    sources = [
-        nbformat.read(mine / name, 4).cells[1].source for name in ("00_a.ipynb", "01_b.ipynb")
-    ]
-    assert sources == ["2 + 2", "my_own()"]
+    texts = [nbformat.read(mine / name, 4).cells[1].source for name in ("00_a.ipynb", "01_b.ipynb")]
+    assert texts == ["2 + 2", "my_own()"]
 
 
 def test_a_server_that_does_not_end_is_killed() -> None:

@@ -81,9 +81,7 @@ def test_a_notebook_is_a_page_that_lives(voila: str, browser: Browser) -> None:
 
 
 @pytest.mark.exhaustive
-def test_a_page_waits_for_cells_that_take_minutes(
-    voila: str, pages: Path, browser: Browser
-) -> None:
+def test_a_page_waits_for_cells_of_minutes(voila: str, pages: Path, browser: Browser) -> None:
     """Voila reads no answer to its pings while it runs cells, and by itself gives up after 90 s."""
     cells = ["import time\ntime.sleep(130)\nprint('the first')", "print('the second')"]
     made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(one) for one in cells])

@@ -82,9 +82,7 @@ def test_only_an_environments_newest_stay(cache: Path, prepared: Callable[[], li
     assert prepared() == sorted([kept, other])
 
 
-def test_one_process_prepares_at_a_time_and_a_killed_one_is_forgotten(
-    cache: Path, prepared: Callable[[], list[Path]]
-) -> None:
+def test_one_process_prepares_at_a_time(cache: Path, prepared: Callable[[], list[Path]]) -> None:
     (kept,) = prepared()
     kept.unlink()
     at_it = kept.with_suffix(".1.part")
@@ -95,9 +93,7 @@ def test_one_process_prepares_at_a_time_and_a_killed_one_is_forgotten(
 
 
 @pytest.mark.parametrize("of", ["folder", "file"])
-def test_what_others_can_write_is_neither_taken_nor_written(
-    cache: Path, prepared: Callable[[], list[Path]], of: str
-) -> None:
+def test_what_others_can_write(cache: Path, prepared: Callable[[], list[Path]], of: str) -> None:
     (kept,) = prepared()
     (cache if of == "folder" else kept).chmod(0o777)
     assert java.archive_options() == []

@@ -16,9 +16,9 @@ from sharelag.inputs import CaptureInput
 from sharelag.inputs.spark.frames import FrameInput
 from sharelag.monitoring.checks.judge import check_reading
 from sharelag.monitoring.checks.rules import read_rules
-from sharelag.monitoring.exports.lake import append_run, write_run
+from sharelag.monitoring.lake import append_run, write_run
 from sharelag.reports import cells
-from sharelag.reports.inputs import Case
+from sharelag.reports.case import Case
 from tests.support.synthetic import capture_of
 
 OVER = timedelta(seconds=200)

@@ -47,9 +47,7 @@ def tables(read: Any) -> dict[str, list[Any]]:
     found["imbalance"] = read.imbalance().to_pylist()
     found["skew"] = read.skew().to_pylist()
     costs = read.over_records(design_costs, DESIGN_COSTS, evidence.lag)
-    found["designs"] = costs.sort_by(
-        [(name, "ascending") for name in costs.schema.names]
-    ).to_pylist()
+    found["designs"] = costs.sort_by([(n, "ascending") for n in costs.schema.names]).to_pylist()
     found["counted"] = [read.counted]
     return found
 

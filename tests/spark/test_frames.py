@@ -18,8 +18,8 @@ from pyspark.sql import functions as F  # noqa: N812
 import sharelag
 from sharelag import schemas
 from sharelag.engine.spark import diff, rollup
-from sharelag.engine.spark.frames import TABLES
 from sharelag.engine.spark.packing import collect
+from sharelag.engine.spark.reading import TABLES
 from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput
 from sharelag.inputs.spark.frames import FrameInput
@@ -133,9 +133,7 @@ def test_raw_is_records_and_rejects_and_what_is_skipped(bench: sharelag.Workbenc
     assert frames.health.agg(F.sum("records")).collect()[0][0] == frames.records.count()
 
 
-def test_sql_runs_over_the_names_and_leaves_views_of_the_user_alone(
-    spark: SparkSession, bench: sharelag.Workbench
-) -> None:
+def test_sql_leaves_views_of_users_alone(spark: SparkSession, bench: sharelag.Workbench) -> None:
     spark.createDataFrame([("mine", 1)], "group_id string, lag int").createOrReplaceTempView("lag")
     spark.createDataFrame(
         [("billing", "Ada"), ("fraud-check", "Bob")], "group_id string, owner string"
@@ -167,8 +165,6 @@ def test_an_unknown_table_is_named_with_those_there_are(bench: sharelag.Workbenc
 
 
 # ---- DataFrames of the user's own ----------------------------------------------------------------
-
-
 def own(spark: SparkSession) -> tuple[DataFrame, DataFrame]:
     """As somebody's lake would hold it: more columns, in another order, of other tasks."""
     raw = spark.read.parquet(str(CAPTURE / "records")).withColumn("headers", F.lit("x"))
@@ -437,9 +433,7 @@ def test_results_become_dataframes(spark: SparkSession, monkeypatch: pytest.Monk
     assert later.count() == since.num_rows
 
 
-def test_a_timeline_is_cut_to_what_is_shown_and_its_dataframe_is_whole(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_timeline_is_cut_in_sight(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = sharelag.open("chapters", engine="local").timeline(every=10.0)
     on_spark = sharelag.open("chapters", spark=spark).timeline(every=10.0)
     assert not whole.notes

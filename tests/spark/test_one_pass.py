@@ -91,9 +91,7 @@ def test_records_are_scanned_and_exchanged_once(name: str, raw: DataFrame, ends:
 
 
 @pytest.mark.parametrize("name", few_of(ASKED, ["lag of windows", "members", "health"]))
-def test_files_that_a_frame_only_scans_are_read_by_tasks_without_an_exchange(
-    name: str, raw: DataFrame, ends: DataFrame
-) -> None:
+def test_scanned_files_are_read_by_tasks(name: str, raw: DataFrame, ends: DataFrame) -> None:
     ask = ASKED[name]
     for given in (raw, raw.select(*sorted(raw.columns)).alias("records")):
         plan = plan_of(ask(given, ends))
@@ -104,9 +102,7 @@ def test_files_that_a_frame_only_scans_are_read_by_tasks_without_an_exchange(
 
 
 @pytest.mark.parametrize("condition", few_of(COMPARISONS, COMPARISONS[:2]))
-def test_rows_that_comparisons_choose_are_read_by_tasks_and_are_those_of_spark(
-    condition: str, raw: DataFrame, ends: DataFrame
-) -> None:
+def test_chosen_rows_are_read_by_tasks(condition: str, raw: DataFrame, ends: DataFrame) -> None:
     chosen = raw.where(condition)
     asked = sharelag.windows(chosen)
     assert "hashpartitioning(topic" not in plan_of(asked)
@@ -363,9 +359,7 @@ def test_files_that_a_frame_is_a_mere_scan_of_are_read_by_tasks_and_not_exchange
 
 
 @pytest.mark.parametrize("name", few_of(OTHERWISE, ["rows chosen", "in Spark's cache"]))
-def test_rows_that_are_not_those_of_the_files_are_left_to_spark(
-    name: str, raw: DataFrame, ends: DataFrame, spark: SparkSession
-) -> None:
+def test_other_rows_stay(name: str, raw: DataFrame, ends: DataFrame, spark: SparkSession) -> None:
     given = OTHERWISE[name](raw)
     bench = sharelag.open(raw=given, offsets=ends)
     found: list[Any] = []
@@ -384,9 +378,7 @@ def test_spark_reads_folder_columns(raw: DataFrame, tmp_path: Path, spark: Spark
     assert found == rows(sharelag.windows(raw), schemas.WINDOWS)
 
 
-def test_rows_in_sparks_cache_are_used_and_not_read_anew(
-    counting: tuple[DataFrame, Callable[[], int]], ends: DataFrame
-) -> None:
+def test_cached_rows_used(counting: tuple[DataFrame, Callable[[], int]], ends: DataFrame) -> None:
     frame, reads = counting
     windows = sharelag.windows(frame).persist()
     kept, had = windows.count(), reads()

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 import sharelag
 from sharelag import schemas
-from sharelag.engine.spark.frames import TABLES
+from sharelag.engine.spark.reading import TABLES
 from sharelag.errors import InputError
 from sharelag.inputs import RawInput
 from sharelag.inputs.recorded import folder_of
@@ -72,9 +72,7 @@ def test_folders_have_the_answers_of_one_process(spark: SparkSession, place: str
 
 
 @pytest.mark.parametrize("what", ["gone", "text", "empty", "columns", "hudi", "damaged"])
-def test_what_one_engine_refuses_the_other_refuses_in_the_same_words(
-    spark: SparkSession, tmp_path: Path, what: str
-) -> None:
+def test_both_engines_refuse_in_one_way(spark: SparkSession, tmp_path: Path, what: str) -> None:
     path = tmp_path / "raw"
     if what != "gone":
         path.mkdir()

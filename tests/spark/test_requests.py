@@ -11,10 +11,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from sharelag.engine.spark.packing import collect
 from sharelag.engine.spark.text_files import consumed, request_frame
 from sharelag.errors import InputError
-from sharelag.inputs.files.consumed import ConsumedLog
-from sharelag.inputs.files.request_log import RequestLog
+from sharelag.inputs.files.request_log import ConsumedLog, RequestLog
 from sharelag.schemas import BATCHING, CONSUMED_TABLES, HOLDS, MEMBERSHIPS, REQUEST_TABLES, SESSIONS
-from sharelag.workbench.requests import Requests
+from sharelag.workbench.beside import Requests
 from tests.support.request_lines import (
     acknowledge,
     described,

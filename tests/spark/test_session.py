@@ -75,6 +75,7 @@ def test_our_own_session(spark: SparkSession, request: pytest.FixtureRequest) ->
 def test_what_was_submitted_with_settings_keeps_them(tmp_path: Path) -> None:
     script = tmp_path / "job.py"
     script.write_text(SCRIPT)
+    env = no_session() | {"PYTHONPATH": str(Path.cwd()), "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(
         [
             *(f"{spark_home()}/bin/spark-submit", "--master", "local[1]"),
@@ -82,7 +83,7 @@ def test_what_was_submitted_with_settings_keeps_them(tmp_path: Path) -> None:
             *("--conf", "spark.sql.shuffle.partitions=9"),
             *("--conf", "spark.ui.enabled=false", str(script)),
         ],
-        env=no_session() | {"PYTHONPATH": str(Path.cwd()), "PYSPARK_PYTHON": sys.executable},
+        env=env,
         capture_output=True,
         text=True,
         check=False,
@@ -261,9 +262,7 @@ def workers() -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.exhaustive  # a Spark of its own
-def test_workers_are_forked_from_one_thread_and_have_imported_what_they_need(
-    workers: subprocess.CompletedProcess[str],
-) -> None:
+def test_workers_are_forked_with_imports(workers: subprocess.CompletedProcess[str]) -> None:
     assert workers.stdout == "{'1'} {True} 2 2\n", workers.stderr[-2000:]
 
 

@@ -156,13 +156,8 @@ def test_deleted_created_again_and_rejected(spark: SparkSession, tmp_path: Path)
     other = encode_record(SHARE_SNAPSHOT, row(3, [], partition=1))
     update = encode_record(SHARE_UPDATE, row(12, [(12, 20, 0, 2)]))
     backwards = encode_record(SHARE_UPDATE, row(12, [(9, 5, 0, 2)]))
-    pieces = [
-        _piece(0, one, other),
-        _piece(2, update, (b"\0\1x", b"")),
-        _piece(4, (one[0], None)),
-        _piece(5, update, backwards),
-        _piece(7, one, (other[0], None)),
-    ]
+    pieces = [_piece(0, one, other), _piece(2, update, (b"\0\1x", b"")), _piece(4, (one[0], None))]
+    pieces += [_piece(5, update, backwards), _piece(7, one, (other[0], None))]
     log, seen = _Log(tmp_path, spark, pieces), []
     windows = schemas.WINDOWS.empty_table()
 
@@ -193,8 +188,6 @@ def test_a_deleted_share_partition_has_no_lag(spark: SparkSession, tmp_path: Pat
 
 
 # ---- end offsets beside a stream -----------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", few_of(["folder", "Delta", "function", "table"], ["Delta"]))
 def test_each_micro_batch_reads_end_offsets(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     """Rows are added, then all are replaced; a topic that was created later has a name."""
@@ -295,8 +288,6 @@ def test_the_name_of_a_view_has_the_columns_of_offsets(spark: SparkSession) -> N
 
 
 # ---- a query that goes on ------------------------------------------------------------------------
-
-
 def test_delta_tables_go_on_where_a_restarted_query_goes_on(
     spark: SparkSession, tmp_path: Path, capture: tuple[pa.Table, pa.Table]
 ) -> None:

@@ -33,7 +33,6 @@ from sharelag.whatif import (
     tune,
     variants,
 )
-from sharelag.whatif.comparison import store
 from sharelag.whatif.comparison.tables import OVER_OPTIMAL, RUNS
 from sharelag.whatif.compiled import support
 from tests.support.connect import no_session
@@ -159,9 +158,7 @@ def test_what_is_done_is_not_done_again(spark: SparkSession, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("damage", [b"", b"PAR1", None])
-def test_an_unreadable_file_is_made_anew(
-    spark: SparkSession, tmp_path: Path, damage: bytes | None
-) -> None:
+def test_unreadable_is_made_anew(spark: SparkSession, tmp_path: Path, damage: bytes | None) -> None:
     first = sweep({"a": QUICK}, range(2), spark=spark, out=tmp_path)
     broken = tmp_path / "runs" / next(iter(kept(tmp_path)))
     whole = broken.read_bytes()
@@ -253,7 +250,7 @@ def test_what_cannot_be_swept_is_said(
         sweep({"a": QUICK}, [0], spark=spark, out="odd://x")
     with pytest.raises(InputError, match="nothing to run"):
         sweep({}, [0], spark=spark)
-    monkeypatch.setattr(store, "load", lambda *_: iter(()))
+    monkeypatch.setattr("sharelag.engine.spark.sweep.load_runs", lambda *_: iter(()))
     with pytest.raises(
         InputError,
         match=r"of runs that were made, 1 are not in .*: give a folder that all workers share",

@@ -178,9 +178,7 @@ BY_ANY = [
 
 
 @pytest.mark.parametrize(("writer", "kind"), BY_ANY)
-def test_tables_of_any_library_give_the_same_rows_without_spark(
-    writer: str, kind: str, wanted: list[dict[str, Any]]
-) -> None:
+def test_tables_of_any_library(writer: str, kind: str, wanted: list[dict[str, Any]]) -> None:
     raw, ends = (WRITERS[writer](TAKEN[kind](table)) for table in (RAW, ENDS))
     assert lag_of(raw, ends, engine="local") == wanted
     if kind == "as they are":

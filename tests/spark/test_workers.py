@@ -100,13 +100,10 @@ def test_workers_with_another_python_are_a_sentence_that_names_it(tmp_path: Path
     broken = interpreter(tmp_path / "broken", code=BROKEN)
     missing = tmp_path / "nothing"
     environment = {name: value for name, value in no_session().items() if "PYSPARK" not in name}
+    command = [sys.executable, "-c", SCRIPT, *map(str, (bare, cluster, later, broken, missing))]
+    env = environment | {"SPARK_LOCAL_IP": "127.0.0.1"}
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, *map(str, (bare, cluster, later, broken, missing))],
-        cwd=tmp_path,
-        env=environment | {"SPARK_LOCAL_IP": "127.0.0.1"},
-        capture_output=True,
-        text=True,
-        check=False,
+        command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
     )
     assert not done.returncode, done.stderr
     said = json.loads(done.stdout.splitlines()[-1])

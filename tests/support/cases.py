@@ -8,9 +8,7 @@ import pytest
 
 def few_of(values: Iterable[Any], few: Collection[Any]) -> list[Any]:
     """All values of a parameter: some for every run, the others for an exhaustive one."""
-    return [
-        one if one in few else pytest.param(one, marks=pytest.mark.exhaustive) for one in values
-    ]
+    return [v if v in few else pytest.param(v, marks=pytest.mark.exhaustive) for v in values]
 
 
 class Cases:

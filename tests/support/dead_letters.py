@@ -26,14 +26,8 @@ class Letter(NamedTuple):
     @property
     def headers(self) -> list[tuple[str, bytes]]:
         """In the order and by the names of ``ShareGroupDLQStateManager``, as UTF-8."""
-        told = {
-            "topic": self.topic,
-            "partition": self.partition,
-            "offset": self.offset,
-            "group": self.group,
-            "delivery.count": self.deliveries,
-            "message": self.message,
-        }
+        told = {"topic": self.topic, "partition": self.partition, "offset": self.offset}
+        told |= {"group": self.group, "delivery.count": self.deliveries, "message": self.message}
         return [
             (f"__dlq.errors.{name}", str(v).encode()) for name, v in told.items() if v is not None
         ]

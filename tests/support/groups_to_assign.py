@@ -36,9 +36,7 @@ def counts(assignment: dict[str, dict[str, list[int]]], topic: str = "t") -> lis
 
 
 def pairs(assignment: dict[str, dict[str, list[int]]]) -> set[tuple[str, str, int]]:
-    return {
-        (who, t, p) for who, topics in assignment.items() for t, ps in topics.items() for p in ps
-    }
+    return {(who, t, p) for who, ts in assignment.items() for t, ps in ts.items() for p in ps}
 
 
 def going_on(group: Members, assignment: dict[str, dict[str, list[int]]]) -> Members:

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from sharelag.inputs.files.request_log import RequestLog
-from sharelag.workbench.requests import Requests
+from sharelag.workbench.beside import Requests
 from tests.support.command import ask
 
 #: A topic id as Kafka prints it.

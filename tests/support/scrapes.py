@@ -10,8 +10,7 @@ from prometheus_client.openmetrics.parser import (
 )
 
 from sharelag.engine import engines
-from sharelag.monitoring.exports.metrics import Gathered
-from sharelag.monitoring.exports.server import server
+from sharelag.monitoring.exports import Gathered, server
 from tests.support.chapters import CAPTURE
 
 

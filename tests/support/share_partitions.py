@@ -82,9 +82,7 @@ class Walk:
         offset = self.share.next_fetch_offset()
         fetched = [batch for batch in WALK_LOG if batch.last_offset >= offset]
         acquired = self.share.acquire(member, now, fetched, count)
-        self.acquired.setdefault(self.step, []).append(
-            [(run[0], run[1], run[2]) for run in acquired]
-        )
+        self.acquired.setdefault(self.step, []).append([(r[0], r[1], r[2]) for r in acquired])
 
 
 def runs(share: SharePartition) -> list[tuple[int, int, int, int]]:

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from sharelag.model import SharePartition as Key
-from sharelag.model import StateBatch, Window
+from sharelag.model import StateBatch
 from sharelag.whatif import Limits
 from sharelag.whatif.compiled.run import InFlight
 from sharelag.whatif.records import StateTopic, Write
@@ -48,15 +48,12 @@ class Life:
 class World:
     """The log, the members and the share coordinator around one share partition."""
 
-    def __init__(self, random: Random, steady: bool = False) -> None:
+    def __init__(self, random: Random) -> None:
         self.random = random
-        self.steady = steady  # nothing is deleted, compacted, aborted or refused
-        self.limits = Limits(
-            random.choice([12, 30, 60, 200]), random.choice([1, 2, 3, 5, 6, 10]), 1000
-        )
-        if (
-            random.random() < 0.05
-        ):  # only groups with settings of their own can switch it off, and then Kafka's ranges hold
+        locks, attempts = random.choice([12, 30, 60, 200]), random.choice([1, 2, 3, 5, 6, 10])
+        self.limits = Limits(locks, attempts, 1000)
+        # Only groups with settings of their own can switch it off, and then Kafka's ranges hold.
+        if random.random() < 0.05:
             self.limits = Limits(renew_enabled=False)
         self.now = 1000
         self.log: list[LogBatch] = []
@@ -69,13 +66,6 @@ class World:
         self.writes: list[Write] = []
         self.delivered: dict[str, list[tuple[int, int]]] = {member: [] for member in MEMBERS}
         self.share = self.load()
-
-    @property
-    def window(self) -> Window:
-        """What is persisted."""
-        window = self.topic.window(KEY)
-        assert window is not None
-        return window
 
     def load(self) -> SharePartition:
         self.leader_epoch += 1
@@ -97,13 +87,11 @@ class World:
         if self.random.random() < 0.5:
             share = self.random.choice([1, 1, 10, 100, 400, 1000])
             self.now += self.limits.lock_duration_ms * share // 1000
-        kinds = {"acquire": 10, "acknowledge": 8, "release": 1, "wait": 1}
-        kinds["logStart"] = 0 if self.steady else 1
+        kinds = {"acquire": 10, "acknowledge": 8, "release": 1, "wait": 1, "logStart": 1}
         kind = self.random.choices(list(kinds), list(kinds.values()))[0]
-        self.refuses = not self.steady and self.random.random() < 0.05
-        op: dict[str, Any] = {"op": kind, "now": self.now} | (
-            {"fails": True} if self.refuses else {}
-        )
+        self.refuses = self.random.random() < 0.05
+        op: dict[str, Any] = {"op": kind, "now": self.now}
+        op |= {"fails": True} if self.refuses else {}
         answer: dict[str, Any] = {}
         try:
             getattr(self, kind)(op, answer)
@@ -114,13 +102,13 @@ class World:
 
     def acquire(self, op: dict[str, Any], answer: dict[str, Any]) -> None:
         self._produce()
-        if not self.steady and self.random.random() < 0.05 and self.log:
+        if self.random.random() < 0.05 and self.log:
             self.log.pop(self.random.randrange(len(self.log)))
         self.share.expire_locks(self.now)
         answer["canFetch"] = self.share.can_fetch()
         answer["fetchOffset"] = offset = self.share.next_fetch_offset()
         fetched = [b for b in self.log if b.last_offset >= offset][: self.random.randint(1, 6)]
-        if offset < self.log_start or (self.steady and not answer["canFetch"]):
+        if offset < self.log_start:
             fetched = []
         op |= {
             "member": self.random.choice(MEMBERS),
@@ -164,12 +152,12 @@ class World:
     def _produce(self) -> None:
         while self.random.random() < 0.6:
             size = self.random.choice([1, 1, 2, 5, 10, 20])
-            if not self.steady and self.random.random() < 0.05:
+            if self.random.random() < 0.05:
                 self.log_end += self.random.randint(1, 6)  # a hole that compaction left
             batch = LogBatch(self.log_end, self.log_end + size - 1)
             self.log.append(batch)
             self.log_end += size
-            if not self.steady and self.random.random() < 0.08:
+            if self.random.random() < 0.08:
                 self.aborted.add(batch.base_offset)
 
     def _ranges(self, delivered: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -203,9 +191,9 @@ class World:
         return [self.random.choice(few) for _ in range(size)]
 
 
-def lives(random: Random, steps: int = 60, steady: bool = False) -> Iterator[tuple[World, Life]]:
+def lives(random: Random, steps: int = 60) -> Iterator[Life]:
     """Play a schedule through up to three leaders; a life is given out whole."""
-    world = World(random, steady)
+    world = World(random)
     for leader in range(random.randint(1, 3)):
         if leader:
             world.share = world.load()
@@ -226,7 +214,7 @@ def lives(random: Random, steps: int = 60, steady: bool = False) -> Iterator[tup
         for _ in range(random.randint(steps // 3, steps)):
             life.steps.append(world.event())
         life.question["ops"] = [step["op"] for step in life.steps]
-        yield world, life
+        yield life
 
 
 def state_of(share: SharePartition) -> dict[str, Any]:

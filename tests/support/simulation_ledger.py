@@ -173,9 +173,7 @@ class _Auditor:
         """All that is said about is held by who says so, or else it is refused."""
         ledger, start = self.ledger(a, p), a[p + at.START]
         given = _given(a, ask, begin, end)
-        offsets = [
-            n for one in given for n in range(max(one.first_offset, start), one.last_offset + 1)
-        ]
+        offsets = [n for a in given for n in range(max(a.first_offset, start), a.last_offset + 1)]
         held = ledger.held
         mine = all(offset in held and held[offset][0] == str(member) for offset in offsets)
         refused = int(check_rows(a, p, ask, begin, end, member))

@@ -21,6 +21,10 @@ from sharelag.whatif import (
 
 DURATION_MS = 15_000
 _TOPICS = ("a", "b")
+_TROUBLE = Behaviour(0.9, 0.05, 0.03, 0.02, crash=0.01, hang=0.01, hang_ms=4000, restart_ms=3000)
+_WORK = Service(8, "lognormal", slow_share=0.01, slow_factor=50)
+_RENEWS = Behaviour(renew_ms=1500, commit="error")
+_QUICK = Service(3, "exponential")
 #: Everything that a scenario can say, at once; also for other processes and machines.
 EVERYTHING = Scenario(
     topics=(
@@ -28,29 +32,9 @@ EVERYTHING = Scenario(
         Topic("b", 2, compact_ms=9000, retention_ms=40_000, segment_records=10),
     ),
     members=(
-        Member(
-            "m",
-            3,
-            service=Service(8, "lognormal", slow_share=0.01, slow_factor=50),
-            max_poll_records=40,
-            behaviour=Behaviour(
-                0.9, 0.05, 0.03, 0.02, crash=0.01, hang=0.01, hang_ms=4000, restart_ms=3000
-            ),
-        ),
-        Member(
-            "slow",
-            service=Service(400),
-            max_poll_records=20,
-            behaviour=Behaviour(renew_ms=1500, commit="error"),
-        ),
-        Member(
-            "late",
-            topics=("b",),
-            service=Service(3, "exponential"),
-            join_ms=9000,
-            leave_ms=40_000,
-            rack="r",
-        ),
+        Member("m", 3, service=_WORK, max_poll_records=40, behaviour=_TROUBLE),
+        Member("slow", service=Service(400), max_poll_records=20, behaviour=_RENEWS),
+        Member("late", topics=("b",), service=_QUICK, join_ms=9000, leave_ms=40_000, rack="r"),
     ),
     producers=(
         Producer("a", 20, keys=50, key_skew=1.1, transaction_batches=2, abort_share=0.2),

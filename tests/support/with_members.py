@@ -25,9 +25,7 @@ class WithMembers(WrittenInput):
             return
         place = {"topic": topic, "partition": 0, "timestamp": NOW, "timestampType": 0}
         encoded = (encode_record(kind, {"group_id": "billing"} | r) for kind, r in self.of_groups)
-        rows = [
-            {"key": key, "value": v, "offset": n, **place} for n, (key, v) in enumerate(encoded)
-        ]
+        rows = [{"key": k, "value": v, "offset": n, **place} for n, (k, v) in enumerate(encoded)]
         yield pa.RecordBatch.from_pylist(rows, schema=schemas.RAW)
 
 

@@ -50,9 +50,7 @@ class WrittenInput(RecordsOnly):
         self.asked.append(topic)
         rows: list[dict[str, Any]] = []
         for offset, write in enumerate(sorted(self.writes, key=lambda write: -write.ago)):
-            made, written = (
-                _ms(NOW - timedelta(seconds=ago)) for ago in (write.made_ago, write.ago)
-            )
+            made, written = (_ms(NOW - timedelta(seconds=s)) for s in (write.made_ago, write.ago))
             state = row(
                 *(write.start, write.batches),
                 group_id=write.group,

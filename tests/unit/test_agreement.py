@@ -15,8 +15,7 @@ from sharelag.inputs.recorded import folder_of
 from sharelag.metrics.causes import CAUSES
 from sharelag.monitoring.checks.judge import check_reading
 from sharelag.monitoring.checks.rules import parse_rules
-from sharelag.reports.inputs import read
-from sharelag.reports.verdict import verdict
+from sharelag.reports.case import read, verdict
 from tests.support.cases import few_of
 from tests.support.stories import VARIED, causes_of
 from tests.support.widgets.panels import view_of

@@ -214,14 +214,9 @@ prepared.are_compiled = lambda: {compiled}
 def test_kernels_that_were_never_compiled_are_when_the_process_has_ended(
     tmp_path: Path, worth: int, compiled: bool, later: list[str]
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", _ASK.format(worth=worth, compiled=compiled)],
-        env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=True,
-    )
+    command = [sys.executable, "-c", _ASK.format(worth=worth, compiled=compiled)]
+    env = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=100, check=True)
     first, second, *rest = done.stdout.splitlines()
     assert first == second == "True False"
     assert [word for line in rest for word in ("prepared",) if word in line] == later

@@ -33,9 +33,7 @@ def given_out(files: list[str], turns: str) -> list[str]:
     plan = ByRoom.__new__(ByRoom)
     plan.assigned_work = {node: {} for node in nodes.values()}
     plan.registered_collections = dict.fromkeys(nodes.values(), tests)
-    plan.workqueue = OrderedDict(
-        (file, {test: False}) for file, test in zip(files, tests, strict=True)
-    )
+    plan.workqueue = OrderedDict((f, {test: False}) for f, test in zip(files, tests, strict=True))
     for name in turns:
         plan._assign_work_unit(nodes[name])
     places = {name: iter(node.given) for name, node in nodes.items()}
@@ -83,26 +81,20 @@ def test_of_four_processes_each_begins_with_other_servers() -> None:
     ]  # fmt: skip
 
 
-def test_unit_tests_come_before_the_servers_of_another_process() -> None:
+def test_unit_tests_come_before_others_servers_and_long_files_of_a_room_first() -> None:
     spark, unit = files("spark", "imbalance", "stream"), files("unit", "wheel", "errors", "words")
     assert given_out([*spark, *unit], "abcba") == [spark[0], *unit, spark[1]]
+    found = given_out(files("spark", "imbalance", "frames"), "aa")
+    assert found == files("spark", "frames", "imbalance")
 
 
-def test_tests_with_a_broker_are_apart_where_they_need_a_spark() -> None:
-    """Whichever way they ask for it: by the fixture of each test, or of a whole file."""
+def test_files_are_of_the_room_whose_servers_they_ask_for() -> None:
+    """Whichever way they ask for a Spark: by the fixture of each test, or of a whole file."""
     for file in files("kafka", "watch", "archive"):
         assert room(file) == "kafka and spark"
     assert [*map(room, files("kafka", "settings") + files("spark", "sweep"))] == ["kafka", "spark"]
-
-
-def test_who_asks_for_the_connect_server_goes_where_it_is() -> None:
     elsewhere = [*files("spark", "session_connect"), *files("kafka", "secrets")]
     assert {*map(room, elsewhere)} == {"notebooks"}
-
-
-def test_the_longest_files_of_a_room_begin() -> None:
-    found = given_out(files("spark", "imbalance", "frames"), "aa")
-    assert found == files("spark", "frames", "imbalance")
 
 
 def test_every_long_file_is_there_and_every_room_is_named(pytestconfig: pytest.Config) -> None:
@@ -113,8 +105,6 @@ def test_every_long_file_is_there_and_every_room_is_named(pytestconfig: pytest.C
 
 
 # ---- servers of tests get ports that nobody else takes -------------------------------------------
-
-
 _ASK = "from tests.support.ports import free_ports; print(free_ports(700), flush=True); input()"
 _PROCESSES = 4
 
@@ -145,17 +135,13 @@ def test_processes_side_by_side_get_different_ports_that_no_connection_takes() -
 
 
 # ---- the suite has the four kinds of tests that KIP-932 plans, and says how each is run ----------
-
-
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def counted(folder: str, decorator: str = "") -> int:
     """Count the test functions of a folder, or their decorators of a name."""
     line = re.compile(rf"^ *@{decorator}\(" if decorator else r"^ *def test_", re.MULTILINE)
-    return sum(
-        len(line.findall(path.read_text("utf-8"))) for path in (ROOT / folder).rglob("test_*.py")
-    )
+    return sum(len(line.findall(p.read_text("utf-8"))) for p in (ROOT / folder).rglob("test_*.py"))
 
 
 @pytest.mark.row("CMP-03")

@@ -15,15 +15,15 @@ import pytest
 import sharelag
 from sharelag import gather
 from sharelag.cli import cli
-from sharelag.engine.spark.frames import TABLES
+from sharelag.engine.spark.reading import TABLES
 from sharelag.inputs import CaptureInput
 from sharelag.inputs.files import parquet, printed, segments, text_pieces
 from sharelag.inputs.recorded import CAPTURES
 from sharelag.metrics.causes import CAUSES
 from sharelag.model import DeliveryState
+from sharelag.monitoring import exports
 from sharelag.monitoring.checks import rules
-from sharelag.monitoring.exports import server
-from sharelag.monitoring.exports.metrics import Gathered, registry_of
+from sharelag.monitoring.exports import Gathered, registry_of
 from sharelag.reports import notebooks
 from sharelag.schemas import spark_schema
 from sharelag.whatif import scenario
@@ -163,7 +163,7 @@ def test_the_bounds_of_security_are_those_that_are_held() -> None:
         "scenarios": (
             f"{scenario.MOST_PARTITIONS:,} partitions, {scenario._MOST_MEMBERS:,} members"
         ),
-        "connections of `export serve`": f"{server._MOST_CONNECTIONS}: the oldest gives way",
+        "connections of `export serve`": f"{exports._MOST_CONNECTIONS}: the oldest gives way",
     }
     told = (
         text_of("SECURITY.md").partition("| What | At most |\n|---|---|\n")[2].partition("\n\n")[0]
@@ -292,9 +292,8 @@ def test_the_same_fault_of_two_tests_is_one_row() -> None:
     }
     text = reliability_page.tables(kept)
     assert "| a \\| b | 4 | 1,002 whole answers; at most 2 s | 3 | 2 |" in text
-    assert (
-        "4 faults by 2 tests, which ran from 2026-11-23 to 2026-11-24; 1 of them failed: b." in text
-    )
+    words = "4 faults by 2 tests, which ran from 2026-11-23 to 2026-11-24; 1 of them failed: b."
+    assert words in text
     unknown = {"a": kept["a"] | {"faults": [fault(wrong=None), fault()]}}
     assert "| a \\| b | 4 |  | 0 | not measured |" in reliability_page.tables(unknown)
     with pytest.raises(SystemExit, match="unknown area 'brokes': choose one of brokers"):
@@ -398,7 +397,5 @@ def test_no_metric_of_ours_looks_like_one_of_kafkas_clients() -> None:
     assert {name[: len("kafka_share_group_")] for name in names} == {"kafka_share_group_"}
     text = " ".join((DOCS / "exports.md").read_text().split())
     assert "all begin with `kafka_share_group_`, as none of Kafka's own do" in text
-    assert (
-        "What share consumers measure of themselves (`metrics()`, telemetry) is not read here."
-        in text
-    )
+    words = "What share consumers measure of themselves (`metrics()`, telemetry) is not read here."
+    assert words in text

@@ -227,11 +227,9 @@ def test_what_is_no_copy_is_refused(content: bytes | None, tmp_path: Path) -> No
         place.write_bytes(content)
     with pytest.raises(SystemExit, match=r"use osv.dev's export of PyPI, all\.zip"):
         read(place)
-
-
-def test_an_empty_folder_is_no_copy(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
     with pytest.raises(SystemExit, match="has no advisories"):
-        read(tmp_path)
+        read(tmp_path / "empty")
 
 
 PYTHON = Path(sys.executable)
@@ -268,6 +266,7 @@ def test_uv_is_told_what_pip_was_told(only_these: pytest.MonkeyPatch, tmp_path: 
 
 
 def test_the_environment_beats_pips_files(only_these: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert make_env.as_pip_was_told(PYTHON)[0] == []  # uv looks where it always does
     settings = tmp_path / "pip.conf"
     settings.write_text("[global]\nfind-links = /old\nno-index = true\ncert = /pip.pem\n")
     only_these.setenv("PIP_CONFIG_FILE", str(settings))
@@ -276,11 +275,6 @@ def test_the_environment_beats_pips_files(only_these: pytest.MonkeyPatch, tmp_pa
     places, ways = make_env.as_pip_was_told(PYTHON)
     assert places == ["--find-links", "/new", "--find-links", "/it's", "--no-index"]
     assert ways["SSL_CERT_FILE"] == "/mine.pem"
-
-
-@pytest.mark.usefixtures("only_these")
-def test_without_settings_uv_looks_where_it_always_does() -> None:
-    assert make_env.as_pip_was_told(PYTHON)[0] == []
 
 
 def test_a_file_that_is_not_the_locked_one_is_not_installed(tmp_path: Path) -> None:

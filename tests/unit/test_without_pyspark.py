@@ -24,13 +24,9 @@ _COMMAND = "from sharelag.cli import main; main()"
 
 
 def run(code: str, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", _BLOCKED + code, *arguments]
     return subprocess.run(
-        [sys.executable, "-c", _BLOCKED + code, *arguments],
-        input=given,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
+        command, input=given, capture_output=True, text=True, check=False, timeout=120
     )
 
 

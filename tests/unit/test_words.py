@@ -28,7 +28,7 @@ def test_every_kind_of_text_is_read(every_text: list[Text]) -> None:
         "tables/declared/lag",
         "metrics/causes/declared",
         "whatif/gallery",
-        "reports/verdict",
+        "reports/case",
     ):
         assert f"sharelag/{module}.py:" in places
     # Docstrings, which the reference shows, comments, and stories that a recording writes down.

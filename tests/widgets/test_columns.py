@@ -41,9 +41,7 @@ def test_a_number_that_a_browser_cannot_hold_is_refused() -> None:
 
 
 def test_long_columns_are_compressed_and_short_ones_are_not() -> None:
-    short, long = (
-        pack({"n": Column(np.arange(size, dtype=np.uint32) % 7)}) for size in (10, 100_000)
-    )
+    short, long = (pack({"n": Column(np.arange(n, dtype=np.uint32) % 7)}) for n in (10, 100_000))
     assert (short[4], long[4]) == (0, 1)
     assert len(long) < 40_000
     assert unpacked(long)["n"] == [n % 7 for n in range(100_000)]

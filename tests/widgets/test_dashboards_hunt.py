@@ -39,9 +39,8 @@ def hunt_of(**options: Any) -> PoisonHunt:
 def pick(hunt: PoisonHunt, *firsts: int) -> None:
     """As the browser does it: numbers of rows."""
     rows = view_of(hunt.table).rows.column("first_offset").to_pylist()
-    view_of(hunt.table).picked = np.array(
-        sorted(rows.index(first) for first in firsts), np.uint32
-    ).tobytes()
+    numbers = sorted(rows.index(first) for first in firsts)
+    view_of(hunt.table).picked = np.array(numbers, np.uint32).tobytes()
 
 
 def picked(hunt: PoisonHunt) -> list[int]:
@@ -62,21 +61,19 @@ def said(found: pa.Table) -> list[tuple[Any, ...]]:
     return [tuple(row.values())[4:] for row in found.to_pylist()]
 
 
+ENDS = {"start_offset": 5, "effective_start_offset": 5, "window_end_offset": 14}
+
+
 # ---- which are listed ----------------------------------------------------------------------------
-
-
 def test_a_head_without_a_state_pins_the_start_offset() -> None:
     runs = [(7, 9, 2, 1), (12, 12, 4, 1), (13, 13, 0, 1)]
-    found = suspects(
-        window(runs, start_offset=5, effective_start_offset=5, window_end_offset=14), 2, 5
-    )
+    found = suspects(window(runs, **ENDS), 2, 5)
     wanted = [(12, 12, 1, "archived", 1, None, GIVEN_UP)]
     assert said(found) == [*wanted, (5, 5, 1, NOT_PERSISTED, None, None, PINS)]
 
 
 def test_a_head_with_a_state_says_how_often_it_was_delivered() -> None:
-    ends = {"start_offset": 5, "effective_start_offset": 5, "window_end_offset": 14}
-    rare, often = (suspects(window([(5, 6, 0, n), (9, 13, 2, 1)], **ends), 3, 5) for n in (1, 4))
+    rare, often = (suspects(window([(5, 6, 0, n), (9, 13, 2, 1)], **ENDS), 3, 5) for n in (1, 4))
     assert said(rare) == [(5, 6, 2, "available", 1, 4, PINS)]
     assert said(often) == [(5, 6, 2, "available", 4, 1, f"{PINS}, {OFTEN}")]
 
@@ -90,6 +87,14 @@ def test_a_head_with_a_state_says_how_often_it_was_delivered() -> None:
 )
 def test_a_window_without_a_head_lists_nothing(ends: dict[str, Any]) -> None:
     assert said(suspects(window([], **ends), 1, 5)) == []
+
+
+def test_what_was_delivered_often_and_not_acknowledged_is_listed() -> None:
+    runs = [(5, 7, 0, 3), (8, 9, 2, 4), (10, 10, 4, 5), (11, 11, 0, 1)]
+    found = suspects(window(runs), 3, 5)
+    assert [(row[0], row[2], row[3], row[5]) for row in said(found)] == [
+        *((10, 1, "archived", None), (5, 3, "available", 2))
+    ]
 
 
 def test_a_held_head_and_what_was_given_up_at_once_are_in_the_hunt() -> None:
@@ -116,8 +121,6 @@ def test_the_strip_of_the_hunt_goes_back_in_time() -> None:
 
 
 # ---- what is picked ------------------------------------------------------------------------------
-
-
 def test_the_row_that_is_picked_is_the_one_that_is_marked() -> None:
     hunt = hunt_of()
     for first, last in ((18, 19), (16, 16), (10, 10), (14, 14)):
@@ -162,12 +165,9 @@ def test_a_pick_in_a_linked_view_is_followed_and_sets_no_offsets() -> None:
 @pytest.mark.row("RST-12")
 def test_what_was_given_up_at_the_limit_is_in_the_list_with_its_count() -> None:
     """Of three records the first is never acknowledged, the second always released."""
-    scenario = Scenario(
-        (Topic("t", 1, backlog=3),),
-        (Member(service=Service(10), max_poll_records=1),),
-        poison=(Poison("t", 0, 0, "silent"), Poison("t", 0, 1, "release")),
-        duration_ms=20_000,
-    )
+    member = Member(service=Service(10), max_poll_records=1)
+    poison = (Poison("t", 0, 0, "silent"), Poison("t", 0, 1, "release"))
+    scenario = Scenario((Topic("t", 1, backlog=3),), (member,), poison=poison, duration_ms=20_000)
     bench = Workbench(SimulatedInput(simulate(scenario)), engine="local")
     hunt = PoisonHunt(bench, "what-if")
     listed, head = hunt.found.to_pylist()
@@ -189,15 +189,9 @@ ORDERS = "sKsPW6TOQnKQg0plb_HCDA"
 @pytest.mark.parametrize("kind", [WindowExplorer, PoisonHunt])
 def test_the_strip_names_holders(kind: type[WindowExplorer | PoisonHunt], tmp_path: Path) -> None:
     lines = [fetch(1_000, "m-<b>7</b>", 0, [(680, 699, 1)]), fetch(50_000, "m-8", 0)]
-    log = log_of(
-        tmp_path,
-        *[
-            one.replace("2026-11-23 00:00:", "2026-11-21 11:45:")
-            .replace(TOPIC, ORDERS)
-            .replace('"groupId":"g"', '"groupId":"billing"')
-            for one in lines
-        ],
-    ).log.path
+    text = "\n".join(lines).replace("2026-11-23 00:00:", "2026-11-21 11:45:")
+    text = text.replace(TOPIC, ORDERS).replace('"groupId":"g"', '"groupId":"billing"')
+    log = log_of(tmp_path, *text.split("\n")).log.path
     known = kind(sharelag.open("chapters", engine="local", requests=log), "billing")
     (said,) = known.strip.header.notes
     assert said.startswith("orders:0: 680-699 acquired by m-<b>7</b> since 2026-11-21 11:45:00 UTC")

@@ -36,8 +36,6 @@ def kept(strip: Any) -> tuple[Any, ...]:
 
 
 # ---- the strip -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", [WindowExplorer, PoisonHunt])
 def test_a_strip_stays_while_more_is_read(kind: Any) -> None:
     board, strip, source = looking(kind)
@@ -115,8 +113,6 @@ def test_a_group_that_is_gone_is_named_by_what_is_shown() -> None:
 
 
 # ---- the header ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", [FleetView, GroupView, WindowExplorer, PoisonHunt])
 def test_a_header_knows_no_more_than_its_parts(kind: Any, demo: Workbench) -> None:
     board = kind(demo)
@@ -128,9 +124,7 @@ def test_a_header_knows_no_more_than_its_parts(kind: Any, demo: Workbench) -> No
     assert len(board.header.unknown) == len({*board.header.unknown})
 
 
-def test_what_only_a_chart_does_not_know_stands_above_it_while_it_is_drawn(
-    demo: Workbench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_chart_does_not_know(demo: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     board = WindowExplorer(demo, "analytics")
     heat = [one for one in board.header.unknown if board.heat.header.title in one]
     assert heat
@@ -144,8 +138,6 @@ def test_what_only_a_chart_does_not_know_stands_above_it_while_it_is_drawn(
 
 
 # ---- groups and their share partitions -----------------------------------------------------------
-
-
 def test_groups_are_picked_while_all_their_share_partitions_are(demo: Workbench) -> None:
     selection = Selection()
     fleet = FleetView(demo, selection=selection)
@@ -160,9 +152,7 @@ def test_groups_are_picked_while_all_their_share_partitions_are(demo: Workbench)
     assert (len(selection.keys), rows()) == (10, ["billing"])
     selection.keys = selection.keys[:3]
     assert rows() == []
-    table.picked = np.array(
-        [names.index("billing")], np.uint32
-    ).tobytes()  # the same group once more
+    table.picked = np.array([names.index("billing")], np.uint32).tobytes()  # once more
     assert (len(selection.keys), rows()) == (10, ["billing"])
     selection.clear()
     assert rows() == []

@@ -30,8 +30,6 @@ def place(topic: str, number: int) -> str:
 
 
 # ---- the assignment ----
-
-
 def test_it_gives_back_what_it_was_given_and_what_became_of_it() -> None:
     view = editor()
     assert view.assignment == view.baseline == BASE
@@ -100,9 +98,8 @@ def test_rows_are_sorted_and_other_rows_begin_anew_with_what_is_still_there() ->
     assert view.edits == []
     assert view.assignment == BASE | {"member-0": {"orders": [1, 2], "refunds": [0]}}
     view.assignment = {"member-0": {}}
-    view.rows = partitions().slice(
-        1
-    )  # the same partitions, with other numbers: what people did stays
+    # The same partitions, with other numbers: what people did stays.
+    view.rows = partitions().slice(1)
     assert view.assignment == {"member-0": {}}
 
 
@@ -209,8 +206,6 @@ def test_there_may_be_nothing_to_run() -> None:
 
 
 # ---- edits, as the browser has them ----
-
-
 def test_ranges_are_numbers_and_back() -> None:
     assert (as_ranges([7, 0, 2, 1, 1]), as_ranges([]), as_ranges([5])) == ("0-2,7", "", "5")
     some = {n * n % 641 for n in range(500)}
@@ -235,8 +230,6 @@ def test_every_edit_does_what_it_is_called() -> None:
 
 
 # ---- runs ----
-
-
 def test_a_run_gives_the_difference_of_what_was_edited() -> None:
     gate = Gate()
     view = editor(on_run=gate)
@@ -357,8 +350,6 @@ def test_closing_cancels() -> None:
 
 
 # ---- what an assignor would do ----
-
-
 def test_an_assignment_is_loaded_by_its_name_and_can_be_undone() -> None:
     view = editor()
     found(view, load="to-the-first", edits=[], at=0)

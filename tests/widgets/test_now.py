@@ -15,8 +15,7 @@ import sharelag
 from sharelag.durations import duration
 from sharelag.errors import SetupError
 from sharelag.metrics.causes import HEADS, known_causes
-from sharelag.reports.inputs import Case
-from sharelag.reports.verdict import verdict
+from sharelag.reports.case import Case, verdict
 from sharelag.tables.words import lag_sum, moment
 from sharelag.workbench import Workbench
 from sharelag_widgets import LagTable

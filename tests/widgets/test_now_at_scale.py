@@ -70,9 +70,7 @@ def test_a_pick_costs_as_its_group(bench: Workbench, tmp_path: Path, sent: dict[
     assert much < little + 20_000  # what is copied for the incident channel names twenty groups
 
 
-def test_the_group_in_sight_is_at_another_moment_before_all_others_are(
-    bench: Workbench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_group_in_sight_moves_first(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(past, "AT_ONCE", 1000)
     board, end = Now(bench, "group-00001"), bench.evidence().as_of
     before, shown = board.verdict.sentence, []

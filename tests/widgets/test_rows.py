@@ -127,9 +127,7 @@ def test_amounts_have_separators_and_spans_of_time_their_units() -> None:
     lag, drain, hours = (found[name] for name in ("lag max", "drain", "member hours"))
     assert (lag["baseline"], lag["tried"]) == ("1,234,567", "2,392")
     assert lag["difference"] == "-1,232,176"
-    assert all(
-        len(end.split(",")) == 3 and end.startswith("-1") for end in lag["interval"].split(" to ")
-    )
+    assert all(len(e.split(",")) == 3 and e.startswith("-1") for e in lag["interval"].split(" to "))
     assert_fields(drain, baseline="1m 30s", tried="3m 8s", difference="+1m 38s")
     assert all(end.startswith("+1m ") for end in drain["interval"].split(" to "))
     assert (hours["baseline"], hours["tried"]) == ("0.5", "1,000")

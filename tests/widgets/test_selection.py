@@ -86,9 +86,8 @@ def test_a_moment_from_elsewhere_shows_the_last_window_before_it() -> None:
     for seconds, wanted in ((0, 0), (6, 0), (7, 1), (20, 2), (10_000, 39), (-5, 0)):
         selection.moment = BEGIN + timedelta(seconds=seconds)
         assert (strip.moment, chart.picked_moment) == (wanted, selection.moment.timestamp() * 1000)
-    assert selection.moment == BEGIN - timedelta(
-        seconds=5
-    )  # a strip that shows the nearest does not change it
+    # A strip that shows the nearest does not change it.
+    assert selection.moment == BEGIN - timedelta(seconds=5)
 
 
 def test_points_of_a_chart_pick_share_partitions() -> None:

@@ -82,8 +82,6 @@ def having(known: Evidence, **assigned: list[int] | None) -> pa.Table:
 
 
 # ---- threads -------------------------------------------------------------------------------------
-
-
 class Meets(WhatIfLab):
     """Goes on to show only once a pick has come as far as here."""
 
@@ -129,8 +127,6 @@ def test_a_pick_and_a_refresh_do_not_wait_for_each_other(field: str, demo: Workb
 
 
 # ---- a refresh -----------------------------------------------------------------------------------
-
-
 class Held:
     """Instead of the simulation: begins, and ends when it is let."""
 
@@ -205,8 +201,6 @@ def test_members_that_come_while_a_run_goes_on_make_it_one_of_another_assignment
 
 
 # ---- one group as of one moment ------------------------------------------------------------------
-
-
 def test_a_comparison_is_shown_with_its_group_only(demo: Workbench) -> None:
     lab = lab_of(demo, "billing")
     lab.run()
@@ -227,9 +221,8 @@ def test_a_comparison_is_shown_with_its_group_only(demo: Workbench) -> None:
     lab.bench = later(demo)
     assert lab.header.as_of == lab.bench.evidence().as_of.timestamp() * 1000
     assert lab.table.view.rows.equals(before)
-    assert lab.projection.header.notes == [
-        f"{began(demo)} Other parts show another moment: run it again to compare that one."
-    ]
+    expected = [f"{began(demo)} Other parts show another moment: run it again to compare that one."]
+    assert lab.projection.header.notes == expected
 
 
 def test_a_left_groups_run_is_cancelled(demo: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,8 +250,6 @@ def test_a_left_groups_run_is_cancelled(demo: Workbench, monkeypatch: pytest.Mon
 
 
 # ---- the assignment to begin with ----------------------------------------------------------------
-
-
 def test_it_begins_with_what_the_members_have(uneven: Workbench) -> None:
     known = uneven.evidence()
     odd = changed(uneven, members=having(known, F=[0, 1, 2, 3, 4], Z=[5], o=[]))
@@ -319,8 +310,6 @@ def test_as_many_members_as_there_are_is_nothing_else(uneven: Workbench) -> None
 
 
 # ---- the verdict and the curves ------------------------------------------------------------------
-
-
 def test_the_verdict_and_the_curves_come_first_and_the_table_is_folded(uneven: Workbench) -> None:
     lab = lab_of(uneven)
     assert lab.verdict.sentence == (
@@ -472,8 +461,6 @@ def test_enter_runs_it_and_steps_begin_at_the_members_there_are(uneven: Workbenc
 
 
 # ---- cancelled in the middle of a simulation -----------------------------------------------------
-
-
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Set once a simulation has asked whether anybody waits for it: it is in its middle."""

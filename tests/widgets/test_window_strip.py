@@ -201,10 +201,8 @@ def test_a_pick_elsewhere_is_shown_where_it_is_and_keeps_the_zoom_where_it_can()
         with strip.selection.hold_trait_notifications():
             strip.selection.keys, strip.selection.offsets = keys, offsets
         assert (strip.fit, bool(strip.span)) == (fit, fit == "fixed")
-        strip.fit, strip.span = (
-            "fixed",
-            [1_000_100.0, 1_000_150.0],
-        )  # looked at something else since
+        # Looked at something else since.
+        strip.fit, strip.span = "fixed", [1_000_100.0, 1_000_150.0]
         strip.fill(strip.rows)
         assert strip.fit == "fixed"
 

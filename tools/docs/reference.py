@@ -13,7 +13,7 @@ import click
 import pyarrow as pa
 
 from sharelag.cli import cli
-from sharelag.engine.spark.frames import TABLES
+from sharelag.engine.spark.reading import TABLES
 from sharelag.metrics.causes import CAUSES
 from sharelag.model.settings.catalogue import catalogue
 from sharelag.model.versions import NEWEST

@@ -23,8 +23,16 @@ from sharelag.engine.spark.answers import (
     skew,
 )
 from sharelag.engine.spark.cluster import offsets, read_kafka
-from sharelag.engine.spark.records import Decoded, decode, missing_offsets
-from sharelag.engine.spark.states import groups, history, members, observed, windows
+from sharelag.engine.spark.states import (
+    Decoded,
+    decode,
+    groups,
+    history,
+    members,
+    missing_offsets,
+    observed,
+    windows,
+)
 from sharelag.engine.spark.text_files import consumed
 
 __all__ = [

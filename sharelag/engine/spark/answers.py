@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sharelag import schemas
 from sharelag.engine.spark import states
 from sharelag.engine.spark.packing import FOUND, Batches, meet, pack_table, read_tables, to_bytes
-from sharelag.engine.spark.records import column_names, records_of
+from sharelag.engine.spark.states import column_names, records_of
 from sharelag.engine.spark.tasks import Records, TaskRecords, origin_of
 from sharelag.errors import InputError
 from sharelag.inputs.offsets import fold_ends, latest_ends
@@ -25,15 +25,13 @@ from sharelag.inputs.spark.workers import map_in_arrow
 from sharelag.metrics.dead_letters import count_letters, ledger_arrow, letters_arrow
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.health import Partitions, count_finished, gather, health_arrow
-from sharelag.metrics.imbalance import OVER, SKEW, imbalance_arrow, skew_arrow
+from sharelag.metrics.imbalance import NEEDED, OVER, SKEW, imbalance_arrow, skew_arrow
 from sharelag.metrics.lag import OFFSET_KEYS, diff_arrow, lag_arrow, rollup_arrow, rollup_keys
-from sharelag.metrics.load_per_item import NEEDED
 from sharelag.metrics.progress import progress_of
 from sharelag.metrics.reconcile import reconcile_arrow
 from sharelag.tables.arrow import for_spark, one_batch
 
 if TYPE_CHECKING:
-    from sharelag.inputs.kafka.config import ClientConfig
     from sharelag.inputs.spark.frames import Tabular
 
 _BY = list(schemas.SHARE_PARTITION)
@@ -97,17 +95,12 @@ def _send_ends(offsets: Tabular) -> tuple[Callable[..., pa.Table], DataFrame | N
         ends = to_bytes(latest_ends(known))
         return lambda: read_tables(pa.py_buffer(ends), schemas.OFFSETS), None
     rows = as_frame(offsets, schemas.OFFSETS, "offsets").select(schemas.OFFSETS.names)
-    return _unpack_ends, map_in_arrow(rows, _pack_ends, FOUND).select("rows")
 
+    def pack_task(batches: Iterable[pa.RecordBatch]) -> Batches:
+        yield pack_table("ends", fold_ends(batches, latest_ends))
 
-def _pack_ends(batches: Iterable[pa.RecordBatch]) -> Batches:
-    """Pack the last known ends of what one task reads."""
-    yield pack_table("ends", fold_ends(batches, latest_ends))
-
-
-def _unpack_ends(packed: pa.Buffer) -> pa.Table:
-    """Return the last known ends of what all tasks read."""
-    return latest_ends(read_tables(packed, schemas.OFFSETS))
+    beside = map_in_arrow(rows, pack_task, FOUND).select("rows")
+    return lambda packed: latest_ends(read_tables(packed, schemas.OFFSETS)), beside
 
 
 def rollup(lag: Tabular, by: str) -> DataFrame:
@@ -180,16 +173,13 @@ def _of_loads(
         columns = NEEDED | {"lag": NEEDED["lag"].append(_PAST)}
 
     def spread(tables: dict[str, pa.Table]) -> pa.RecordBatch:
-        return each(**(_with_past(tables) if has_past else tables))
+        if has_past:
+            then = tables["lag"].select([*OFFSET_KEYS, _PAST.name])
+            tables["past"] = then.rename_columns([*OFFSET_KEYS, "end_offset"])
+            tables["lag"] = tables["lag"].drop_columns(_PAST.name)
+        return each(**tables)
 
     return meet(tables, columns, ["group_id"], spread, schema)
-
-
-def _with_past(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
-    """Return the earlier ends, which came with the lag, as a separate table."""
-    then = tables["lag"].select([*OFFSET_KEYS, _PAST.name])
-    then = then.rename_columns([*OFFSET_KEYS, "end_offset"])
-    return tables | {"lag": tables["lag"].drop_columns(_PAST.name), "past": then}
 
 
 def progress(lag: Tabular, observed: Tabular, known: Evidence) -> DataFrame:
@@ -330,7 +320,9 @@ def letters(
     config, topic = queue.config, queue.topic
 
     def read_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from letters_task(_read(config, topic, batches))
+        for row in (row for batch in batches for row in batch.to_pylist()):
+            span = {row["partition"]: (row["first"], row["end"])}
+            yield from letters_task(read_queue(config, topic, span))
 
     pieces = [
         {"partition": partition, "first": begin, "end": end}
@@ -339,14 +331,6 @@ def letters(
     ]
     rows = frame_of(spark, pa.Table.from_pylist(pieces, schema=_PIECES))
     return map_in_arrow(rows.repartition(max(len(pieces), 1)), read_task, schemas.COUNTED_LETTERS)
-
-
-def _read(
-    config: ClientConfig, topic: str, pieces: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    for batch in pieces:
-        for row in batch.to_pylist():
-            yield from read_queue(config, topic, {row["partition"]: (row["first"], row["end"])})
 
 
 def ledger(

@@ -17,12 +17,10 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from sharelag import schemas
-from sharelag.engine import OVER, rows_of
+from sharelag.engine import OVER, Once, Reading, rows_of
 from sharelag.engine.spark import states
-from sharelag.engine.spark.frames import OnSpark
 from sharelag.engine.spark.packing import FOUND, collect
 from sharelag.engine.spark.tasks import Files, Logs, Records, TaskRecords
-from sharelag.engine.tables import Once
 from sharelag.errors import InputError, SetupError, first_line
 from sharelag.inputs import Input, KafkaInput
 from sharelag.inputs.files.pieces import plan
@@ -50,7 +48,7 @@ class Pass(NamedTuple):
     with_members: bool = False
 
 
-class Passes(OnSpark):
+class Passes(Reading):
     """The passes of a reading over its records, and the tables that each of them found.
 
     Parameters as for `sharelag.engine.spark.reading.SparkReading`.
@@ -186,14 +184,15 @@ class Passes(OnSpark):
         With ``whole`` it also finds what most answers need of the history, and the members, where
         that can be done in the same pass.
         """
-        return self.once("states", lambda: self._find_states(whole))
 
-    def _find_states(self, whole: bool) -> Pass:
-        records = self._whole_records if whole or self._cache else self._first_records
-        until = self._known_end() if whole else None
-        # Answers say which states are missing, by what groups have initialized.
-        with_members = whole or "groups" in self.source.may_lack
-        return self._pass(records, _find, until, with_members and self._members_come_along)
+        def find() -> Pass:
+            records = self._whole_records if whole or self._cache else self._first_records
+            until = self._known_end() if whole else None
+            # Answers say which states are missing, by what groups have initialized.
+            with_members = whole or "groups" in self.source.may_lack
+            return self._pass(records, _find, until, with_members and self._members_come_along)
+
+        return self.once("states", find)
 
     @property
     def _members_come_along(self) -> bool:
@@ -243,15 +242,16 @@ class Passes(OnSpark):
 
     def _rest(self) -> Pass:
         """Return what the first pass left out, found together, where it was for the lag alone."""
-        return self.once("rest", self._find_rest)
 
-    def _find_rest(self) -> Pass:
-        done = self._states()
-        with_members = self._members_come_along and not done.with_members
-        until = None if done.until == self.now else self.now
-        if until is None and not with_members:
-            return done
-        return self._pass(self._whole_records, _find_beside, until, with_members)
+        def find() -> Pass:
+            done = self._states()
+            with_members = self._members_come_along and not done.with_members
+            until = None if done.until == self.now else self.now
+            if until is None and not with_members:
+                return done
+            return self._pass(self._whole_records, _find_beside, until, with_members)
+
+        return self.once("rest", find)
 
 
 def _find(

@@ -2,31 +2,45 @@
 
 What rests on records is found in passes over them, each of which returns several tables of one row
 per share partition, group or state partition. These tables are in this process then, whichever
-engine read the records; long ones, such as a history, stay DataFrames.
+engine read the records; long ones, such as a history, stay DataFrames. `Frames` has all of them as
+DataFrames by name, which SQL knows, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from functools import partial
-from typing import TYPE_CHECKING
+from functools import partial, reduce
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
-from sharelag.engine import Counted, CountedGroups, Each, Ledger, Rows, tables
+from sharelag.engine import (
+    HISTORY_ORDER,
+    Counted,
+    CountedGroups,
+    Each,
+    Ledger,
+    Rows,
+    add_topic_names,
+    from_time,
+    latest,
+)
 from sharelag.engine.spark import answers, states
-from sharelag.engine.spark.frames import Frames
 from sharelag.engine.spark.packing import FOUND, collect, pack_table, stream_rows, unpack_table
 from sharelag.engine.spark.passes import Passes, only
+from sharelag.engine.spark.states import Decoded, decode, select_records
 from sharelag.engine.spark.tasks import TaskRecords
+from sharelag.errors import InputError, first_line
 from sharelag.inputs.kafka.config import ClientConfig
-from sharelag.inputs.kafka.scan import scan
+from sharelag.inputs.kafka.records import scan
 from sharelag.inputs.spark.frames import frame_of
 from sharelag.inputs.spark.workers import map_in_arrow
 from sharelag.metrics.columns import evenly_spaced
@@ -36,11 +50,25 @@ from sharelag.model import milliseconds
 from sharelag.replay.moment import Moment, filter_groups
 from sharelag.replay.state import WINDOWS_AT, WINDOWS_ORDER, replay_at
 from sharelag.tables.arrow import as_table, for_spark, one_batch
+from sharelag.tables.declared import answers as of_answers
+from sharelag.tables.declared import groups, lag, records, windows
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 if TYPE_CHECKING:
     from sharelag.engine import OfQueue
+    from sharelag.inputs.spark.frames import FrameInput
 
+TABLES = {
+    table.name: table
+    for table in (
+        *(records.RAW, records.RECORDS, records.REJECTS),
+        *(windows.WINDOWS, windows.HISTORY, windows.OBSERVED, windows.SNAPSHOTS),
+        *(records.GROUP_RECORDS, groups.MEMBERS, groups.GROUPS),
+        *(records.OFFSETS, records.PAST_OFFSETS, records.LOGS, groups.LEADERS, groups.NODES),
+        *(groups.BROKERS, records.TIMES, groups.SETTINGS, records.GAPS, records.HEALTH),
+        *(lag.LAG, lag.BRIEF_LAG, of_answers.PROGRESS, of_answers.IMBALANCE),
+    )
+}
 _HISTORY = schemas.HISTORY.append(pa.field("topic", pa.string()))
 _TOTAL = pa.schema([("total", pa.int64())])
 _TIMES = pa.schema([("time", pa.int64())])
@@ -116,34 +144,28 @@ class SparkReading(Passes):
         def latest_task(mine: TaskRecords) -> Iterator[tuple[str, schemas.Arrow]]:
             kept, total = schemas.HISTORY.empty_table(), 0
             for part in states.histories(mine):
-                rows = as_table(tables.from_time(part, since))
+                rows = as_table(from_time(part, since))
                 total += len(rows)
-                kept = tables.latest(pa.concat_tables([kept, rows]), most)
+                kept = latest(pa.concat_tables([kept, rows]), most)
             yield "history", kept
             yield "total", pa.table([[total]], _TOTAL)
 
         records = self._chosen_topics(self._records_of(group=group))
         found = collect(records.find(latest_task), FOUND)
-        rows = tables.latest(unpack_table(found, "history", schemas.HISTORY), most)
+        rows = latest(unpack_table(found, "history", schemas.HISTORY), most)
         total = pc.sum(unpack_table(found, "total", _TOTAL).column("total")).as_py() or 0
-        return Rows(
-            tables.add_topic_names(rows, self.table("offsets")).sort_by(tables.HISTORY_ORDER), total
-        )
+        return Rows(add_topic_names(rows, self.table("offsets")).sort_by(HISTORY_ORDER), total)
 
     def history_tables(self, since: datetime | None = None) -> Iterator[pa.Table]:
         """All rows of the history, one task's after another."""
-        order = [name for name, _ in tables.HISTORY_ORDER]
+        order = [name for name, _ in HISTORY_ORDER]
         for batch in stream_rows(self.history_frame(since).orderBy(*order), _HISTORY):
             yield pa.Table.from_batches([batch])
 
     def history_frame(self, since: datetime | None = None, group: str | None = None) -> DataFrame:
         """Return the whole history from a time on, of one group or all, with the topics' names."""
-
-        def history_task(mine: TaskRecords) -> Iterator[pa.RecordBatch]:
-            for part in states.histories(mine):
-                yield tables.from_time(part, since)
-
-        return self._add_names(self._records_of(group=group).map(history_task, schemas.HISTORY))
+        records, each = self._records_of(group=group), partial(from_time, since=since)
+        return self._add_names(states.map_histories(records, each, schemas.HISTORY))
 
     def history_rows(self) -> DataFrame:
         """Return the whole history of the chosen groups."""
@@ -157,12 +179,7 @@ class SparkReading(Passes):
 
     def timeline_frame(self, each: Each, group: str | None = None) -> DataFrame:
         """Return `sharelag.schemas.TIMELINE`, computed by ``each`` from the history."""
-
-        def timeline_task(mine: TaskRecords) -> Iterator[pa.RecordBatch]:
-            for part in states.histories(mine):
-                yield one_batch(each(part))
-
-        frame = self._records_of(group=group).map(timeline_task, schemas.TIMELINE)
+        frame = states.map_histories(self._records_of(group=group), each, schemas.TIMELINE)
         return self._add_names(frame).select(schemas.TIMELINE.names)
 
     def over_records(self, each: Each, schema: pa.Schema, keys: pa.Table) -> pa.Table:
@@ -219,10 +236,8 @@ class SparkReading(Passes):
         return super()._compute_sorted(name)
 
     def _compute(self, name: str) -> schemas.Arrow:
-        if name == "windows":
-            return unpack_table(self._states().found, name, schemas.WINDOWS)
-        if name == "gaps":
-            return unpack_table(self._states().found, name, schemas.GAPS)
+        if name in ("windows", "gaps"):
+            return unpack_table(self._states().found, name, getattr(schemas, name.upper()))
         if name == "observed":
             done = self._states()
             done = done if done.until == self.now else self._rest()
@@ -233,12 +248,8 @@ class SparkReading(Passes):
             partitions = self.source.partitions(STATE_TOPIC)
             records = only(self._whole_records, STATE_TOPIC)
             return collect(answers.health(records, partitions), schemas.HEALTH)
-        if name == "members":
-            return unpack_table(self._membership, name, schemas.MEMBERS)
-        if name == "groups":
-            return tables.chosen_partitions(
-                unpack_table(self._membership, name, schemas.GROUPS), self.choice
-            )
+        if name in ("members", "groups"):
+            return unpack_table(self._membership, name, getattr(schemas, name.upper()))
         raise ValueError(f"unknown table {name!r}")
 
     @property
@@ -294,3 +305,164 @@ def _find_times(mine: TaskRecords) -> Iterator[tuple[str, schemas.Arrow]]:
     decoded = mine.raw.apply(lambda _: [one.select(["timestamp"]) for one in mine.decode()])
     times = [one.column("timestamp").drop_null().view(pa.int64()) for one in decoded]
     yield "times", pa.table([pc.unique(pa.chunked_array(times, pa.int64()))], _TIMES)
+
+
+class Frames:
+    """The tables of `TABLES` by name as DataFrames, created on first use.
+
+    ``raw records rejects history group_records`` are lazy: each use reads the raw records anew.
+    The others have one row per share partition, topic partition or the like. They are found when
+    they are first used, the windows before the end offsets, so that lag is never negative, and stay
+    in this process. They cover the selected groups and the moment, except ``raw rejects gaps
+    health``, which cover the whole input, and ``group_records``, which cover any time; topics are
+    selected only in ``lag progress imbalance``, because their names come from the offsets.
+    """
+
+    def __init__(self, reading: SparkReading) -> None:
+        self._reading = reading
+
+    @property
+    def raw(self) -> DataFrame:
+        """Kafka records of both topics (`RAW`); one row is a record, as any connector gives it."""
+        reading = self._reading
+        state = reading.raw_of(STATE_TOPIC)
+        if not reading.source.holds_both:
+            state = state.unionByName(reading.raw_of(GROUP_TOPIC))
+        return state.select(schemas.RAW.names)
+
+    @property
+    def records(self) -> DataFrame:
+        """Decoded records of ``__share_group_state`` (`RECORDS`); one row is a record."""
+        found = self._decode(STATE_TOPIC).records
+        return select_records(found, self._reading.as_of, self._reading.choice.groups)
+
+    @property
+    def rejects(self) -> DataFrame:
+        """Undecodable records of both topics, of any group (`REJECTS`); one row is a record."""
+        decoded = [self._decode(topic) for topic in (STATE_TOPIC, GROUP_TOPIC)]
+        return decoded[0].rejects.unionByName(decoded[1].rejects)
+
+    @property
+    def windows(self) -> DataFrame:
+        """States (`WINDOWS`); one row is a share partition with its offsets, epochs and batches."""
+        if self._reading.is_stream:
+            from sharelag.engine.spark import stream
+
+            choice = self._reading.choice
+            whole = self._reading.as_of is None
+            given = self._reading.raw_of(STATE_TOPIC) if whole else self.records
+            return stream.windows(given, groups=choice.groups, generation=choice.generation)
+        return self._once("windows")
+
+    @property
+    def history(self) -> DataFrame:
+        """The state after every record, and what it changed (`HISTORY`); one row is a record."""
+        return self._reading.history_rows()
+
+    @property
+    def group_records(self) -> DataFrame:
+        """Share group records of ``__consumer_offsets`` (`GROUP_RECORDS`); one row is a record."""
+        if self._reading.group_records_refused is not None:
+            return frame_of(self._reading.spark, schemas.GROUP_RECORDS.empty_table())
+        chosen = self._reading.choice.groups
+        return select_records(self._decode(GROUP_TOPIC).records, None, chosen)
+
+    @property
+    def lag(self) -> DataFrame:
+        """Lag in offsets, term by term (`LAG`); one row is a share partition."""
+        if self._reading.is_stream:
+            from sharelag.engine.spark import stream
+
+            given = cast("FrameInput", self._reading.source).given_offsets
+            ends = schemas.OFFSETS.empty_table if given is None else given
+            return self.of_chosen_topics(stream.lag(self.windows, ends))
+        return self._once("lag")
+
+    @property
+    def brief_lag(self) -> DataFrame:
+        """Lag and what Kafka computes it from (`BRIEF_LAG`); one row is a share partition."""
+        if self._reading.is_stream:
+            return self.lag.select(schemas.BRIEF_LAG.names)
+        return self._once("brief_lag", lambda: self._reading.brief)
+
+    @property
+    def imbalance(self) -> DataFrame:
+        """Spread of load (`IMBALANCE`); one row is a measure over a group or one of its topics."""
+        return self._once("imbalance", lambda: self._reading.imbalance())
+
+    def __getattr__(self, name: str) -> DataFrame:
+        if name not in TABLES:
+            raise AttributeError(f"unknown table {name!r}: choose one of {', '.join(TABLES)}")
+        return self._once(name)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *TABLES]
+
+    def sql(self, query: str, args: dict[str, Any] | list[Any] | None = None) -> DataFrame:
+        """Run a query in which the names of these tables stand for them.
+
+        Parameters
+        ----------
+        query : str
+            A ``SELECT``, with or without its own ``WITH``. Other tables and views of the session
+            can be joined; a view of the same name as one of these is not touched, and not seen.
+        args : dict or list, optional
+            Values of its parameters, as ``SparkSession.sql`` takes them.
+
+        Raises
+        ------
+        InputError
+            The query names a table or a column that is not there, or cannot be parsed.
+        """
+        named = [name for name in TABLES if re.search(rf"\b{name}\b", query, re.IGNORECASE)]
+        given = {f"sharelag_{name}": getattr(self, name) for name in named}
+        # Only names of these tables stand in it beside the query; Spark puts the DataFrames in
+        # their places.
+        view = "{0} AS (SELECT * FROM {{sharelag_{0}}})"
+        views = ", ".join(view.format(name) for name in named)
+        text = query.strip().rstrip(";")
+        if named:
+            # Braces stand for DataFrames then; the line's end closes a comment of the query's.
+            text = f"WITH {views} (\n{text.replace('{', '{{').replace('}', '}}')}\n)"
+        try:
+            return self._reading.spark.sql(text, args=args, **given)
+        except AnalysisException as error:  # also of queries that cannot be parsed
+            said = first_line(error).rstrip(".")
+            raise InputError(f"{said}; the tables here are {', '.join(TABLES)}") from error
+
+    def __getitem__(self, name: str) -> DataFrame:
+        if name not in TABLES:
+            raise InputError(f"unknown table {name!r}: choose one of {', '.join(TABLES)}")
+        frame: DataFrame = getattr(self, name)
+        return frame
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(TABLES)
+
+    def __repr__(self) -> str:
+        width = max(map(len, TABLES))
+        return "\n".join(f"{name:<{width}}  {table.row}" for name, table in TABLES.items())
+
+    # ---- behind it -------------------------------------------------------------------------------
+
+    def of_chosen_topics(self, frame: DataFrame) -> DataFrame:
+        """Return the rows of the chosen topics, by name, or id where the name is not known."""
+        topics = self._reading.choice.topics
+        if not topics:
+            return frame
+        name = F.coalesce("topic", "topic_id")
+        each: list[Column] = [
+            (name == topic) & (F.col("partition").isin(*partitions) if partitions else F.lit(True))
+            for topic, partitions in topics.items()
+        ]
+        return frame.where(reduce(Column.__or__, each))
+
+    def _once(self, name: str, table: Callable[[], pa.Table] | None = None) -> DataFrame:
+        reading = self._reading
+        find = table or (lambda: reading.table(name))
+        return reading.of_session(("frame", name), lambda: frame_of(reading.spark, find()))
+
+    def _decode(self, topic: str) -> Decoded:
+        reading = self._reading
+        version = reading.source.kafka_version
+        return decode(reading.raw_of(topic), topic, reading.choice.generation, version)

@@ -5,23 +5,28 @@
     sharelag.whatif.compared(runs)
 
 A run is the same wherever it is made: same seed, same bytes, however Spark lays the work out.
+``out`` has a file for each run in ``runs``, written by the process that made it, and those of the
+last sweep in ``sweep.parquet``, when it has ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pyarrow as pa
+from pyarrow import fs
 
 from sharelag.errors import InputError
+from sharelag.inputs.files import parquet
 from sharelag.inputs.spark.workers import map_in_arrow
 from sharelag.whatif.assignors.registry import ASSIGNORS, Assignor, register
 from sharelag.whatif.compare import Progress
-from sharelag.whatif.comparison import store
 from sharelag.whatif.comparison.tables import MADE
 from sharelag.whatif.grid import PlannedRun, as_runs, grid, is_ours, run
 from sharelag.whatif.scenario import Scenario
@@ -80,15 +85,17 @@ def sweep(
         There is nothing to run, or ``out`` cannot be used.
     """
     plan = grid(variants, seeds, optimal=optimal)
-    folder = None if out is None else store.folder(out)
-    made = {} if folder is None else _load_made(folder, plan.runs)
+    folder = None if out is None else _make_folder(out)
+    ids = {planned.id for planned in plan.runs}
+    found = () if folder is None else load_runs(folder, ids)
+    made = {row["run"]: row for row in found if row["error"] is None}
     todo = [planned for planned in plan.runs if planned.id not in made]
-    report = None if progress is None else _from(progress, len(made), len(plan.runs))
     if todo:
         frame = _frame(spark, todo, folder, partitions)
-        fresh = {row["run"]: row for row in _collect(frame, len(todo), report).to_pylist()}
+        rows = _collect(frame, len(made), len(plan.runs), progress).to_pylist()
+        fresh = {row["run"]: row for row in rows}
         if folder is not None:  # what was kept is the truth: else a next sweep would be another one
-            kept = {row["run"]: row for row in store.load(folder, fresh.keys())}
+            kept = {row["run"]: row for row in load_runs(folder, fresh.keys())}
             if missing := fresh.keys() - kept.keys():
                 raise InputError(
                     f"of runs that were made, {len(missing)} are not in {folder!r}: "
@@ -100,13 +107,8 @@ def sweep(
         progress(len(plan.runs), len(plan.runs))
     runs = as_runs(plan, made.values())
     if folder is not None:
-        store.save_all(folder, runs)
+        _write(folder, _ALL, runs)
     return runs
-
-
-def _load_made(folder: str, runs: Sequence[PlannedRun]) -> dict[str, dict[str, Any]]:
-    wanted = {planned.id for planned in runs}
-    return {row["run"]: row for row in store.load(folder, wanted) if row["error"] is None}
 
 
 def _frame(
@@ -152,7 +154,8 @@ def _task(
                 id_, number, seed = runs[index]
                 row = _attempt(id_, texts[number], seed)
                 if folder is not None:
-                    store.save(folder, row)
+                    kept = pa.Table.from_pylist([row], schema=MADE)
+                    _write(folder, f"{_RUNS}/{id_}{_END}", kept)
                 yield pa.RecordBatch.from_pylist([row], schema=MADE)
 
     return task
@@ -172,17 +175,13 @@ def _read(text: str) -> Scenario:
     return from_json(text)
 
 
-def _from(progress: Progress, before: int, runs: int) -> Callable[[int], object]:
-    return lambda done: progress(before + done, runs)
-
-
-def _collect(frame: DataFrame, runs: int, progress: Callable[[int], object] | None) -> pa.Table:
+def _collect(frame: DataFrame, made: int, runs: int, progress: Progress | None) -> pa.Table:
     """Return the rows, while progress is reported, from Spark's own books."""
     if progress is None:
         return frame.toArrow()
     from sharelag.inputs.spark.progress import Own
 
-    own = Own(frame.sparkSession, f"sharelag: {runs} simulations")
+    own = Own(frame.sparkSession, f"sharelag: {runs - made} simulations")
 
     def collect() -> pa.Table:
         with own.begun():
@@ -193,12 +192,63 @@ def _collect(frame: DataFrame, runs: int, progress: Callable[[int], object] | No
         try:
             while not work.done():
                 done, tasks = own.count()
-                progress(runs * done // tasks if tasks else 0)
+                progress(made + ((runs - made) * done // tasks if tasks else 0), runs)
                 wait([work], timeout=_EVERY)
         except BaseException:  # also when somebody interrupts: Spark would go on
             while not work.done():  # again, as the job may not have begun yet
                 own.stop()
                 wait([work], timeout=_EVERY)
             raise
-    progress(runs)
+    progress(runs, runs)
     return work.result()
+
+
+# ---- runs that are kept --------------------------------------------------------------------------
+
+_RUNS, _ALL, _END = "runs", "sweep.parquet", ".parquet"
+
+
+def _make_folder(out: str | Path) -> str:
+    """Return its address (``s3://...`` is one already), which holds for every process."""
+    name = str(out) if "://" in str(out) else str(Path(out).expanduser().absolute())
+    with _opened(name) as (system, base):
+        system.create_dir(f"{base}/{_RUNS}", recursive=True)
+    return name
+
+
+def load_runs(out: str, ids: Collection[str]) -> Iterator[dict[str, Any]]:
+    """Load the runs that are there; broken files and those of other columns are ignored."""
+    with _opened(out) as (system, base):
+        found = system.get_file_info(fs.FileSelector(f"{base}/{_RUNS}"))
+    for info in found:
+        if info.base_name.removesuffix(_END) not in ids:
+            continue
+        try:
+            with system.open_input_file(info.path) as file:
+                table = parquet.open_parquet(file).read()
+        except (pa.ArrowInvalid, OSError):
+            continue
+        if table.schema.equals(MADE) and table.num_rows == 1:
+            yield from table.to_pylist()
+
+
+def _write(out: str, name: str, table: pa.Table) -> None:
+    """Write under another name first, so that no half file is left and writers do not mix."""
+    with _opened(out) as (system, base):
+        path = f"{base}/{name}"
+        aside = f"{path.rpartition('/')[0]}/.{uuid4().hex}"
+        with system.open_output_stream(aside) as file:
+            parquet.write_table(table, file)
+        system.move(aside, path)
+
+
+@contextmanager
+def _opened(out: str) -> Iterator[tuple[fs.FileSystem, str]]:
+    try:
+        system, base = fs.FileSystem.from_uri(out)
+        yield system, base.rstrip("/")
+    except (pa.ArrowInvalid, OSError) as error:
+        raise InputError(
+            f"runs cannot be kept in {out!r} ({error}): "
+            f"give a folder that can be written to, or its address"
+        ) from error

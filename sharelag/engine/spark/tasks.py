@@ -447,7 +447,11 @@ def map_raw(
 ) -> DataFrame:
     """Apply a function to the raw records that each task reads itself; it may take them again."""
     # Not the session, which stays where it is.
-    parts, read = _of_files(raw, columns) if isinstance(raw, Files) else _of_logs(raw, columns)
+    read: Callable[..., Batches]
+    if isinstance(raw, Files):
+        parts, read = raw.plan.tasks or [[]], partial(read_pieces, columns=columns)
+    else:
+        parts, read = _of_logs(raw, columns)
 
     def read_task(batches: Iterable[pa.RecordBatch], *known: pa.Buffer) -> Batches:
         numbers = [number for batch in batches for number in batch.column("id").to_pylist()]
@@ -480,11 +484,6 @@ class _Kept:
             yield batch
         if size <= self.most:
             self.all = kept
-
-
-def _of_files(raw: Files, columns: Sequence[str]) -> tuple[list[list[Any]], Callable[..., Batches]]:
-    """Return the pieces of each task, and what reads them."""
-    return raw.plan.tasks or [[]], partial(read_pieces, columns=columns)
 
 
 def _of_logs(raw: Logs, columns: Sequence[str]) -> tuple[list[list[Any]], Callable[..., Batches]]:

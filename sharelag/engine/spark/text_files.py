@@ -17,7 +17,6 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag.engine.spark.packing import collect, meet
 from sharelag.errors import InputError
-from sharelag.inputs.files import consumed as consumed_lines
 from sharelag.inputs.files import request_log
 from sharelag.inputs.files.text_pieces import Piece, pieces_of
 from sharelag.inputs.spark.frames import frame_of
@@ -91,9 +90,9 @@ def consumed(
     """
     if table not in CONSUMED_TABLES:
         raise InputError(f"unknown table {table!r}: choose one of {', '.join(CONSUMED_TABLES)}")
-    log = consumed_lines.ConsumedLog(Path(path))
+    log = request_log.ConsumedLog(Path(path))
     pieces = _pieces_frame(spark, log.files, piece, log.path)
-    read = partial(consumed_lines.read_piece, separator=separator)
+    read = partial(request_log.read_output, separator=separator)
     if table != "rejects":
         _note_unread(pieces, read, partial(request_log.lacking_lines, log.path, name=table))
     return _map_lines(pieces, read, lambda _, lines: getattr(lines, table), CONSUMED_TABLES[table])
@@ -129,7 +128,7 @@ def request_frame(
         known = ", ".join([*_BY_GROUP, *REQUEST_TABLES])
         raise InputError(f"unknown table {name!r}: choose one of {known}")
     pieces = _pieces_frame(spark, log.files, piece, log.path)
-    read = partial(request_log.read_piece, zone=log.zone)
+    read = partial(request_log.read_requests, zone=log.zone)
     if name != "rejects":
         _note_unread(pieces, read, partial(request_log.lacking_requests, log.path))
     if name in _BY_GROUP:

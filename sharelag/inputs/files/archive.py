@@ -82,10 +82,7 @@ def is_archive(folder: Path) -> bool:
 
 
 def read_info(folder: Path) -> ArchiveInfo | None:
-    """Return the metadata of an archive; None if a new one can be created.
-
-    The folder may have neither other contents nor an archive of another format (InputError).
-    """
+    """Return an archive's metadata; None where nothing is, InputError where anything else is."""
     path = folder / _ABOUT
     if not path.exists():
         there = {one.name for one in folder.iterdir()} if folder.is_dir() else {""}
@@ -112,11 +109,10 @@ def begin(
     config: ClientConfig,
     topic_ids: Mapping[str, str] | None = None,
 ) -> ArchiveInfo:
-    """Create an archive, or check that the existing one can be continued.
+    """Create an archive, or check that the existing one can be continued; return it as created.
 
     ``topics`` maps names to the current first offset of every partition, ``topic_ids`` to their
-    ids. The result is as written at creation. An archive of another cluster or of other topics is
-    an InputError, as are other contents of the folder.
+    ids. An archive of another cluster or of other topics is an InputError, as are other contents.
     """
     ids = topic_ids or {}
     found = read_info(folder)
@@ -290,40 +286,30 @@ class ArchiveInput(RecordsOnly):
 def compact(folder: Path, target_bytes: int = 128 << 20) -> int:
     """Merge small files, also while a job is writing; return how many were merged.
 
-    Files of ``target_bytes`` are not merged; merged files are about as large. It is an InputError
-    if the folder has no archive or is read-only, or one of the small files is damaged: no file has
-    been changed then.
+    Merged files are about as large as ``target_bytes``. Without an archive, where it is read-only,
+    or where one of the files is damaged, it is an InputError, and no file has been changed.
     """
     ArchiveInput(folder).info()
     with views.hold_lock(folder / ".compacting"):
         view = views.current(folder)
         if view.folder is None:
             return 0
-        scratch = views.staging(folder, "compact")
+        scratch, add, drop = views.staging(folder, "compact"), dict[str, Path](), list[str]()
         try:
-            return _merge_small(folder, view.folder, _small_files(view, target_bytes), scratch)
+            for number, group in enumerate(_small_files(view, target_bytes)):
+                first = group[0].stem.partition("-to-")[0]
+                last = group[-1].stem.rpartition("-to-")[2]
+                merged = scratch / f"{number}.parquet"
+                with _open(group[0]) as file, reading_parquet(group[0]):
+                    schema = file.schema_arrow
+                write_parquet(merged, schema, _rows_of(group, schema))
+                place = group[0].with_name(f"{first}-to-{last}.parquet")
+                add[str(place.relative_to(view.folder))] = merged
+                drop += [str(path.relative_to(view.folder)) for path in group]
+            # Only `compact` drops files, so all still exist.
+            return len(drop) if add and views.commit(folder, add, drop) else 0
         finally:
             shutil.rmtree(scratch)
-
-
-def _merge_small(
-    folder: Path, current: Path, groups: Sequence[Sequence[Path]], scratch: Path
-) -> int:
-    """Replace groups of files by one file each, unless one of them cannot be read completely."""
-    add: dict[str, Path] = {}
-    drop: list[str] = []
-    for number, group in enumerate(groups):
-        first, last = group[0].stem.partition("-to-")[0], group[-1].stem.rpartition("-to-")[2]
-        merged = scratch / f"{number}.parquet"
-        with _open(group[0]) as file, reading_parquet(group[0]):
-            schema = file.schema_arrow
-        write_parquet(merged, schema, _rows_of(group, schema))
-        place = group[0].with_name(f"{first}-to-{last}.parquet")
-        add[str(place.relative_to(current))] = merged
-        drop += [str(path.relative_to(current)) for path in group]
-    # Only `compact` drops files, so all still exist.
-    done = bool(add) and views.commit(folder, add, drop)
-    return len(drop) if done else 0
 
 
 def _rows_of(paths: Sequence[Path], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -230,7 +230,7 @@ def _from_json(path: Path) -> CaptureInfo:
         as_of = datetime.fromisoformat(about["as_of"])
         if as_of.tzinfo is None:
             raise ValueError("as_of without a time zone")
-        as_of.astimezone(UTC)  # fails where the zone leads out of the calendar
+        as_of = as_of.astimezone(UTC)  # fails where the zone leads out of the calendar
         return CaptureInfo(
             about["cluster_id"],
             as_of,
@@ -282,9 +282,8 @@ def write_description(path: Path, about: Mapping[str, Any]) -> None:
 def read_description(path: Path) -> Any:
     """Read what `write_description` wrote, or earlier versions without a checksum.
 
-    It is a ValueError if it is not JSON in UTF-8, or nested deeper than anybody writes it, and an
-    InputError if its checksum is another, it has more than a megabyte, or cannot be opened, such as
-    a link out of its folder.
+    What is not JSON in UTF-8 is a ValueError, what is damaged, too large or elsewhere an
+    InputError.
     """
     check_inside(path, path.parent)
     octets = first_bytes(path, _MOST_BYTES + 1)
@@ -321,8 +320,8 @@ def describing(path: Path, what: str, advice: str) -> Iterator[None]:
 def check_fields(path: Path, about: Mapping[str, Any], kind: str, newest: int) -> None:
     """Check the fields that captures and archives have in common; ``kind`` is for messages.
 
-    Another format than the newest is an InputError; a field that is missing or of another type, a
-    KeyError or TypeError.
+    Another format is an InputError; a field that is missing or of another type, a KeyError or
+    TypeError.
     """
     found = about["format"]
     if type(found) is not int or found != newest:

@@ -53,11 +53,7 @@ def reading_parquet(path: Path | str) -> Iterator[None]:
 
 
 def check_values(table: pa.Table, path: Path | str) -> None:
-    """Refuse a table of a capture with values that no cluster has.
-
-    These are a null in a partition's key, an offset above 2**62 and a time outside of the years 1
-    to 9999.
-    """
+    """Refuse null keys, offsets above 2**62 and times outside of the years 1 to 9999."""
     for field in table.schema:
         column = table.column(field.name)
         if field.name in _KEYS and column.null_count:
@@ -156,9 +152,8 @@ _TEXT_TYPES = (
 def check_footer(path: Path | str, footer: pq.FileMetaData) -> None:
     """Refuse a Parquet file that would become much larger than people write it.
 
-    It is an InputError if it claims more than 20 rows, or 1,000 bytes without compression, for each
-    of its bytes, and more than a million rows, or 64 MiB; and a pyarrow.ArrowInvalid if it has
-    other rows than its row groups have together.
+    It is an InputError beyond a million rows or 64 MiB, if it claims more than 20 rows, or 1,000
+    bytes without compression, a byte; and a pyarrow.ArrowInvalid if its row groups have other rows.
     """
     size = Path(path).stat().st_size
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
@@ -188,12 +183,11 @@ def rows_within(
     rows: int,
     texts: Sequence[str] = _TEXTS,
 ) -> int:
-    """Return how many rows of some row groups to read at once.
+    """Return how many rows of some row groups to read at once: at most ``rows``.
 
-    At most ``rows``, and fewer where a dictionary has values so large that they would take more
-    than `BATCH_BYTES`: the sizes in a footer count a repeated value once. ``texts`` are the columns
-    whose values may be of any length. The footer is given, since it is as long as the file has row
-    groups. Values that are larger than `check_footer` lets a file be are an InputError.
+    They are fewer where values of ``texts``, which may be of any length, are so large in a
+    dictionary that they would take more than `BATCH_BYTES`: a footer counts a repeated value once.
+    Values that are larger than `check_footer` lets a file be are an InputError.
     """
     paths = [footer.schema.column(at).path for at in range(footer.num_columns)]
     places = {name: paths.index(name) for name in texts if name in paths}
@@ -211,10 +205,7 @@ def batches_within(
     columns: Sequence[str] | None = None,
     texts: Sequence[str] = _TEXTS,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield all rows of an open file, as many at once as `rows_within` allows.
-
-    It raises what `rows_within` and `whole` do. All columns are read unless some are named.
-    """
+    """Yield all rows of an open file, or some columns, as many at once as `rows_within` allows."""
     rows = rows_within(path, file.metadata, range(file.num_row_groups), AT_ONCE, texts)
     yield from check_whole(file.iter_batches(rows, columns=columns), file.metadata.num_rows)
 
@@ -249,10 +240,9 @@ def read_table(path: Path | str, schema: pa.Schema) -> pa.Table:
     """Read the columns of a schema, and as its types, from a small table of a capture or archive.
 
     Texts stay in dictionaries until it is known how large they are without: a thousand rows may
-    repeat one of many megabytes. Other columns are not read. It is an InputError if the file is
-    damaged, a column is missing or of another type, or has values that no cluster has, the table
-    takes more than `TABLE_BYTES`, or the footer counts more values in lists than `check_footer`
-    lets a file have rows.
+    repeat one of many megabytes. It is an InputError if the file is damaged, lacks a column, has
+    values that no cluster has, takes more than `TABLE_BYTES`, or has more values in lists than it
+    may have rows.
     """
     batches, total = [], 0
     with reading_parquet(path):
@@ -340,10 +330,7 @@ _OF = " of cluster "
 
 
 def open_table(place: Path | str) -> DeltaTable | None:
-    """Open a table; None where there is none.
-
-    It is an InputError when deltalake is not installed, or the place cannot be read.
-    """
+    """Open a table; None where there is none, InputError where it cannot be read."""
     if find_spec("deltalake") is None:
         raise InputError("Delta tables need deltalake: pip install 'sharelag[lake]'")
     kind: type[DeltaTable] = import_module("deltalake").DeltaTable
@@ -378,9 +365,8 @@ def require_same(found: DeltaTable, place: Path | str, what: str, cluster: str |
 
 
 def append_rows(place: Path | str, table: pa.Table, name: str, about: Mapping[str, str]) -> None:
-    """Append rows to a table in one commit, or create it with a name.
+    """Append rows to a table in one commit, or create it; parameters as for `replace_table`.
 
-    ``about`` is kept in its history with the commit. It is an InputError when it cannot be written.
     Processes that create a table at the same time stop each other: the others append to it then.
     """
     from deltalake.exceptions import CommitFailedError
@@ -400,9 +386,13 @@ def _write(
 ) -> None:
     from deltalake import CommitProperties, write_deltalake
 
+    fields = [  # in microseconds
+        field.with_type(pa.timestamp("us", "UTC")) if pa.types.is_timestamp(field.type) else field
+        for field in table.schema
+    ]
     how = how | {"commit_properties": CommitProperties(custom_metadata=dict(about))}
     with translate_errors(f"cannot write to {place}"):
-        write_deltalake(str(place), _in_microseconds(table), name=name, **how)
+        write_deltalake(str(place), table.cast(pa.schema(fields)), name=name, **how)
 
 
 @contextmanager
@@ -414,15 +404,6 @@ def translate_errors(what: str) -> Iterator[None]:
         yield
     except (DeltaError, OSError) as error:
         raise InputError(f"{what} ({first_line(error)}): check the path and permissions") from error
-
-
-def _in_microseconds(table: pa.Table) -> pa.Table:
-    moment = pa.timestamp("us", "UTC")
-    fields = [
-        field.with_type(moment) if pa.types.is_timestamp(field.type) else field
-        for field in table.schema
-    ]
-    return table.cast(pa.schema(fields))
 
 
 def remove_old_files(place: Path | str, keep: timedelta) -> None:

@@ -68,10 +68,9 @@ def group_batches(
 
 
 def gather_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Join small batches up to so many rows, or as many bytes as a batch should have.
+    """Join small batches, each the end of a row group, up to so many rows or `_BYTES`.
 
-    A batch ends where its row group ends, and what is done with one costs the same for a single
-    row as for thousands.
+    What is done with a batch costs the same for a single row as for thousands.
     """
     for found in group_batches(batches, rows, _BYTES):
         yield found[0] if len(found) == 1 else one_batch(pa.Table.from_batches(found))
@@ -80,9 +79,9 @@ def gather_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.
 def by_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Put raw records of the same partition together, each table a row group to be written.
 
-    Brokers answer with some records of each partition in turn. A file in that order would have all
-    partitions in each row group, so that no task could read whole ones by itself. Records of a
-    partition stay in their order; at most `_HELD_BYTES` and a batch are held.
+    Brokers answer with some records of each partition in turn: in that order no task could read
+    whole ones by itself. Records of a partition stay in order; at most `_HELD_BYTES` and a batch
+    are held.
     """
     held: dict[tuple[str, int], list[pa.RecordBatch]] = {}
     size = Counter[tuple[str, int]]()
@@ -157,8 +156,8 @@ def plan(
     """Divide the records of a topic among tasks.
 
     Row groups of another internal topic alone are left out where a topic is named: users' topics
-    may have control records with share state. The plan is whole if partitions of the topic can be
-    distinguished and none is much larger than the others.
+    may have control records with share state. Partitions are whole where none is much larger than
+    others.
     """
     pieces = [piece for file in of_paths(paths) for piece in pieces_of(file, topic, schema)]
     groups = _groups(pieces)
@@ -178,10 +177,7 @@ def read_pieces(
     rows: int = _BATCH_ROWS,
     schema: pa.Schema = schemas.RAW,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the raw records of pieces, which stand in the order of their files.
-
-    At most ``rows`` are read at once, fewer where they are large.
-    """
+    """Yield the raw records of pieces in the order of their files, at most ``rows`` at once."""
     wanted = pa.schema([schema.field(name) for name in columns])
     for one, found in groupby(pieces, key=lambda piece: piece.file):
         of_file = list(found)
@@ -217,7 +213,12 @@ def _read(
         batches = file.iter_batches(few, [piece.row_group], there, use_threads=False)
         for batch in check_whole(batches, piece.rows):
             records = _complete(batch, piece.file, columns)
-            _check_place(records, piece)
+            if "partition" in columns.names:
+                span = pc.min_max(records.column("partition"))
+                least, most = span["min"].as_py(), span["max"].as_py()
+                if least is not None and not piece.first <= least <= most <= piece.last:
+                    # Another task would have others of their records.
+                    raise pa.ArrowInvalid("its footer has other partitions than its records")
             yield records
 
 
@@ -232,14 +233,6 @@ def _complete(batch: pa.RecordBatch, of: RawFile, columns: pa.Schema) -> pa.Reco
     ]
     rows = complete_columns(batch, of.known, pa.schema(exact), of.path)
     return schemas.conform(rows.filter(pq.filters_to_expression([of.where])), columns, of.path)
-
-
-def _check_place(batch: pa.RecordBatch, piece: Piece) -> None:
-    """Refuse partitions that the footer denies: another task would have others of their records."""
-    if "partition" in batch.schema.names:
-        span = pc.min_max(batch.column("partition")).as_py()
-        if span["min"] is not None and not piece.first <= span["min"] <= span["max"] <= piece.last:
-            raise pa.ArrowInvalid("its footer has other partitions than its records")
 
 
 @contextmanager

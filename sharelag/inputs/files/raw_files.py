@@ -118,7 +118,10 @@ def list_raw(place: str) -> list[RawFile]:
     path = Path(place if local is None else local)
     if local is None or not path.exists():
         raise InputError(_nothing(place, "there is no such file or folder on this machine"))
-    _refuse_within_table(path.absolute(), place)
+    for above in path.absolute().parents:  # a part of a table does not tell which files are current
+        for mark, kind in MARKS.items():
+            if kind != _CAPTURE and any(above.glob(mark)):
+                raise InputError(refusal(str(above), kind, place))
     if not path.is_dir():
         if first_bytes(path, 4) != _MAGIC:
             raise InputError(_nothing(place, "it is not a Parquet file"))
@@ -200,14 +203,6 @@ def _marked(below: Iterable[str]) -> Iterator[tuple[str, str]]:
                 at = PurePosixPath(*path.parts[: -len(PurePosixPath(mark).parts)])
                 if not _is_hidden(at):
                     yield str(at).removeprefix("."), kind
-
-
-def _refuse_within_table(place: Path, given: str) -> None:
-    """Refuse a part of a table, which does not tell which of its files are current."""
-    for above in place.parents:
-        for mark, kind in MARKS.items():
-            if kind != _CAPTURE and any(above.glob(mark)):
-                raise InputError(refusal(str(above), kind, given))
 
 
 def _parquet_in(folder: Path, below: Iterable[str]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""A broker's log of requests: a file, or a folder with the files that log4j rolled."""
+"""Logs as tables: a broker's requests, and what consumers printed; a file, or a folder of them."""
 
 from __future__ import annotations
 
@@ -6,18 +6,97 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.errors import InputError
-from sharelag.inputs.files.text_pieces import Piece, TextLog, are_many, line_blocks
-from sharelag.schemas import REQUEST_TABLES
+from sharelag.inputs.files.raw_files import files_below
+from sharelag.inputs.files.text_pieces import Piece, are_many, line_blocks, unwrap_lines, whole_file
+from sharelag.schemas import CONSUMED_TABLES, REQUEST_TABLES
 from sharelag.tables.words import counted
+from sharelag.wire import consumed
 from sharelag.wire.requests.lines import MARK, Lines, read_lines, unread
 from sharelag.wire.requests.tables import tables_of
 from sharelag.wire.requests.times import LAYOUT
+
+#: Characters of a line that an error shows.
+_SHOWN = 120
+
+
+class LineCounts(NamedTuple):
+    """How many lines there are, how many of them are about something else or could not be read."""
+
+    total: int
+    skipped: int
+    rejects: int
+    first: Mapping[str, Any] | None
+    """The first that could not be read, as a row of the rejects."""
+
+    @classmethod
+    def of(cls, counts: tuple[int, int], rejects: pa.Table | pa.RecordBatch) -> LineCounts:
+        """Return the counts of lines and skipped lines, and of a table of rejects."""
+        first = rejects.slice(0, 1).to_pylist()
+        return cls(*counts, rejects.num_rows, first[0] if first else None)
+
+    @property
+    def read(self) -> int:
+        """How many could be read."""
+        return self.total - self.skipped - self.rejects
+
+
+@dataclass(frozen=True)
+class TextLog:
+    """Lines of a file, or of the files of a folder; names that end with ``.gz`` are unpacked."""
+
+    path: Path
+
+    #: What a path without it lacks, and what to give instead.
+    _MISSING: ClassVar[tuple[str, str]]
+    _SCHEMAS: ClassVar[Mapping[str, pa.Schema]]
+
+    @property
+    def files(self) -> list[Path]:
+        """The files, sorted; InputError without any."""
+        found = [self.path] if self.path.is_file() else files_below(self.path)
+        if not found:
+            what, advice = self._MISSING
+            raise InputError(f"no {what} at {self.path}: give {advice}")
+        return found
+
+    @cached_property
+    def tables(self) -> dict[str, pa.Table]:
+        """Tables by name, in the order of the files and their lines."""
+        return self._read[0]
+
+    @cached_property
+    def counted(self) -> tuple[int, int]:
+        """How many lines there are, and how many of them are about something else."""
+        return self._read[1]
+
+    @property
+    def counts(self) -> LineCounts:
+        """How many lines could not be read, beside these."""
+        return LineCounts.of(self.counted, self.tables["rejects"])
+
+    @cached_property
+    def _read(self) -> tuple[dict[str, pa.Table], tuple[int, int]]:
+        found: dict[str, list[pa.RecordBatch]] = {name: [] for name in self._SCHEMAS}
+        count = skipped = 0
+        for file in self.files:
+            for lines, others, batches in self._parts(whole_file(file, self.path)):
+                count, skipped = count + lines, skipped + others
+                for name, batch in batches.items():
+                    found[name].append(batch)
+        tables = {
+            name: pa.Table.from_batches(found[name], of) for name, of in self._SCHEMAS.items()
+        }
+        return tables, (count, skipped)
+
+    def _parts(self, piece: Piece) -> Iterator[tuple[int, int, Mapping[str, pa.RecordBatch]]]:
+        """Yield how many lines there are, how many are about something else, and the tables."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -53,12 +132,12 @@ class RequestLog(TextLog):
         return first, pc.max(requests.column("timestamp")).cast(pa.int64()).as_py()
 
     def _parts(self, piece: Piece) -> Iterator[tuple[int, int, dict[str, pa.RecordBatch]]]:
-        for lines in read_piece(piece, self.zone):
+        for lines in read_requests(piece, self.zone):
             self._told.update(lines.told_by)
             yield lines.total, lines.skipped, tables_of(lines)
 
 
-def read_piece(piece: Piece, zone: str | None = None) -> Iterator[Lines]:
+def read_requests(piece: Piece, zone: str | None = None) -> Iterator[Lines]:
     """Yield the lines of a piece of a file, some megabytes at a time."""
     for lines, positions, damage in line_blocks(piece):
         if damage:
@@ -67,39 +146,8 @@ def read_piece(piece: Piece, zone: str | None = None) -> Iterator[Lines]:
             yield read_lines(lines, positions, zone, piece.source)
 
 
-# ---- lines that could not be read ---------------------------------------------------------------
-
-
-#: Characters of a line that an error shows.
-_SHOWN = 120
-
-
-class LineCounts(NamedTuple):
-    """How many lines there are, how many of them are about something else or could not be read."""
-
-    total: int
-    skipped: int
-    rejects: int
-    first: Mapping[str, Any] | None
-    """The first that could not be read, as a row of the rejects."""
-
-    @classmethod
-    def of(cls, counts: tuple[int, int], rejects: pa.Table | pa.RecordBatch) -> LineCounts:
-        """Return the counts of lines and skipped lines, and of a table of rejects."""
-        first = rejects.slice(0, 1).to_pylist()
-        return cls(*counts, rejects.num_rows, first[0] if first else None)
-
-    @property
-    def read(self) -> int:
-        """How many could be read."""
-        return self.total - self.skipped - self.rejects
-
-
 def lacking_requests(path: Path, counts: LineCounts) -> tuple[str, ...]:
-    """Return what answers lack by a broker's log of requests, in sentences.
-
-    It is an InputError if no request could be read: nothing is said of a cluster by such a log.
-    """
+    """Return what answers lack by a log of requests; InputError if none could be read."""
     if not counts.read and counts.first is not None:
         raise InputError(
             f"none of {counted(counts.rejects, 'request')} in {path} could be read "
@@ -144,3 +192,47 @@ def lacking_lines(path: Path, counts: LineCounts, name: str = "deliveries") -> t
         return ()
     them = "it" if counts.rejects == 1 else "them"
     return (f"{counted(counts.rejects, 'line')} that could not be read; --show rejects has {them}",)
+
+
+@dataclass(frozen=True)
+class ConsumedLog(TextLog):
+    """Output of Kafka's consumers, or of a callback that writes the same: `CONSUMED_TABLES`.
+
+    ``separator`` is the ``key.separator`` that the console consumer was given, by default a tab.
+    """
+
+    separator: str = "\t"
+
+    _SCHEMAS = CONSUMED_TABLES
+    _MISSING = (
+        "output of consumers",
+        (
+            "a file with what kafka-console-share-consumer.sh or "
+            "kafka-verifiable-share-consumer.sh printed"
+        ),
+    )
+
+    def lacks(self, name: str = "deliveries") -> tuple[str, ...]:
+        """Return what a table lacks, in sentences; see `lacking_lines`."""
+        return lacking_lines(self.path, self.counts, name)
+
+    def summary(self) -> str:
+        """Return how many lines there are, in words."""
+        counts = self.counts
+        return (
+            f"{counted(counts.total, 'line')}: {counts.read:,} with deliveries or outcomes, "
+            f"{counts.rejects:,} that could not be read, {counted(counts.skipped, 'other')} skipped"
+        )
+
+    def _parts(self, piece: Piece) -> Iterator[tuple[int, int, dict[str, pa.RecordBatch]]]:
+        for one in read_output(piece, self.separator):
+            yield one.total, one.skipped, {name: getattr(one, name) for name in CONSUMED_TABLES}
+
+
+def read_output(piece: Piece, separator: str = "\t") -> Iterator[consumed.Printed]:
+    """Yield the lines of a piece of a file, some megabytes at a time."""
+    for lines, positions, damage in line_blocks(piece):
+        if damage:
+            yield consumed.unread(positions, piece.source, damage)
+        else:
+            yield consumed.read_consumed(unwrap_lines(lines), positions, piece.source, separator)

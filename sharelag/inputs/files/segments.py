@@ -83,10 +83,9 @@ def _instead(folder: Path) -> str:
 def read_segments(folder: Path, topic: str) -> Iterator[pa.RecordBatch]:
     """Read a topic's records from a broker's log directory, as `sharelag.schemas.RAW`.
 
-    Each partition is in log order from its log start offset on, as the broker would return it.
-    Control records are left out. The beginning of a batch that was not written to its end is one
-    row with an empty key, which becomes a reject. Another folder, or a corrupt batch, is an
-    InputError.
+    Each partition is in log order from its log start offset on, without control records. The
+    beginning of a batch that was not written to its end is one row with an empty key, which becomes
+    a reject. Another folder, or a corrupt batch, is an InputError.
     """
     starts = _checkpoint(folder / LOG_STARTS)
     for (name, partition), path in partitions(folder).items():
@@ -199,10 +198,7 @@ def is_allocated_ahead(octets: bytes | mmap.mmap, begin: int) -> bool:
 
 
 def next_batch(records: MemoryRecords, what: str) -> DefaultRecordBatch | None:
-    """Return the next batch; None after the last whole one.
-
-    A batch that cannot be read, or of brokers that knew no share groups, is an InputError.
-    """
+    """Return the next batch, None after the last whole one; InputError if it cannot be read."""
     try:
         batch = records.next_batch() if records.has_next() else None
     except (KafkaError, struct.error) as error:
@@ -292,18 +288,19 @@ _XERIAL = b"\x82SNAPPY\x00"
 def records_in(
     batch: DefaultRecordBatch, octets: bytes, what: str, unpack: bool = True
 ) -> list[Any]:
-    """Return the records of a batch, of which ``octets`` are all bytes.
+    """Return the records of a batch, of which ``octets`` are all bytes; ``what`` is for messages.
 
-    Without ``unpack`` only the checksum is looked at, and there are no records. ``what`` is what
-    messages call the batch. It is an InputError if the checksum is wrong, the bytes are not
-    records, or there are more than `MOST_BYTES` of them without compression.
+    Without ``unpack`` only the checksum is looked at, and there are no records. It is an InputError
+    if they cannot be read, or are more than `MOST_BYTES` without compression.
     """
     try:
         if not batch.validate_crc():
             raise InputError(f"{what} is corrupt (wrong checksum)")
         if not unpack:
             return []
-        if batch.compression_type and _is_too_large(batch, octets):
+        # Of a codec that there is not, the batch itself says so.
+        sizes = _SIZES.get(batch.compression_type)
+        if sizes and any(total > MOST_BYTES for total in accumulate(sizes(octets[_HEADER:]))):
             raise InputError(
                 f"{what} has more than {MOST_BYTES >> 20} MiB without compression: no coordinator "
                 "writes that, so it is not read"
@@ -313,13 +310,6 @@ def records_in(
         raise
     except Exception as error:  # each codec has its own, and not all have a class in common
         raise InputError(f"{what} cannot be read ({error or type(error).__name__})") from error
-
-
-def _is_too_large(batch: DefaultRecordBatch, octets: bytes) -> bool:
-    sizes = _SIZES.get(batch.compression_type)
-    # Of a codec that there is not, the batch itself says so.
-    totals = accumulate(sizes(octets[_HEADER:])) if sizes else ()
-    return any(total > MOST_BYTES for total in totals)
 
 
 # ---- sizes of what is packed, some at a time, without keeping it ---------------------------------
@@ -396,9 +386,8 @@ def read_control_segment(folder: Path, place: Place, segment: Path) -> pa.Record
     """Read the control records with share state of one segment, from the log start offset on.
 
     They are `sharelag.schemas.RAW`; the topic's id follows Kafka's key. The beginning of a control
-    batch that was not written to its end is one record that cannot be decoded; so is that of any
-    batch if a later segment follows. A control batch that is corrupt, or a length, is an
-    InputError.
+    batch that was not written to its end is one record that cannot be decoded, as is that of any
+    batch if a later segment follows. A corrupt one is an InputError.
     """
     start = log_start(folder, place)
     of_topic = topic_id_bytes(topic_id(segment.parent, place[0]))

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from sharelag.errors import InputError
-from sharelag.inputs.files.raw_files import files_below
 from sharelag.inputs.texts import MARK, SAMPLE, UTF_8, Octets, PackedText, Recoded, encoding_of
 from sharelag.tables.words import shell_word
 from sharelag.wire.json_rows import json_rows
@@ -56,54 +53,6 @@ class Block(NamedTuple):
     damage: str = ""
 
 
-@dataclass(frozen=True)
-class TextLog:
-    """Lines of a file, or of the files of a folder; names that end with ``.gz`` are unpacked."""
-
-    path: Path
-
-    #: What a path without it lacks, and what to give instead.
-    _MISSING: ClassVar[tuple[str, str]]
-    _SCHEMAS: ClassVar[Mapping[str, pa.Schema]]
-
-    @property
-    def files(self) -> list[Path]:
-        """The files, sorted; InputError without any."""
-        found = [self.path] if self.path.is_file() else files_below(self.path)
-        if not found:
-            what, advice = self._MISSING
-            raise InputError(f"no {what} at {self.path}: give {advice}")
-        return found
-
-    @cached_property
-    def tables(self) -> dict[str, pa.Table]:
-        """Tables by name, in the order of the files and their lines."""
-        return self._read[0]
-
-    @cached_property
-    def counted(self) -> tuple[int, int]:
-        """How many lines there are, and how many of them are about something else."""
-        return self._read[1]
-
-    @cached_property
-    def _read(self) -> tuple[dict[str, pa.Table], tuple[int, int]]:
-        found: dict[str, list[pa.RecordBatch]] = {name: [] for name in self._SCHEMAS}
-        count = skipped = 0
-        for file in self.files:
-            for lines, others, batches in self._parts(whole_file(file, self.path)):
-                count, skipped = count + lines, skipped + others
-                for name, batch in batches.items():
-                    found[name].append(batch)
-        tables = {
-            name: pa.Table.from_batches(found[name], of) for name, of in self._SCHEMAS.items()
-        }
-        return tables, (count, skipped)
-
-    def _parts(self, piece: Piece) -> Iterator[tuple[int, int, Mapping[str, pa.RecordBatch]]]:
-        """Yield how many lines there are, how many are about something else, and the tables."""
-        raise NotImplementedError
-
-
 def whole_file(path: Path, given: Path) -> Piece:
     """Return a file as one piece, called by its path within the folder that was given."""
     source = path.name if path == given else path.relative_to(given).as_posix()
@@ -113,8 +62,8 @@ def whole_file(path: Path, given: Path) -> Piece:
 def pieces_of(path: Path, size: int, given: Path) -> Iterator[Piece]:
     """Yield a file of what was given in pieces of so many bytes.
 
-    A packed one, one in UTF-16 and one of a container runtime are one piece: their lines are only
-    known from the beginning on.
+    A packed one, one in UTF-16 and one of a container runtime are one piece: they are read in
+    order.
     """
     whole = whole_file(path, given)
     with path.open("rb") as file:
@@ -132,10 +81,9 @@ def line_blocks(piece: Piece) -> Iterator[Block]:
 
     What a container runtime has cut is put together. Of UTF-16 the bytes are those of the same text
     in UTF-8. A line belongs to the piece in which it begins; what follows the last newline is one,
-    too. Where a packed file is cut off or damaged, the last block is what was unpacked behind the
-    last newline, with the reason. It is an InputError if nothing of it can be unpacked, it is
-    packed otherwise than by gzip, or becomes more than 250 times as large; or a line is longer than
-    `MOST_LINE`.
+    too. Where a packed file is damaged, the last block is what was unpacked behind the last
+    newline, with the reason. It is an InputError if it cannot be unpacked at all, becomes more than
+    250 times as large, or has a line that is longer than `MOST_LINE`.
     """
     waiting, damaged = Block(pa.array([], pa.string()), pa.array([], pa.int64())), None
     for block in _blocks(piece):
@@ -176,7 +124,13 @@ def _blocks(piece: Piece) -> Iterator[Block]:
             block = file.read(_AT_ONCE)
             read += len(block)
             if packed and packed.damage and not block:
-                yield _damaged(piece.file, read, rest, at, packed.damage)
+                if not read:
+                    raise InputError(
+                        f"cannot unpack {piece.file}: {packed.damage}: copy it again, or give what "
+                        f"`gzip -dc {shell_word(piece.file)}` unpacks of it"
+                    )
+                why = f"{packed.damage}, and what is behind this was not read"
+                yield Block(pa.array([rest.decode("utf-8", "replace")]), pa.array([at]), why)
                 return
             if not block and not rest:
                 return
@@ -208,16 +162,6 @@ def _require_short(line: bytes, name: str) -> bytes:
             "each request"
         )
     return line
-
-
-def _damaged(name: str, read: int, rest: bytes, at: int, why: str) -> Block:
-    if not read:
-        raise InputError(
-            f"cannot unpack {name}: {why}: copy it again, or give what "
-            f"`gzip -dc {shell_word(name)}` unpacks of it"
-        )
-    text = pa.array([rest.decode("utf-8", "replace")])
-    return Block(text, pa.array([at]), f"{why}, and what is behind this was not read")
 
 
 def _lines(data: bytes, at: int) -> tuple[pa.Array, pa.Array]:
@@ -288,63 +232,39 @@ def unwrap_lines(lines: pa.Array) -> pa.Array:
 
 
 def _rejoin(block: Block, is_end: bool = False) -> tuple[Block, Block]:
-    """Put parts of lines together again; return the whole lines, and what waits for their ends.
-
-    At the end of a file nothing waits: an end that never came leaves each part a line.
-    """
-    wrapped = _Wrapped.of(block.lines)
-    cut = wrapped.waiting_from() if wrapped and not is_end else len(block.lines)
-    if block.lines[cut:].nbytes > _MOST_WAITING:  # their end is not in this file
-        cut = len(block.lines)
-    rest = Block(block.lines[cut:], block.positions[cut:])
-    return wrapped.before(cut, block.positions) if wrapped else block, rest
-
-
-@dataclass(frozen=True)
-class _Wrapped:
-    """Lines of which some are parts, put together by the streams that they are of."""
-
-    firsts: NDArray[np.int64]  # of each whole line its first part, and its last one
-    lasts: NDArray[np.int64]
-    is_open: NDArray[np.bool_]  # it has no end yet
-    whole: pa.Array
-
-    @classmethod
-    def of(cls, lines: pa.Array) -> _Wrapped | None:
-        may_be = pc.or_(pc.match_substring_regex(lines, _MAY_BE), pc.starts_with(lines, '{"log":'))
-        if not pc.any(may_be).as_py():
-            return None
-        cri, docker = (pc.extract_regex(lines, one) for one in (_CRI, _DOCKER))
-        has_end = pc.match_substring_regex(pc.struct_field(docker, "text"), _ENDS)
-        is_begun = pc.equal(pc.struct_field(cri, "tag"), "P").fill_null(False)
-        is_part = np.asarray(pc.or_(is_begun, pc.invert(has_end).fill_null(False)))
-        if not is_part.any():
-            return None
-        names = [pc.struct_field(one, "stream").fill_null("") for one in (cri, docker)]
-        named = pc.binary_join_element_wise(*names, "/").dictionary_encode()
-        stream = named.indices.to_numpy()
-        order = np.argsort(stream, kind="stable")
-        is_new = np.ones(len(order), bool)
-        is_new[1:] = ~is_part[order[:-1]] | (np.diff(stream[order]) != 0)
-        begins = np.append(np.flatnonzero(is_new), len(order))
-        firsts, lasts = order[begins[:-1]], order[begins[1:] - 1]
-        texts = pc.coalesce(pc.struct_field(cri, "text"), pc.struct_field(docker, "text"), lines)
-        parts = pa.ListArray.from_arrays(pa.array(begins, pa.int32()), texts.take(pa.array(order)))
-        heads = pc.binary_join_element_wise(pc.struct_field(cri, "head"), "F ", "")
-        heads = pc.coalesce(heads, pc.struct_field(docker, "head"), "").take(pa.array(firsts))
-        rests = pc.coalesce(pc.struct_field(docker, "rest"), "").take(pa.array(firsts))
-        whole = pc.binary_join_element_wise(heads, pc.binary_join(parts, ""), rests, "")
-        return cls(firsts, lasts, is_part[lasts], whole)
-
-    def waiting_from(self) -> int:
-        """Return the first line that has to wait for others; how many there are if none has."""
-        cut = int(self.firsts[self.is_open].min(initial=len(self.lasts) and self.lasts.max() + 1))
-        while (across := self.firsts[(self.firsts < cut) & (self.lasts >= cut)]).size:
+    """Put parts of lines together again; return the whole lines, and what waits for their ends."""
+    lines, cut = block.lines, len(block.lines)
+    may_be = pc.or_(pc.match_substring_regex(lines, _MAY_BE), pc.starts_with(lines, '{"log":'))
+    if not pc.any(may_be).as_py():
+        return block, Block(lines[cut:], block.positions[cut:])
+    cri, docker = (pc.extract_regex(lines, one) for one in (_CRI, _DOCKER))
+    has_end = pc.match_substring_regex(pc.struct_field(docker, "text"), _ENDS)
+    is_begun = pc.equal(pc.struct_field(cri, "tag"), "P").fill_null(False)
+    is_part = np.asarray(pc.or_(is_begun, pc.invert(has_end).fill_null(False)))
+    if not is_part.any():
+        return block, Block(lines[cut:], block.positions[cut:])
+    names = [pc.struct_field(one, "stream").fill_null("") for one in (cri, docker)]
+    named = pc.binary_join_element_wise(*names, "/").dictionary_encode()
+    stream = named.indices.to_numpy()
+    order = np.argsort(stream, kind="stable")
+    is_new = np.ones(len(order), bool)
+    is_new[1:] = ~is_part[order[:-1]] | (np.diff(stream[order]) != 0)
+    begins = np.append(np.flatnonzero(is_new), len(order))
+    firsts, lasts = order[begins[:-1]], order[begins[1:] - 1]  # parts of each whole line
+    texts = pc.coalesce(pc.struct_field(cri, "text"), pc.struct_field(docker, "text"), lines)
+    parts = pa.ListArray.from_arrays(pa.array(begins, pa.int32()), texts.take(pa.array(order)))
+    heads = pc.binary_join_element_wise(pc.struct_field(cri, "head"), "F ", "")
+    heads = pc.coalesce(heads, pc.struct_field(docker, "head"), "").take(pa.array(firsts))
+    rests = pc.coalesce(pc.struct_field(docker, "rest"), "").take(pa.array(firsts))
+    whole = pc.binary_join_element_wise(heads, pc.binary_join(parts, ""), rests, "")
+    # From the first line that has to wait for others. An end that never came leaves each part one.
+    if not is_end:
+        cut = int(firsts[is_part[lasts]].min(initial=cut))
+        while (across := firsts[(firsts < cut) & (lasts >= cut)]).size:
             cut = int(across.min())
-        return cut
-
-    def before(self, cut: int, positions: pa.Array) -> Block:
-        """Return the whole lines that begin before a line."""
-        rows = np.argsort(self.firsts)
-        rows = pa.array(rows[self.firsts[rows] < cut])
-        return Block(self.whole.take(rows), positions.take(pa.array(self.firsts).take(rows)))
+        if lines[cut:].nbytes > _MOST_WAITING:  # their end is not in this file
+            cut = len(lines)
+    rows = np.argsort(firsts)
+    rows = pa.array(rows[firsts[rows] < cut])
+    before = Block(whole.take(rows), block.positions.take(pa.array(firsts).take(rows)))
+    return before, Block(lines[cut:], block.positions[cut:])

@@ -1,4 +1,8 @@
-"""Brokers: which are there, which lead which topic partition, what they support, and settings."""
+"""Brokers: which are there and lead what, what they support, their settings, and our rights.
+
+Requests for rights change nothing: a broker tells by an answer or a refusal what may be described,
+and says with it which operations its authorizer would allow (KIP-430).
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,18 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import pyarrow as pa
-from confluent_kafka.admin import ConfigSource, ResourceType
+from confluent_kafka import KafkaError, TopicCollection
+from confluent_kafka.admin import (
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    ConfigSource,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from sharelag import schemas
 from sharelag.errors import (
@@ -25,7 +37,8 @@ from sharelag.errors import (
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.client import Connection
 from sharelag.inputs.kafka.config import ClientConfig
-from sharelag.inputs.kafka.failures import connect, host_and_port
+from sharelag.inputs.kafka.failures import connect, host_and_port, translate_error
+from sharelag.model import CLUSTER
 from sharelag.model.settings import CATALOGUE, LATER, effective
 from sharelag.model.settings.queues import (
     CREATED,
@@ -39,13 +52,11 @@ from sharelag.model.settings.queues import (
 from sharelag.model.versions import release_of
 from sharelag.tables.arrow import ascending
 from sharelag.version import __version__
+from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 
 def leaders(config: ClientConfig, topics: Iterable[str]) -> pa.Table:
-    """Return `sharelag.schemas.LEADERS`, one row per partition of topics, by metadata.
-
-    Topics that are missing, or that may not be described, have no rows.
-    """
+    """Return `sharelag.schemas.LEADERS` of topics by metadata, without those that are not there."""
     connection = Connection(config)
     described = kafka.descriptions(
         connection, list(topics), (AuthorizationError, TopicMissingError)
@@ -56,7 +67,7 @@ def leaders(config: ClientConfig, topics: Iterable[str]) -> pa.Table:
             "topic": name,
             "topic_id": kafka.id_text(found.topic_id),
             "partition": one.id,
-            "leader_id": _id(one.leader),
+            "leader_id": None if one.leader is None or one.leader.id < 0 else int(one.leader.id),
             "replicas": [node.id for node in one.replicas],
             "in_sync_replicas": [node.id for node in one.isr],
             "as_of": requested,
@@ -68,10 +79,7 @@ def leaders(config: ClientConfig, topics: Iterable[str]) -> pa.Table:
 
 
 def nodes(config: ClientConfig) -> pa.Table:
-    """Return `sharelag.schemas.NODES`: the brokers in the cluster by metadata, sorted by id.
-
-    The rack is null where ``broker.rack`` is not set.
-    """
+    """Return `sharelag.schemas.NODES` by metadata, sorted by id; without a rack it is null."""
     found = Connection(config).describe_cluster()
     requested = datetime.now(UTC)
     rows = [
@@ -80,10 +88,6 @@ def nodes(config: ClientConfig) -> pa.Table:
         for one in sorted(found.nodes, key=lambda node: int(node.id))
     ]
     return pa.Table.from_pylist(rows, schema=schemas.NODES)
-
-
-def _id(node: Any) -> int | None:
-    return None if node is None or node.id < 0 else int(node.id)
 
 
 # ---- what a broker supports ---------------------------------------------------------------------
@@ -145,10 +149,7 @@ def broker_features(config: ClientConfig) -> Features:
 
 
 def _ask(connection: socket.socket) -> Features:
-    """Ask for the supported versions (KIP-511, and KIP-584 for the features).
-
-    It is a ValueError, IndexError, TypeError or struct.error where the answer is anything else.
-    """
+    """Ask for the supported versions (KIP-511, and KIP-584 for the features)."""
     # Only here: the import takes a tenth of a second, which most commands do without.
     from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
@@ -157,8 +158,9 @@ def _ask(connection: socket.socket) -> Features:
     )
     request.with_header(correlation_id=1, client_id="sharelag")
     connection.sendall(request.encode(header=True, framed=True))
-    (size,) = struct.unpack(">i", _exactly(connection, 4))
-    said = ApiVersionsResponse.decode(_exactly(connection, size), version=_VERSION, header=True)
+    with connection.makefile("rb") as answer:
+        (size,) = struct.unpack(">i", _exactly(answer, 4))
+        said = ApiVersionsResponse.decode(_exactly(answer, size), version=_VERSION, header=True)
     if said.error_code == _UNSUPPORTED_VERSION:
         raise ClusterError(
             "the broker is older than Kafka 2.4; share groups need 4.0: upgrade the cluster"
@@ -172,19 +174,16 @@ def _ask(connection: socket.socket) -> Features:
     )
 
 
-def _exactly(connection: socket.socket, size: int) -> bytes:
+def _exactly(answer: BinaryIO, size: int) -> bytes:
     if not 0 <= size <= 1 << 20:
         raise ValueError(f"a response of {size} bytes")
-    data = b""
-    while len(data) < size:
-        piece = connection.recv(size - len(data))
-        if not piece:
-            raise ConnectionResetError("the broker closed the connection")
-        data += piece
+    data = answer.read(size)
+    if len(data) < size:
+        raise ConnectionResetError("the broker closed the connection")
     return data
 
 
-_Row: TypeAlias = dict[str, str | None]
+_Row: TypeAlias = dict[str, str | bool | None]
 #: Value and source by name.
 _Values: TypeAlias = dict[str, tuple[str | None, str]]
 #: The same, or None if we are not authorized.
@@ -227,22 +226,26 @@ def settings(config: ClientConfig, groups: Iterable[str], topics: Iterable[str])
     """
     connection = Connection(config)
     ids = [str(node.id) for node in connection.describe_cluster().nodes]
-    of_brokers = _describe(connection, ResourceType.BROKER, "broker", ids, 1)
+    of_brokers = _described(connection, ResourceType.BROKER, "broker", ids, 1)
     brokers = _agree([values for _, values in of_brokers])
-    rows = list(_rows("broker", None, brokers, _BROKER_SETTINGS))
-    for group, values in _describe(connection, ResourceType.GROUP, "group", groups):
+    rows = list(_setting_rows("broker", None, brokers, _BROKER_SETTINGS))
+    for group, values in _described(connection, ResourceType.GROUP, "group", groups):
         in_force = None if values is None else _in_force(values, brokers)
-        rows += _rows("group", group, in_force, _GROUP_SETTINGS)
+        rows += _setting_rows("group", group, in_force, _GROUP_SETTINGS)
     queues = set(Queues.of(pa.Table.from_pylist(rows, schema=schemas.SETTINGS)).of_groups.values())
     wanted = {*topics, *filter(is_topic_name, queues)}  # brokers take others, and describe none
-    for topic, values in _describe(connection, ResourceType.TOPIC, "topic", wanted):
-        rows += _rows("topic", topic, values, TOPIC_SETTINGS)
+    for topic, values in _described(connection, ResourceType.TOPIC, "topic", wanted):
+        rows += _setting_rows("topic", topic, values, TOPIC_SETTINGS)
         wanted.remove(topic)
     if brokers is not None and CREATED in brokers:  # from Kafka 4.4 on
         prefix = brokers[PREFIX][0] or ""
         missing = sorted(topic for topic in wanted if topic and topic.startswith(prefix))
         rows += [_row("topic", topic, ENABLED, "false", MISSING) for topic in missing]
-        rows += _share_version(config)
+        try:  # of the feature that turns dead-letter queues on
+            level = str(broker_features(config).share_version)
+            rows.append(_row("broker", None, SHARE_VERSION, level, "feature"))
+        except ClusterError as error:
+            _LOG.warning("the level of %s is unknown: %s", SHARE_VERSION, error)
     order = ascending("scope", "entity", "name")
     return pa.Table.from_pylist(rows, schema=schemas.SETTINGS).sort_by(order)
 
@@ -250,7 +253,7 @@ def settings(config: ClientConfig, groups: Iterable[str], topics: Iterable[str])
 # ---- asking --------------------------------------------------------------------------------------
 
 
-def _describe(
+def _described(
     connection: Connection, kind: ResourceType, scope: str, names: Iterable[str], at_once: int = 100
 ) -> Iterator[tuple[str, _Reported]]:
     """Yield name and settings of each existing entity; None, with a warning, if not authorized."""
@@ -322,7 +325,7 @@ def _in_force(values: _Values, brokers: _Reported) -> _Values:
     return found
 
 
-def _rows(
+def _setting_rows(
     scope: str, entity: str | None, values: _Reported, names: Iterable[str]
 ) -> Iterator[_Row]:
     """Yield one row per setting; a broker that omits a setting does not have or expose it."""
@@ -336,11 +339,172 @@ def _row(scope: str, entity: str | None, name: str, value: str | None, source: s
     return {"scope": scope, "entity": entity, "name": name, "value": value, "source": source}
 
 
-def _share_version(config: ClientConfig) -> Iterator[_Row]:
-    """Yield the level of the feature that turns dead-letter queues on, where a broker tells it."""
-    try:
-        level = broker_features(config).share_version
-    except ClusterError as error:
-        _LOG.warning("the level of %s is unknown: %s", SHARE_VERSION, error)
-    else:
-        yield _row("broker", None, SHARE_VERSION, str(level), "feature")
+_OPERATIONS = {
+    "TOPIC": ("DESCRIBE", "READ"),
+    "GROUP": ("DESCRIBE", "READ", "DELETE"),
+    "CLUSTER": ("DESCRIBE", "CLUSTER_ACTION"),
+}
+_AT_ONCE = 100  # names a request
+
+
+def ask_rights(config: ClientConfig, groups: Iterable[str], topics: Iterable[str]) -> pa.Table:
+    """Ask the cluster what it lets us do with groups, topics and the coordinators' topics.
+
+    Return `sharelag.schemas.ASKED_RIGHTS`. What needs DESCRIBE first is refused with it. Null is
+    what no request tells: the rights on a topic that does not exist, and on a cluster without
+    DESCRIBE.
+    """
+    connection = Connection(config)
+    rows = list(_of_cluster(connection))
+    names = sorted({STATE_TOPIC, GROUP_TOPIC, *topics})
+    rows += _allowed(connection, "TOPIC", names)
+    # Looking for the coordinator of a group would make a new cluster create that topic.
+    if any(row["resource"] == GROUP_TOPIC for row in rows):
+        rows += _allowed(connection, "GROUP", sorted(set(groups)))
+    rows += _configs(connection, ResourceType.TOPIC, topics)
+    rows += _configs(connection, ResourceType.GROUP, groups)
+    return pa.Table.from_pylist(rows, schema=schemas.ASKED_RIGHTS)
+
+
+def refusal(config: ClientConfig, topic: str) -> AuthorizationError | None:
+    """Return the error that reading a topic would end with; None where it may be read."""
+    connection = Connection(config)
+    if all(row["allowed"] for row in _allowed(connection, "TOPIC", [topic])):
+        return None
+    error = translate_error(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), topic, config)
+    return error if isinstance(error, AuthorizationError) else None
+
+
+def principal_of(config: ClientConfig) -> str | None:
+    """Return who the brokers take us for; None where the settings do not tell.
+
+    Kafka's default: the user name of SASL PLAIN and SCRAM. Names in certificates and tokens are
+    mapped by rules of the brokers.
+    """
+    settings = config.settings
+    is_sasl = str(settings.get("security.protocol", "")).upper().startswith("SASL")
+    mechanism = str(settings.get("sasl.mechanism", settings.get("sasl.mechanisms", "")))
+    by_name = is_sasl and (mechanism == "PLAIN" or mechanism.startswith("SCRAM-"))
+    name = settings.get("sasl.username") if by_name else None
+    return f"User:{name}" if name else None
+
+
+def _allowed(connection: Connection, kind: str, names: list[str]) -> Iterator[_Row]:
+    # As groups of any type: brokers answer this request for share groups, too, with these rights
+    # and nothing else of them (`KafkaApis.handleDescribeGroupsRequest`).
+    admin = connection.admin
+    ask = admin.describe_topics if kind == "TOPIC" else admin.describe_consumer_groups
+    for begin in range(0, len(names), _AT_ONCE):
+        some: Any = names[begin : begin + _AT_ONCE]
+        some = TopicCollection(some) if kind == "TOPIC" else some
+        asked = ask(some, include_authorized_operations=True, request_timeout=connection.within)
+        for name, future in asked.items():
+            try:
+                told = connection.result(future, name).authorized_operations
+            except AuthorizationError:
+                yield from _rights_of(kind, name, dict.fromkeys(_OPERATIONS[kind], False))
+            except TopicMissingError:
+                continue
+            else:
+                yield from _rights_of(kind, name, {"DESCRIBE": True} | _read_operations(kind, told))
+
+
+def _read_operations(kind: str, operations: Iterable[Any] | None) -> dict[str, bool]:
+    """Return what the answer allows; nothing where the broker did not say."""
+    if operations is None:
+        return {}
+    allowed = {one.name for one in operations}
+    return {operation: operation in allowed for operation in _OPERATIONS[kind]}
+
+
+def _of_cluster(connection: Connection) -> Iterator[_Row]:
+    cluster = connection.describe_cluster(with_rights=True)
+    told = cluster.authorized_operations
+    # Everybody may ask for the brokers; only those with DESCRIBE learn the rights.
+    allowed = {"DESCRIBE": False} if told is None else _read_operations("CLUSTER", told)
+    yield from _rights_of("CLUSTER", CLUSTER, allowed)
+    node = str(next(iter(cluster.nodes)).id)
+    for row in _configs(connection, ResourceType.BROKER, [node]):
+        yield row | {"resource_type": "CLUSTER", "resource": CLUSTER}
+
+
+def _configs(connection: Connection, kind: ResourceType, names: Iterable[str]) -> Iterator[_Row]:
+    for name, entries in connection.describe_configs(kind, sorted(set(names))):
+        yield from _rights_of(kind.name, name, {"DESCRIBE_CONFIGS": entries is not None})
+
+
+def _rights_of(kind: str, name: str, allowed: dict[str, bool]) -> Iterator[_Row]:
+    where: _Row = {"resource_type": kind, "resource": name}
+    for operation, is_allowed in allowed.items():
+        yield where | {"operation": operation, "allowed": is_allowed}
+
+
+# ---- rules of the authorizer --------------------------------------------------------------------
+
+
+_EVERY = AclBindingFilter(
+    *(ResourceType.ANY, None, ResourcePatternType.ANY, None, None),
+    *(AclOperation.ANY, AclPermissionType.ANY),
+)
+#: What confluent-kafka calls otherwise than Kafka.
+_KAFKAS_NAMES = {"BROKER": "CLUSTER"}
+_AUTHORIZER = "authorizer.class.name"
+_STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+_SUPER_USERS, _OPEN = "super.users", "allow.everyone.if.no.acl.found"
+
+
+class Authorizer(NamedTuple):
+    """What an authorizer goes by, as far as brokers show it.
+
+    ``rules`` are `sharelag.schemas.ACLS`, in no order. The next two say whether ``super.users`` and
+    ``allow.everyone.if.no.acl.found`` are set or cannot be looked up; ``is_kafkas`` whether it is
+    Kafka's own, which lists all of its rules.
+    """
+
+    rules: pa.Table
+    may_have_super_users: bool = True
+    may_be_open: bool = True
+    is_kafkas: bool = False
+
+
+def authorizer(config: ClientConfig) -> Authorizer | None:
+    """Return what the authorizer goes by; None if the cluster has none and allows everything.
+
+    It is an AuthorizationError if we may not describe the cluster, which listing its rules takes.
+    """
+    connection = Connection(config)
+    cluster = connection.describe_cluster(with_rights=True)
+    # librdkafka gives an empty list where the broker refuses, so its refusal is found here.
+    if cluster.authorized_operations is None:
+        refused = KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+        raise translate_error(refused, "its access rules", config)
+    node = str(next(iter(cluster.nodes)).id)
+    what = "the settings of the brokers"
+    ((_, entries),) = connection.describe_configs(ResourceType.BROKER, [node], what)
+    # What Kafka has no type of is described where it is set, without its value.
+    settings = (
+        None
+        if entries is None
+        else {name: one.value for name, one in entries.items() if one.value or one.is_sensitive}
+    )
+    if settings is not None and _AUTHORIZER not in settings:
+        return None
+    asked = connection.admin.describe_acls(_EVERY, request_timeout=connection.within)
+    rows = [
+        {
+            "principal": one.principal,
+            "acl_host": one.host,
+            "operation": one.operation.name,
+            "permission": one.permission_type.name,
+            "resource_type": _KAFKAS_NAMES.get(one.restype.name, one.restype.name),
+            "pattern_type": one.resource_pattern_type.name,
+            "resource": one.name,
+        }
+        for one in connection.result(asked, "the access rules")
+    ]
+    return Authorizer(
+        pa.Table.from_pylist(rows, schema=schemas.ACLS),
+        settings is None or _SUPER_USERS in settings,
+        settings is None or _OPEN in settings,
+        settings is not None and settings[_AUTHORIZER] == _STANDARD,
+    )

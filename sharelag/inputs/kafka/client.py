@@ -1,4 +1,4 @@
-"""Connections to brokers, with errors that say what to do."""
+"""Connections to brokers, with errors that say what to do, and messages as columns."""
 
 from __future__ import annotations
 
@@ -7,11 +7,23 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
-from typing import Any, TypeVar
+from itertools import chain
+from typing import Any, NamedTuple, TypeVar
 
-from confluent_kafka import OFFSET_INVALID, Consumer, KafkaError, KafkaException
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_INVALID,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+)
+from confluent_kafka import TopicPartition as Partition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
+from sharelag import schemas
 from sharelag.errors import (
     AuthenticationError,
     AuthorizationError,
@@ -32,6 +44,7 @@ from sharelag.inputs.kafka.failures import (
     translate_error,
     unreachable_error,
 )
+from sharelag.schemas import WITH_HEADERS
 
 # Receives what librdkafka would print to standard error; add a handler to see it.
 _LOG = logging.getLogger("sharelag.librdkafka")
@@ -106,8 +119,8 @@ def is_logged() -> bool:
 def is_of_group(error: KafkaError) -> bool:
     """Whether an error in place of a record is about the client's group alone.
 
-    The client looks for the coordinator of its group although it never joins it, again and again,
-    and needs no permission for what we do. So this says nothing of the partitions that it reads.
+    The client looks for the coordinator of its group, again and again, although it never joins it.
+    So this says nothing of the partitions that it reads.
     """
     return bool(error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED)
 
@@ -169,8 +182,7 @@ class Connection:
     def note_requests(self) -> None:
         """Note that many answers were just requested, which the client gives all at once.
 
-        One leader that is silent holds them all up, and whose answer is looked at first may be that
-        of another one: what was waited for it was waited in vain, too.
+        One leader that is silent holds them all up, and the others were waited for in vain, too.
         """
         self._together = time.monotonic()
 
@@ -187,10 +199,7 @@ class Connection:
         return silence_error(self.config, what, latest_reason(self._heard) or why)
 
     def result(self, future: Future[T], what: str) -> T:
-        """Wait for one answer of the admin client, or raise a ClusterError.
-
-        ``what`` was requested, for error messages: usually a topic.
-        """
+        """Wait for one answer of the admin client about ``what``, or raise a ClusterError."""
         # The client itself gives up in time, and then knows who of several brokers answered.
         begun = time.monotonic()
         deadline = begun + self.within + _LEAST
@@ -237,10 +246,9 @@ class Connection:
     def describe_configs(
         self, kind: ResourceType, names: Sequence[str], what: str = "{}", at_once: int = 100
     ) -> Iterator[tuple[str, dict[str, Any] | None]]:
-        """Yield names with their settings: None where they may not be read.
+        """Yield names of what exists with their settings: None where they may not be read.
 
-        What does not exist is left out; ``what`` is for messages. Of brokers librdkafka accepts
-        one per request.
+        ``what`` is for messages. Of brokers librdkafka accepts one per request.
         """
         for begin in range(0, len(names), at_once):
             some = [ConfigResource(kind, name) for name in names[begin : begin + at_once]]
@@ -254,10 +262,8 @@ class Connection:
                     continue
 
     def topic_names(self) -> list[str]:
-        """Return all topics that we are authorized to describe, sorted.
-
-        Only a metadata request without names can never create a topic.
-        """
+        """Return all topics that we are authorized to describe, sorted."""
+        # Only a metadata request without names can never create a topic.
         # The client looks only every 50 ms for a connection to ask for metadata, but gives a
         # request the connection at once. So this one, which anybody may send, opens it. It is for
         # the broker that is named as controller, and metadata come from any.
@@ -294,9 +300,8 @@ class Connection:
     def leaders(self, topic: str) -> dict[int, Any]:
         """Return the leader of each partition as any broker knows it, None: there is none.
 
-        The description of a topic comes from the broker that is named as controller alone; this
-        comes from whichever answers, and does not say why a topic is missing: it is a
-        BrokerUnreachableError, too.
+        Its description comes from the controller alone; this comes from whichever broker answers,
+        and does not say why a topic is missing: it is a BrokerUnreachableError, too.
         """
         found = self._metadata()
         if topic not in found.topics:
@@ -307,23 +312,16 @@ class Connection:
         return {one.id: found.brokers.get(one.leader) for one in partitions}
 
     def _look_again(self) -> None:
-        """Let the client learn again who may be asked.
-
-        It sends descriptions to the broker that metadata name as the controller, and waits for that
-        one alone. Brokers in KRaft name any broker of theirs, in each answer another one: one that
-        is silent, too, until its session ends.
-        """
+        """Let the client learn again who may be asked: which broker is named as controller."""
+        # Brokers in KRaft name any broker of theirs, each time another: one that is silent, too.
         # The answer that is waited for says what is wrong with the brokers.
         with suppress(KafkaException):
             self._controller = self.admin.list_topics(timeout=LEAST).controller_id
             self._reach()
 
     def leave_controller(self) -> None:
-        """Let the client learn of another controller when the one it asked is silent.
-
-        A request that the silent one received is not repeated elsewhere.
-        """
-        before = self._controller
+        """Let the client learn of another controller when the one it asked is silent."""
+        before = self._controller  # a request that it received is not repeated elsewhere
         for _ in range(_TRIES):
             self._look_again()
             if before is None or self._controller != before:
@@ -346,9 +344,9 @@ def until_answered(config: ClientConfig, ask: Callable[[Connection], T]) -> T:
     """Ask again while leaders move, until the timeout.
 
     A broker that was killed leads its partitions until its session ends, and a request to it would
-    wait in vain until then. So the first attempts are short, and each opens a connection, which
-    learns who leads now, unless nobody has answered the one before yet. The error is that of the
-    last attempt; if that reached nobody and an earlier one did, the earlier.
+    wait in vain. So the first attempts are short, and each opens a connection, which learns who
+    leads now, unless nobody has answered the one before yet. The error is that of the last attempt
+    that reached anybody.
     """
     ends = time.monotonic() + config.patience.left()
     reached: NoLeaderError | None = None
@@ -370,3 +368,108 @@ def until_answered(config: ClientConfig, ask: Callable[[Connection], T]) -> T:
         connecting = None if connection.asked.is_answered else connection.asked
         number += 1
         time.sleep(_BETWEEN)
+
+
+_NO_ERROR = frozenset([type(None)])
+
+
+class Failed(NamedTuple):
+    """An error in place of a record, such as the end of a partition."""
+
+    error: KafkaError
+    partition: int
+    offset: int
+
+
+class Taken(NamedTuple):
+    """What arrived: the records as `sharelag.schemas.RAW`, None without any, and the errors."""
+
+    records: pa.RecordBatch | None
+    failed: Sequence[Failed] = ()
+
+    @property
+    def is_of_leaders(self) -> bool:
+        """Whether a leader has answered, with records or with an error."""
+        return self.records is not None or not all(is_of_group(one.error) for one in self.failed)
+
+
+class PlainMessages:
+    """Messages by confluent-kafka's consumer: without a start-up cost, slow where they are many."""
+
+    #: How many messages are best taken at a time: more are slower, as they exceed the CPU caches.
+    at_once = 2_000
+
+    def __init__(self, config: ClientConfig, topic: str, heard: list[KafkaError]) -> None:
+        self._topic = topic
+        self._client = consumer(config, error_cb=heard.append)
+
+    def assign(self, offsets: Mapping[int, int]) -> None:
+        """Read these partitions, from these offsets on."""
+        self._client.assign([Partition(self._topic, p, at) for p, at in offsets.items()])
+
+    def leave(self, partition: int) -> None:
+        self._client.incremental_unassign([Partition(self._topic, partition)])
+
+    def rewind(self, partition: int) -> None:
+        """Read a partition from the first offset that is still there."""
+        self.leave(partition)
+        again = Partition(self._topic, partition, OFFSET_BEGINNING)
+        self._client.incremental_assign([again])
+
+    def take(self, most: int, timeout: float) -> Taken:
+        """Wait for so many messages, or so many seconds."""
+        messages = self._client.consume(most, timeout=timeout)
+        # Calls into the client dominate the cost: each accessor is mapped once over all messages.
+        errors = list(map(Message.error, messages))
+        records, failed = messages, list[Failed]()
+        # By their types: the client's errors refuse to be compared with None.
+        if not _NO_ERROR.issuperset(map(type, errors)):
+            both = list(zip(errors, messages, strict=True))
+            records = [message for error, message in both if error is None]
+            failed = [Failed(e, m.partition(), m.offset()) for e, m in both if e is not None]
+        return Taken(self._columns(records) if records else None, failed)
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _columns(self, records: Sequence[Message]) -> pa.RecordBatch:
+        pairs = chain.from_iterable(map(Message.timestamp, records))  # kind, milliseconds
+        times = np.fromiter(pairs, np.int64, 2 * len(records)).reshape(-1, 2)
+        return raw_batch(
+            self._topic,
+            pa.array(list(map(Message.key, records)), pa.binary()),
+            pa.array(list(map(Message.value, records)), pa.binary()),
+            np.fromiter(map(Message.partition, records), np.int32, len(records)),
+            np.fromiter(map(Message.offset, records), np.int64, len(records)),
+            times[:, 1],
+            times[:, 0],
+        )
+
+
+class MessagesWithHeaders(PlainMessages):
+    """The same with headers, as `sharelag.schemas.WITH_HEADERS`."""
+
+    def _columns(self, records: Sequence[Message]) -> pa.RecordBatch:
+        batch = super()._columns(records)
+        headers = [headers or [] for headers in map(Message.headers, records)]
+        column = pa.array(headers, WITH_HEADERS.field("headers").type)
+        return pa.RecordBatch.from_arrays([*batch.columns, column], schema=WITH_HEADERS)
+
+
+def raw_batch(
+    topic: str, keys: pa.Array, values: pa.Array, partitions: Any, offsets: Any, times: Any,
+    kinds: Any,
+) -> pa.RecordBatch:  # fmt: skip
+    """Return `sharelag.schemas.RAW` of columns with librdkafka's numbers of timestamp types."""
+    columns = [
+        keys,
+        values,
+        pa.repeat(pa.scalar(topic, pa.string()), len(keys)),
+        pa.array(partitions),
+        pa.array(offsets),
+        pa.array(times, pa.int64(), mask=kinds == 0).view(schemas.TIMESTAMP),
+        # Spark's numbers for the timestamp type are one less than librdkafka's: none, create,
+        # append.
+        pa.array(kinds - 1).cast(pa.int32()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schemas.RAW)

@@ -35,9 +35,8 @@ _Lookup = Callable[[str, str, _Parameters], str | None]
 def resolve(properties: Mapping[str, str]) -> dict[str, str]:
     """Replace references to the providers that Java's client properties name.
 
-    ``config.providers`` and what belongs to it are left out; references to other providers stay. A
-    provider that is not one of Kafka's own, or has no such value, is a ConfigError. No message
-    contains a value.
+    ``config.providers`` and its settings are left out; references to other providers stay. One that
+    is not Kafka's own, or has no such value, is a ConfigError. No message contains a value.
     """
     names = [name.strip() for name in properties.get(_LIST, "").split(",") if name.strip()]
     providers = {name: _provider(name, properties) for name in names}
@@ -353,10 +352,7 @@ def read_properties(path: Path) -> dict[str, str]:
 
 
 def _known(settings: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Return the settings that librdkafka knows, checked by it, and the names of the others.
-
-    It has more than 150, and more with each version.
-    """
+    """Return the settings that librdkafka knows, checked by it, and the names of the others."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 

@@ -93,8 +93,7 @@ def parse_offsets(text: str, as_of: datetime | None = None) -> pa.Table:
     """Return `sharelag.schemas.DESCRIBED` of complete output, in its order.
 
     ``as_of`` is when it was printed, which it does not say. Blanks at the end of a group id are
-    lost, since the command pads with blanks. A line that is neither a header nor a row under one,
-    such as an error message of the command, is an InputError.
+    lost. A line that is neither a header nor a row under one is an InputError.
     """
     return pa.Table.from_pylist(
         [row | {"as_of": as_of} for row in _rows(text.splitlines())], schema=DESCRIBED
@@ -191,12 +190,11 @@ class Described(NamedTuple):
 def parse_groups(text: str) -> Described:
     """Parse the complete output of one or more commands, with headers; ``--list`` has none.
 
-    ``groups`` of the result has every group of the text in one row, sorted: `GROUP_STATES`, null
-    where the text does not tell. A state that share groups do not have is ``Unknown``. ``members``
-    is `MEMBER_ROWS` sorted by group and member; topic ids, subscriptions and racks are not printed.
-    Of a group that is described twice the later description counts. ``others`` are lines that
-    loggers and shells write, and texts that cannot be the name of a group. Any other line, such as
-    an error message of the command, is an InputError, and so is an empty text.
+    ``groups`` has every group in one row, sorted: `GROUP_STATES`, null where the text does not
+    tell. A state that share groups do not have is ``Unknown``. ``members`` is `MEMBER_ROWS`,
+    sorted; topic ids, subscriptions and racks are not printed. Of a group that is described twice
+    the later description counts. ``others`` are lines of loggers and shells, and what cannot be the
+    name of a group. Any other line is an InputError, and so is an empty text.
     """
     read = _Read()
     for number, line in enumerate(text.split("\n"), 1):

@@ -56,19 +56,13 @@ def first_refusal(heard: Iterable[KafkaError]) -> KafkaError | None:
 
 
 def is_refusal(error: KafkaError) -> bool:
-    """Whether a broker refused to log us in, not whether it went away meanwhile.
-
-    The client library has one code for both.
-    """
+    """Whether a broker refused to log us in, for which the client has one code with going away."""
     went_away = KafkaError(KafkaError._TRANSPORT).str()
     return error.code() in LOGIN and f"handshake failed: {went_away}" not in error.str()
 
 
 def translate_error(error: KafkaError, what: str, config: ClientConfig) -> ClusterError:
-    """Convert a client error into a `ClusterError` that says what to do.
-
-    The words are those of `sharelag.model.kafka_errors`.
-    """
+    """Convert a client error into a `ClusterError` that says what to do."""
     code = error.code()
     known = ERRORS.get(code)
     if known is None:
@@ -188,10 +182,7 @@ def _advertised(config: ClientConfig, error: KafkaError | None) -> str | None:
 
 
 def silent_leaders(config: ClientConfig, topic: str, silent: Mapping[int, Any]) -> NoLeaderError:
-    """Return the error for partitions whose leaders do not answer, while other brokers do.
-
-    ``silent`` maps partitions to confluent-kafka's nodes; None: no leader is known.
-    """
+    """Return the error for partitions, with their nodes if known, whose leaders do not answer."""
     nodes = [node for node in silent.values() if node is not None]
     brokers = sorted({f"broker {n.id} at {n.host}:{n.port}" for n in nodes})
     led = f" (led by {', '.join(brokers)})" if brokers else ""
@@ -222,10 +213,7 @@ _WITHIN = 1.0  # seconds; the command's timeout has passed already
 
 
 def connect(config: ClientConfig, host: str, port: int, within: float) -> socket.socket:
-    """Open a connection to a broker, with TLS where the settings say so.
-
-    It is an OSError if nobody answers, or one of the sides does not trust the other.
-    """
+    """Open a connection to a broker, with TLS where the settings say so; OSError if it fails."""
     plain = socket.create_connection((host, port), timeout=within)
     if not _wants_tls(config):
         return plain
@@ -263,10 +251,7 @@ def distrust(config: ClientConfig) -> str | None:
 
 
 def needs_tls(config: ClientConfig) -> str | None:
-    """Say which bootstrap server speaks TLS, where the settings have it spoken to without.
-
-    None: the settings have TLS, or none of the servers answers with it.
-    """
+    """Say which bootstrap server wants TLS that the settings do not have; None: no one does."""
     if _wants_tls(config):
         return None
     context = ssl.create_default_context()

@@ -19,7 +19,7 @@ from confluent_kafka import KafkaError
 
 from sharelag.compiled import is_worth_it
 from sharelag.errors import DataLossError, NoLeaderError
-from sharelag.inputs.kafka.client import is_of_group
+from sharelag.inputs.kafka.client import Failed, MessagesWithHeaders, PlainMessages, is_of_group
 from sharelag.inputs.kafka.config import READING, ClientConfig
 from sharelag.inputs.kafka.failures import (
     first_refusal,
@@ -28,7 +28,6 @@ from sharelag.inputs.kafka.failures import (
     translate_error,
     unreachable_error,
 )
-from sharelag.inputs.kafka.messages import Failed, MessagesWithHeaders, PlainMessages
 
 if TYPE_CHECKING:
     from sharelag.inputs.kafka.native import NativeMessages

@@ -186,7 +186,16 @@ def _sasl(left: dict[str, str]) -> dict[str, str]:
         )
     done = _login(mechanism, left.pop("sasl.jaas.config", ""))
     if mechanism == "OAUTHBEARER":
-        done |= _token_endpoint(left)
+        if left.get("sasl.oauthbearer.method", "oidc").lower() == "default":
+            return done  # librdkafka's own unsecured tokens, requested by name
+        if "sasl.oauthbearer.token.endpoint.url" not in left:
+            raise ConfigError(
+                "OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url to fetch tokens: add it"
+            )
+        done["sasl.oauthbearer.method"] = "oidc"
+        retriever = left.get("sasl.oauthbearer.jwt.retriever.class", "").rpartition(".")[2]
+        if retriever == _BY_ASSERTION:
+            done["sasl.oauthbearer.grant.type"] = _JWT_BEARER
     return done
 
 
@@ -195,7 +204,15 @@ def _login(mechanism: str, jaas: str) -> dict[str, str]:
         return {}
     module, options = parse_jaas(jaas)
     if module == "OAuthBearerLoginModule":
-        return _oauth_login(options)
+        names = {"clientId": "client.id", "clientSecret": "client.secret", "scope": "scope"}
+        done = {
+            f"sasl.oauthbearer.{new}": options[old] for old, new in names.items() if old in options
+        }
+        named = [pair for pair in options.items() if pair[0].startswith("extension_")]
+        if named:
+            pairs = (f"{name.removeprefix('extension_')}={text}" for name, text in named)
+            done["sasl.oauthbearer.extensions"] = ",".join(pairs)
+        return done
     if module not in ("PlainLoginModule", "ScramLoginModule"):
         raise ConfigError(
             f"the login module {module} of sasl.jaas.config works only in Java clients: "
@@ -211,28 +228,6 @@ def _login(mechanism: str, jaas: str) -> dict[str, str]:
             f'sasl.jaas.config has no {" and no ".join(missing)}: add {missing[0]}="..." to it'
         )
     return {"sasl.username": options["username"], "sasl.password": options["password"]}
-
-
-def _oauth_login(options: Mapping[str, str]) -> dict[str, str]:
-    names = {"clientId": "client.id", "clientSecret": "client.secret", "scope": "scope"}
-    done = {f"sasl.oauthbearer.{new}": options[old] for old, new in names.items() if old in options}
-    prefix = "extension_"
-    extensions = [
-        f"{k.removeprefix(prefix)}={v}" for k, v in options.items() if k.startswith(prefix)
-    ]
-    return done | ({"sasl.oauthbearer.extensions": ",".join(extensions)} if extensions else {})
-
-
-def _token_endpoint(left: Mapping[str, str]) -> dict[str, str]:
-    if left.get("sasl.oauthbearer.method", "oidc").lower() == "default":
-        return {}  # librdkafka's own unsecured tokens, requested by name
-    if "sasl.oauthbearer.token.endpoint.url" not in left:
-        raise ConfigError(
-            "OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url to fetch tokens: add it"
-        )
-    retriever = left.get("sasl.oauthbearer.jwt.retriever.class", "").rpartition(".")[2]
-    grant = {"sasl.oauthbearer.grant.type": _JWT_BEARER} if retriever == _BY_ASSERTION else {}
-    return {"sasl.oauthbearer.method": "oidc"} | grant
 
 
 # ---- TLS -----------------------------------------------------------------------------------------
@@ -274,10 +269,7 @@ def _keystore(left: dict[str, str]) -> dict[str, str]:
 
 
 def _store(left: dict[str, str], which: str) -> tuple[str, str]:
-    """Return the location of a store and its type by content, whatever ``ssl.*.type`` says.
-
-    Since Java 9 keytool writes PKCS12, often into files named ``.jks``, and Java reads them.
-    """
+    """Return the location of a store and its type by content, whatever ``ssl.*.type`` says."""
     location = left.pop(f"ssl.{which}.location", "")
     left.pop(f"ssl.{which}.type", None)
     if not location:
@@ -291,6 +283,7 @@ def _store(left: dict[str, str], which: str) -> tuple[str, str]:
         ) from error
     if start == b"\xfe\xed\xfe\xed":
         return location, "JKS"
+    # Since Java 9 keytool writes PKCS12, often into files named .jks, and Java reads them.
     return location, "PKCS12" if start[:1] == b"\x30" else "PEM"
 
 

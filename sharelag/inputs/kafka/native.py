@@ -27,10 +27,10 @@ from numpy.typing import NDArray
 
 from sharelag.compiled import compile_kernel, kernel
 from sharelag.errors import ConfigError
-from sharelag.inputs.kafka.client import consumer_settings, is_logged
+from sharelag.inputs.kafka.client import Failed, Taken, consumer_settings, is_logged, raw_batch
 from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.kafka.failures import translate_error
-from sharelag.inputs.kafka.messages import Failed, Taken, raw_batch
+from sharelag.wire.interpreter import from_buffers
 
 
 class MESSAGE(ctypes.Structure):
@@ -289,14 +289,18 @@ class NativeMessages:
         octets = [np.empty(end, np.uint8) for end in ends[:, -1]]
         has, error = np.empty((2, count), np.bool_), np.empty(count, np.int32)
         partition, offset = np.empty(count, np.int32), np.empty(count, np.int64)
-        time, kind = np.empty(count, np.int64), np.empty(count, np.int32)
+        time, kinds = np.empty(count, np.int64), np.empty(count, np.int32)
         run: Any = compile_kernel(gather)
         run(
             places, *ends, *self._addresses, *octets, *has, error, partition, offset, time,
-            kind.ctypes.data,
+            kinds.ctypes.data,
         )  # fmt: skip
-        keys, values = (_binary(*one) for one in zip(has, ends, octets, strict=True))
-        records = raw_batch(self._topic, keys, values, partition, offset, time, kind)
+        kind = pa.large_binary()
+        keys, values = (
+            from_buffers(kind, *one).cast(pa.binary())
+            for one in zip(ends, octets, has, strict=True)
+        )
+        records = raw_batch(self._topic, keys, values, partition, offset, time, kinds)
         if not error.any():
             return Taken(records)
         numbers = zip(
@@ -309,9 +313,3 @@ class NativeMessages:
 
 def _text(value: Any) -> bytes:
     return (str(value).lower() if isinstance(value, bool) else str(value)).encode()
-
-
-def _binary(has: NDArray[np.bool_], ends: NDArray[np.int64], octets: NDArray[np.uint8]) -> pa.Array:
-    known = None if has.all() else pa.py_buffer(np.packbits(has, bitorder="little"))
-    buffers = [known, pa.py_buffer(ends), pa.py_buffer(octets)]
-    return pa.Array.from_buffers(pa.large_binary(), len(has), buffers).cast(pa.binary())

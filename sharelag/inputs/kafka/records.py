@@ -1,4 +1,8 @@
-"""Single records of topics and their timestamps, read with minimal fetches."""
+"""Single records of topics and their timestamps, by minimal fetches; and those of a backlog.
+
+Kafka's lag counts offsets. Some have no record to deliver: transaction markers, records that
+compaction removed, and, for a read_committed group, records of aborted transactions.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-from confluent_kafka import KafkaError, Message
+import pyarrow.compute as pc
+from confluent_kafka import IsolationLevel, KafkaError, Message
 from confluent_kafka import TopicPartition as Partition
 from confluent_kafka.admin import OffsetSpec
+from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.errors import ClusterError, InputError, NoLeaderError, list_names
@@ -26,6 +33,9 @@ from sharelag.inputs.kafka.failures import (
     silence_error,
     translate_error,
 )
+from sharelag.model import TERMINAL_STATES, DeliveryState, counts_all
+from sharelag.schemas import SCANNED
+from sharelag.tables.arrow import flat
 
 #: Topic and partition.
 Place = tuple[str, int]
@@ -105,16 +115,12 @@ def _first_records(
                     later.append((topic, partition, offset))
             found |= _one_round(client, config, heard, pending, silent)
             left = later
-    _warn(silent)
-    return found
-
-
-def _warn(silent: Mapping[str, ClusterError]) -> None:
     for kind in {type(error): None for error in silent.values()}:
         topics = [topic for topic, error in silent.items() if type(error) is kind]
         more = f" (and {list_names(topics[1:])} likewise)" if len(topics) > 1 else ""
         its = "their" if len(topics) > 1 else "its"
         _LOG.warning("%s%s; continuing without %s timestamps", silent[topics[0]], more, its)
+    return found
 
 
 def _one_round(
@@ -124,10 +130,7 @@ def _one_round(
     pending: dict[Place, int],
     silent: dict[str, ClusterError],
 ) -> dict[_Position, _First]:
-    """Return the first record of each partition from its position on; empties ``pending``.
-
-    Adds to ``silent`` the topics that cannot be read, and why.
-    """
+    """Return the first record of each partition; empties ``pending``, adds to ``silent``."""
     found: dict[_Position, _First] = {}
 
     def hide(place: Place, said: ClusterError) -> None:
@@ -281,3 +284,227 @@ def _first(config: ClientConfig, topic: str, partition: int, offset: int) -> Mes
                 None if is_end else one for _, one, is_end in place_messages(messages, config)
             ]
     return found[0]
+
+
+_REFUSED = (KafkaError.TOPIC_AUTHORIZATION_FAILED,)
+_MANY = 2_000  # messages
+_TERMINAL = tuple(map(int, TERMINAL_STATES))
+
+
+def scan(config: ClientConfig, windows: schemas.Arrow, offsets: schemas.Arrow) -> pa.Table:
+    """Read all unfinished offsets of `WINDOWS` by `OFFSETS`, and count their records.
+
+    Return `sharelag.schemas.SCANNED`, one row per window, in their order. ``unfinished`` is the
+    effective lag of the same windows and offsets.
+
+    The backlog is read once, however many groups share it, and a second time if offsets without a
+    record show that transactions may have ended in it, or if much was written since. Memory does
+    not grow with the backlog. Records deleted during the scan count as missing.
+    """
+    schemas.require(windows, schemas.WINDOWS, "windows")
+    schemas.require(offsets, schemas.OFFSETS, "offsets")
+    shares = _shares(windows, offsets)
+    logs: dict[Place, _Log] = {}
+    for share in shares:
+        if share.size:
+            logs.setdefault(share.place, _Log()).shares.append(share)
+    answering = _ask_bounds(config, logs)
+    hidden = _read(config, answering, "read_uncommitted")
+    answering = {place: log for place, log in answering.items() if place[0] not in hidden}
+    # Offsets that have no record or are unknown may be markers of transactions.
+    doubtful = {
+        place: log
+        for place, log in answering.items()
+        if log.is_cut or log.records < log.end - log.first
+    }
+    for share in (share for log in doubtful.values() for share in log.shares):
+        share.committed = 0
+    _read(config, doubtful, "read_committed")
+    rows = []
+    for share in shares:
+        log = answering.get(share.place)
+        is_counted = share.known and (log or not share.size)
+        rows.append(share.columns | (share.counts(log) if is_counted else {}))
+    return pa.Table.from_pylist(rows, schema=SCANNED)
+
+
+# ---- what is to be counted -----------------------------------------------------------------------
+
+
+@dataclass
+class _Share:
+    """The unfinished offsets of one share partition, as ranges, and the records found there."""
+
+    columns: dict[str, Any]  # known before anything is read
+    known: bool  # whether the ranges are known
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    seen: int = 0  # records below the last stable offset
+    undecided: int = 0  # records beyond it
+    committed: int | None = None  # of those seen; None: not read a second time, so all of them
+
+    @property
+    def place(self) -> Place:
+        return self.columns["topic"], self.columns["partition"]
+
+    @property
+    def size(self) -> int:
+        return int((self.ends - self.starts).sum())
+
+    def among(self, offsets: NDArray[np.int64]) -> int:
+        if not offsets.size:
+            return 0
+        near = slice(
+            self.ends.searchsorted(offsets[0], "right"),
+            self.starts.searchsorted(offsets[-1], "right"),
+        )
+        inside = offsets.searchsorted(self.ends[near]) - offsets.searchsorted(self.starts[near])
+        return int(inside.sum())
+
+    def counts(self, log: _Log | None) -> dict[str, Any]:
+        records = self.seen if self.committed is None else self.committed
+        first = log.start if log else 0
+        deleted = int(np.maximum(np.minimum(self.ends, first) - self.starts, 0).sum())
+        return {
+            "records": records,
+            "undecided": self.undecided,
+            "aborted": self.seen - records,
+            "no_record": self.size - deleted - self.seen - self.undecided,
+            "deleted": deleted,
+            "last_stable_offset": log.stable if log else None,
+        }
+
+
+@dataclass
+class _Log:
+    shares: list[_Share] = field(default_factory=list)
+    start: int = 0
+    stable: int = 0
+    end: int = 0
+    is_cut: bool = False  # whether reading stops before the end of the log
+    records: int = 0  # read without isolation, at any offset
+
+    @property
+    def first(self) -> int:
+        """The first offset that some group has not finished."""
+        return max(self.start, min(int(share.starts[0]) for share in self.shares))
+
+    def bound(self, start: int, stable: int, end: int) -> None:
+        """Set log start, last stable offset and end, and choose where reading ends.
+
+        Read to the end of the log, which shows whether there are markers of the transactions that
+        wrote our records, unless reading our records twice is shorter.
+        """
+        self.start, self.stable, self.end = start, stable, end
+        wanted = max(int(share.ends[-1]) for share in self.shares)
+        if end - wanted > wanted - self.first:
+            self.end, self.is_cut = wanted, True
+
+    def take(self, offsets: NDArray[np.int64], isolation: str) -> None:
+        stable = int(offsets.searchsorted(self.stable))
+        if isolation == "read_uncommitted":
+            self.records += offsets.size
+        for share in self.shares:
+            if isolation == "read_committed":
+                share.committed = (share.committed or 0) + share.among(offsets[:stable])
+            else:
+                share.seen += share.among(offsets[:stable])
+                share.undecided += share.among(offsets[stable:])
+
+
+def _shares(windows: schemas.Arrow, offsets: schemas.Arrow) -> list[_Share]:
+    logs = {
+        (row["topic_id"], row["partition"]): row
+        for row in offsets.select(schemas.OFFSETS.names).to_pylist()
+    }
+    runs = flat(windows.column("runs"))
+    at = np.append(0, np.cumsum(pc.list_value_length(runs).fill_null(0)))
+    first, last, state = map(np.asarray, pc.list_flatten(runs).flatten()[:3])
+    done = np.isin(state, _TERMINAL)
+    waits = state == int(DeliveryState.AVAILABLE)
+    names = ["group_id", "topic_id", "partition", "effective_start_offset", "window_end_offset"]
+    names += ["start_offset", "delivery_complete_count"]
+    shares = []
+    for i, row in enumerate(windows.select(names).to_pylist()):
+        own = slice(at[i], at[i + 1])
+        size = (row["window_end_offset"] or 0) - (row["start_offset"] or 0)
+        if counts_all(row["delivery_complete_count"], size, waits[own].sum()):
+            row["effective_start_offset"] = row["window_end_offset"]
+        finished = first[own][done[own]], last[own][done[own]] + 1
+        shares.append(_share(row, logs.get((row["topic_id"], row["partition"]), {}), *finished))
+    return shares
+
+
+def _share(
+    window: dict[str, Any],
+    log: Mapping[str, Any],
+    firsts: NDArray[np.int64],
+    ends: NDArray[np.int64],
+) -> _Share:
+    known = window["effective_start_offset"] is not None and log.get("end_offset") is not None
+    low = max(window["effective_start_offset"] or 0, log.get("log_start_offset") or 0)
+    end = max(log.get("end_offset") or 0, window["window_end_offset"] or 0, low)
+    begins, ends = np.append(low, ends).clip(low, end), np.append(firsts, end).clip(low, end)
+    some = (begins < ends) & known
+    columns = {name: window[name] for name in ("group_id", "topic_id", "partition")}
+    columns |= {"topic": log.get("topic"), "as_of": log.get("as_of")}
+    share = _Share(columns, known, begins[some], ends[some])
+    columns["unfinished"] = share.size if known else None
+    return share
+
+
+def _ask_bounds(config: ClientConfig, logs: Mapping[Place, _Log]) -> dict[Place, _Log]:
+    connection = Connection(config)
+    there = kafka.partitions_of(connection, sorted({topic for topic, _ in logs}))
+    wanted = [p for p in there if (p.topic, p.partition) in logs]
+    latest = dict.fromkeys(wanted, OffsetSpec.latest())
+    stable = kafka.answers(connection, latest, IsolationLevel.READ_COMMITTED)
+    end = kafka.ask_offsets(connection, latest)  # after the stable ones, which it is never below
+    start = kafka.ask_offsets(connection, dict.fromkeys(wanted, OffsetSpec.earliest()))
+    answering = {}
+    for p in wanted:
+        low, high = (kafka.answer_of(connection, of[p]) for of in (start, end))
+        if low and high and stable[p]:
+            log = answering[p.topic, p.partition] = logs[p.topic, p.partition]
+            log.bound(low.offset, stable[p].offset, high.offset)
+    return answering
+
+
+# ---- reading -------------------------------------------------------------------------------------
+
+
+def _read(config: ClientConfig, logs: Mapping[Place, _Log], isolation: str) -> set[str]:
+    """Read every log with this isolation level; return the topics that may not be read."""
+    hidden: set[str] = set()
+    is_whole = isolation == "read_uncommitted"  # others stop at the last stable offset
+    untils = {p: log.end if is_whole else min(log.stable, log.end) for p, log in logs.items()}
+    ends = {place: end for place, end in untils.items() if logs[place].first < end}
+    if not ends:
+        return hidden
+
+    def hide(place: Place, said: ClusterError) -> None:
+        if place[0] not in hidden:
+            _LOG.warning("%s; continuing without the records of its backlog", said)
+        hidden.add(place[0])
+
+    heard: list[KafkaError] = []
+    settings = {"isolation.level": isolation, "auto.offset.reset": "earliest"}
+    with closing(consumer(config, error_cb=heard.append, **settings)) as client:
+        client.assign([Partition(*place, logs[place].first) for place in ends])
+        for messages in until_done(client, config, heard, lambda: not ends, _MANY):
+            upto: dict[Place, int] = {}
+            found: dict[Place, list[int]] = {}
+            for place, message, is_end in place_messages(messages, config, _REFUSED, hide):
+                if is_end:
+                    upto[place] = message.offset()
+                else:
+                    found.setdefault(place, []).append(message.offset())
+            for place in found.keys() & ends.keys():
+                offsets = np.array(found[place], np.int64)
+                logs[place].take(offsets[: offsets.searchsorted(ends[place])], isolation)
+                upto[place] = max(upto.get(place, 0), found[place][-1] + 1)
+            done = {place for place in ends if upto.get(place, -1) >= ends[place]}
+            for place in done | {place for place in ends if place[0] in hidden}:
+                del ends[place]
+                client.incremental_unassign([Partition(*place)])
+    return hidden

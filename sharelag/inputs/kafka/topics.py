@@ -86,11 +86,8 @@ def _offset_ranges(
 
 
 def _leaders(connection: Connection, topic: str) -> dict[int, Any]:
-    """Return the leader of each partition; None where there is none.
-
-    Half of the time is for the description, which says what is wrong with a topic.
-    """
-    try:
+    """Return the leader of each partition; None where there is none."""
+    try:  # half of the time is for what says what is wrong with a topic
         described = _describe(connection, [topic], connection.within / 2)[topic]
         return {p.id: p.leader for p in connection.result(described, topic).partitions}
     except (BrokerUnreachableError, NoLeaderError):
@@ -118,10 +115,7 @@ def topic_names(config: ClientConfig) -> list[str]:
 
 
 def topic_ids(config: ClientConfig, names: Sequence[str] | None = None) -> dict[str, str]:
-    """Return topic ids by name: of some topics, or of all that we may describe but internal ones.
-
-    A topic that does not exist is left out.
-    """
+    """Return topic ids by name, of those that exist: of some, or of all but internal ones."""
     connection = Connection(config)
     described = descriptions(connection, connection.topic_names() if names is None else names)
     return {
@@ -132,10 +126,8 @@ def topic_ids(config: ClientConfig, names: Sequence[str] | None = None) -> dict[
 
 
 def consumer_groups(config: ClientConfig) -> dict[str, str]:
-    """Return the type of each consumer group that we may describe: ``Classic`` or ``Consumer``.
-
-    Groups of all types have one namespace. The client library lists no share groups.
-    """
+    """Return the type of each consumer group that we may describe: ``Classic``, ``Consumer``."""
+    # Groups of all types have one namespace. The client library lists no share groups.
     connection = Connection(config)
     asked = connection.admin.list_consumer_groups(request_timeout=connection.within)
     found = connection.result(asked, "the list of groups")
@@ -192,10 +184,7 @@ def descriptions(
     topics: Sequence[str],
     without: tuple[type[ClusterError], ...] = (TopicMissingError,),
 ) -> dict[str, Any]:
-    """Return the descriptions of the topics that still exist.
-
-    Topics whose description fails with an error of ``without`` are left out.
-    """
+    """Return descriptions of topics, but those that fail with an error of ``without``."""
     found: dict[str, Any] = {}
     for begin in range(0, len(topics), _TOPICS_A_REQUEST):
         some = topics[begin : begin + _TOPICS_A_REQUEST]
@@ -251,11 +240,7 @@ def ask_offsets(
 
 
 def offset_of(connection: Connection, future: Any, what: str) -> int:
-    """Wait for the answer of one partition's leader, and return its offset; -1 where it has none.
-
-    It is a NoLeaderError also where the client gave up without an error: it then answers
-    `OFFSET_INVALID`.
-    """
+    """Wait for one partition's leader, return its offset, -1 for none; else a NoLeaderError."""
     return int(_require_known(connection.result(future, what), what).offset)
 
 

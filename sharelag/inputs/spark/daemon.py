@@ -56,11 +56,7 @@ def serve() -> None:
 
 
 def print_unless_closed() -> None:
-    """Print the error that is being handled, unless it is that Spark has closed the connection.
-
-    Nobody waits for the worker's rows then. Errors within a task are not among these: they go to
-    Spark over the connection, which raises them in the driver.
-    """
+    """Print the error being handled, unless Spark has closed the connection: nobody waits then."""
     if not isinstance(sys.exc_info()[1], _CLOSED):
         traceback.print_exc()
 
@@ -81,31 +77,24 @@ def _prepare() -> bool:
 
 
 def _load_kernels() -> None:
-    """Load the compiled kernels from their cache, a third of a worker's startup time.
-
-    Where they have not been compiled yet, that takes half a minute of a core, most of a first
-    answer: a process of lowest priority does it beside the workers, for later sessions, and ends
-    with this one. Until then workers take the plain ones for what these do in less time.
-    """
+    """Load the compiled kernels from their cache, a third of a worker's startup time."""
     from sharelag.replay.prepared import WORTH_COMPILING, are_compiled, use_kernels
 
     if are_compiled():
         use_kernels()
         return
+    # Compiling takes half a minute of a core, most of a first answer: a process of lowest priority
+    # does it for later sessions. Until then workers take the plain ones where these need less time.
     compiled.WORTH_IT = WORTH_COMPILING
     if os.fork() == 0:
         try:
+            import ctypes
+
             os.nice(19)
-            _end_with_parent()
+            ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)  # end with the parent
             use_kernels()
         finally:  # whatever happens: it must not become another daemon
             os._exit(0)
-
-
-def _end_with_parent() -> None:
-    import ctypes
-
-    ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)
 
 
 def _part_random_numbers() -> None:

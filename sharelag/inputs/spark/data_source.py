@@ -3,19 +3,22 @@
 ``spark.read.format("sharelag_kafka")`` has the columns and the options of Spark's own Kafka source:
 one of ``subscribe``, ``subscribePattern`` or ``assign``; ``startingOffsets``, ``endingOffsets`` and
 their ``...ByTimestamp`` forms, ``minPartitions``, ``failOnDataLoss``, and ``kafka.*`` for the
-client. ``spark.readStream`` also has ``maxOffsetsPerTrigger`` and our own ``includeGaps``; see
-`sharelag.inputs.spark.data_source`.
+client. ``spark.readStream`` also has ``maxOffsetsPerTrigger`` and our own ``includeGaps``.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import math
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
 from importlib.util import find_spec
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -30,24 +33,273 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from sharelag import schemas
-from sharelag.errors import DataLossError, SetupError
+from sharelag.errors import ConfigError, DataLossError, SetupError, TopicMissingError
 from sharelag.inputs.kafka import topics as kafka
-from sharelag.inputs.kafka.config import ClientConfig
+from sharelag.inputs.kafka.config import ClientConfig, from_spark_options
 from sharelag.inputs.kafka.fetch import Ranges, read_ranges
-from sharelag.inputs.spark.data_source_options import (
-    FORMAT,
-    OffsetRange,
-    ReadOptions,
-    logs,
-    plan,
-    read_options,
-    resolve,
-    split,
-)
 from sharelag.tables.arrow import for_spark
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit
+
+FORMAT = "sharelag_kafka"
+EARLIEST, LATEST = -2, -1
+
+#: One of these names the topics.
+_TOPICS = ("subscribe", "subscribePattern", "assign")
+_OPTIONS = {
+    name.lower(): name
+    for name in (
+        *(*_TOPICS, "startingOffsets", "endingOffsets", "startingOffsetsByTimestamp"),
+        *("endingOffsetsByTimestamp", "minPartitions", "failOnDataLoss"),
+        *("maxOffsetsPerTrigger", "includeGaps"),
+    )
+}
+#: Options that only one kind of query has.
+_STREAMS_ONLY = ("maxOffsetsPerTrigger", "includeGaps")
+_BATCHES_ONLY = ("endingOffsets", "endingOffsetsByTimestamp")
+
+#: Topic -> partition -> an offset, `EARLIEST` or `LATEST`.
+Positions = Mapping[str, Mapping[int, int]]
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """A query's options, checked."""
+
+    config: ClientConfig
+    topics: Sequence[str]
+    pattern: str | None
+    assigned: Mapping[str, Sequence[int]]
+    starting: str | Positions
+    ending: str | Positions
+    starting_at: Positions | None  # milliseconds instead of offsets
+    ending_at: Positions | None
+    min_partitions: int
+    fail_on_data_loss: bool
+    max_offsets: int | None = None  # per micro-batch
+    include_gaps: bool = False  # whether pruned ranges are returned as rows
+
+
+def read_options(options: Mapping[str, str], stream: bool = False) -> ReadOptions:
+    """Check a query's options; Spark passes their names in lower case.
+
+    A stream starts at the latest offset by default and has no end. An option that is unknown,
+    malformed, or contradicts another is a ConfigError.
+    """
+    given = {_OPTIONS.get(name.lower(), name.lower()): value for name, value in options.items()}
+    clients = {name: value for name, value in given.items() if name.startswith("kafka.")}
+    if given.get("includeheaders", "false").lower() != "false":
+        raise ConfigError(
+            "includeHeaders is not supported: the share group state has no headers, remove it"
+        )
+    for name in given.keys() - clients.keys() - {*_OPTIONS.values(), "includeheaders"}:
+        raise ConfigError(
+            f"unknown option {name!r} of {FORMAT}: it has {', '.join(_OPTIONS.values())}, kafka.*"
+        )
+    which = [name for name in _TOPICS if name in given]
+    if len(which) != 1:
+        got = " and ".join(which) or "none"
+        raise ConfigError(f"give one of subscribe, subscribePattern and assign, not {got}")
+    if not given[which[0]].strip(" ,"):
+        raise ConfigError(f"{which[0]} is empty: give at least one topic")
+    pattern = given.get("subscribePattern")
+    try:
+        re.compile(pattern or "")
+    except re.error as error:
+        raise ConfigError(f"invalid subscribePattern {pattern!r}: {error}") from error
+    kind, other = ("stream", "batch query") if stream else ("batch query", "stream")
+    for name in _BATCHES_ONLY if stream else _STREAMS_ONLY:
+        if name in given:
+            raise ConfigError(f"{name} is for a {other}, and this is a {kind}: remove it")
+    names = (name.strip() for name in given.get("subscribe", "").split(","))
+    return ReadOptions(
+        config=from_spark_options(clients),
+        topics=list(dict.fromkeys(filter(None, names))),
+        pattern=pattern,
+        assigned=_assigned(given),
+        starting=_positions(given, "startingOffsets", "latest" if stream else "earliest", stream),
+        ending=_positions(given, "endingOffsets", "latest"),
+        starting_at=_by_partition(given, "startingOffsetsByTimestamp"),
+        ending_at=_by_partition(given, "endingOffsetsByTimestamp"),
+        min_partitions=_count(given, "minPartitions") or 1,
+        fail_on_data_loss=_flag(given, "failOnDataLoss", "true"),
+        max_offsets=_count(given, "maxOffsetsPerTrigger"),
+        include_gaps=_flag(given, "includeGaps", "false"),
+    )
+
+
+def _positions(
+    given: Mapping[str, str], name: str, default: str, stream: bool = False
+) -> str | Positions:
+    text = given.get(name, default).strip()
+    is_first = name == "startingOffsets"
+    word, useless = ("latest", LATEST) if is_first else ("earliest", EARLIEST)
+    found: str | Positions = text.lower()
+    if found not in ("earliest", "latest"):
+        found = _by_partition(given, name) or {}
+        is_useless = any(useless in each.values() for each in found.values())
+        text = f"{useless} ({word})"
+    else:
+        is_useless = found == word
+    if is_useless and not stream:
+        raise ConfigError(f"{name} cannot be {text} in a batch query: nothing would be read")
+    return found
+
+
+def _by_partition(given: Mapping[str, str], name: str) -> Positions | None:
+    if name not in given:
+        return None
+    try:
+        found = {
+            t: {int(p): _whole(n) for p, n in each.items()}
+            for t, each in json.loads(given[name]).items()
+        }
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ConfigError(
+            f'{name} is invalid: give JSON such as {{"topic": {{"0": 23, "1": -2}}}}'
+        ) from error
+    least = 0 if name.endswith("ByTimestamp") else EARLIEST
+    if any(n < least for each in found.values() for n in each.values()):
+        raise ConfigError(
+            f"{name} has a number below {least}: give offsets of at least 0, -2 for earliest or "
+            "-1 for latest"
+        )
+    return found
+
+
+def _assigned(given: Mapping[str, str]) -> dict[str, list[int]]:
+    if "assign" not in given:
+        return {}
+    try:
+        found = {
+            t: sorted({_whole(p) for p in each}) for t, each in json.loads(given["assign"]).items()
+        }
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ConfigError('assign is invalid: give JSON such as {"topic": [0, 1]}') from error
+    if not found or not all(found.values()):
+        raise ConfigError("assign is empty: give at least one partition of each topic")
+    return found
+
+
+def _whole(number: object) -> int:
+    """Return a JSON integer; ``int`` alone would also accept 1.5, "1" and true."""
+    if type(number) is not int:
+        raise TypeError(f"{number!r} is not an integer")
+    return number
+
+
+def _count(given: Mapping[str, str], name: str) -> int | None:
+    if name not in given:
+        return None
+    text = given[name]
+    if not text.isdecimal() or int(text) < 1:
+        raise ConfigError(f"{name} is {text!r}: give an integer of at least 1")
+    return int(text)
+
+
+def _flag(given: Mapping[str, str], name: str, default: str) -> bool:
+    text = given.get(name, default).lower()
+    if text not in ("true", "false"):
+        raise ConfigError(f"{name} is {text!r}: give true or false")
+    return text == "true"
+
+
+# ---- ranges of offsets --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class OffsetRange(InputPartition):
+    """The offsets that one Spark task reads."""
+
+    topic: str
+    partition: int
+    first: int
+    end: int
+
+
+def plan(options: ReadOptions) -> list[OffsetRange]:
+    """Return the ranges to read, from one request to the cluster in the driver."""
+    ranges = []
+    for topic, there in logs(options).items():
+        first = resolve(options, topic, there, options.starting, options.starting_at)
+        end = resolve(options, topic, there, options.ending, options.ending_at)
+        for p, (least, most) in there.items():
+            is_there = least <= first[p] <= most and least <= end[p] <= most
+            if options.fail_on_data_loss and not is_there:
+                raise DataLossError(
+                    f"{topic} partition {p} has offsets {least} to {most} (exclusive), not all of "
+                    f"{first[p]} to {end[p]}: start from earliest and end at latest, or set "
+                    "failOnDataLoss to false to read what is there"
+                )
+            ranges.append(OffsetRange(topic, p, max(first[p], least), min(end[p], most)))
+    return [one for one in ranges if one.end > one.first]
+
+
+def logs(options: ReadOptions) -> dict[str, dict[int, tuple[int, int]]]:
+    """Return current first and end offsets of every selected partition, by topic."""
+    config = options.config.renewed()  # a stream asks again and again
+    topics = list(options.topics) or list(options.assigned)
+    if options.pattern is not None:
+        topics = [name for name in kafka.topic_names(config) if re.fullmatch(options.pattern, name)]
+        if not topics:
+            raise TopicMissingError(
+                f"no topic matches subscribePattern {options.pattern!r}: check pattern and cluster"
+            )
+    positions = (options.starting, options.ending, options.starting_at, options.ending_at)
+    named = {topic for given in positions if isinstance(given, Mapping) for topic in given}
+    if stray := named - set(topics):
+        raise ConfigError(
+            f"offsets are given for topic {min(stray)!r}, which is not read: check its spelling"
+        )
+    return {
+        topic: kafka.offset_ranges(config, topic, options.assigned.get(topic)) for topic in topics
+    }
+
+
+def split(ranges: Sequence[OffsetRange], at_least: int) -> list[OffsetRange]:
+    """Split long ranges into about ``at_least`` ranges of about equal size."""
+    total = sum(one.end - one.first for one in ranges)
+    pieces = []
+    for one in ranges:
+        size = one.end - one.first
+        count = min(size, max(1, math.ceil(at_least * size / total)))
+        cuts = [one.first + size * n // count for n in range(count + 1)]
+        pieces += [OffsetRange(one.topic, one.partition, a, b) for a, b in pairwise(cuts)]
+    return pieces
+
+
+def resolve(
+    options: ReadOptions,
+    topic: str,
+    there: Mapping[int, tuple[int, int]],
+    positions: str | Positions,
+    times: Positions | None,
+) -> dict[int, int]:
+    """Return the offset of every partition; a time overrides a position, as in Spark's source."""
+    if times is not None:
+        _require_exactly(topic, there, times)
+        found = kafka.offsets_for_times(options.config, topic, times[topic])
+        # Records written after the ends were fetched are not part of this query.
+        return {p: min(offset, there[p][1]) for p, offset in found.items()}
+    if isinstance(positions, str):
+        return {partition: span[positions == "latest"] for partition, span in there.items()}
+    _require_exactly(topic, there, positions)
+    ends = {EARLIEST: 0, LATEST: 1}
+    return {p: there[p][ends[n]] if n in ends else n for p, n in positions[topic].items()}
+
+
+def _require_exactly(topic: str, there: Mapping[int, object], positions: Positions) -> None:
+    named = positions.get(topic, {})
+    if missing := there.keys() - named.keys():
+        raise ConfigError(
+            f"the offsets for {topic} lack partition {min(missing)}: give all partitions to read"
+        )
+    if stray := named.keys() - there.keys():
+        raise ConfigError(
+            f"the offsets for {topic} include partition {min(stray)}, which is not read: remove it"
+        )
+
 
 #: The same cluster has the same name in this process, and no name tells a password.
 _KEY = os.urandom(16)
@@ -56,10 +308,9 @@ _KEY = os.urandom(16)
 def read_topic(
     spark: SparkSession, config: ClientConfig, topic: str, ranges: Ranges | None = None
 ) -> DataFrame:
-    """Read all records of a topic up to now; records pruned meanwhile are left out.
+    """Read all records of a topic, or some offsets, as `sharelag.schemas.RAW`.
 
-    ``ranges`` names the offsets to read, by default everything up to the end when Spark reads. The
-    columns are `sharelag.schemas.RAW`.
+    By default it is up to the end when Spark reads; records pruned meanwhile are left out.
     """
     options = {"subscribe": topic}
     if ranges:
@@ -79,10 +330,7 @@ def register(spark: SparkSession) -> None:
 
 
 def register_cluster(spark: SparkSession, config: ClientConfig) -> str:
-    """Register the source of one cluster, which needs no ``kafka.*`` options; return its format.
-
-    A server of Spark Connect writes options into its event log and shows them in its UI.
-    """
+    """Register a source of one cluster, whose options Spark does not see; return its format."""
     settings = config.spark_options()
     told = repr(sorted(settings.items())).encode()
     format_name = f"{FORMAT}_{blake2b(told, key=_KEY, digest_size=4).hexdigest()}"
@@ -129,12 +377,18 @@ class _Reader(DataSourceReader):
         return split(plan(self.options), self.options.min_partitions)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, OffsetRange):
-            return  # Spark's placeholder for no partitions: there is nothing to read
-        span = {partition.partition: (partition.first, partition.end)}
-        loss = self.options.fail_on_data_loss
-        for batch in kafka.read_topic(self.options.config, partition.topic, span, loss):
-            yield for_spark(batch, schemas.RAW)
+        if isinstance(partition, OffsetRange):  # not Spark's placeholder for no partitions
+            yield from _read(self.options, partition, None)
+
+
+def _read(
+    options: ReadOptions, one: OffsetRange, lost: list[tuple[int, int, int]] | None
+) -> Iterator[pa.RecordBatch]:
+    schema = RAW_AND_GAPS if options.include_gaps else schemas.RAW
+    span = {one.partition: (one.first, one.end)}
+    loss = options.fail_on_data_loss
+    for batch in read_ranges(options.config, one.topic, span, loss, lost):
+        yield for_spark(batch, schema)
 
 
 # ---- streams ------------------------------------------------------------------------------------
@@ -243,28 +497,20 @@ class StreamReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one task."""
-        options = self.options
         if isinstance(partition, Gap):
             yield _gap_rows([partition])
-            return
-        if not isinstance(partition, OffsetRange):
-            return
-        schema = RAW_AND_GAPS if options.include_gaps else schemas.RAW
-        span = {partition.partition: (partition.first, partition.end)}
-        lost: list[tuple[int, int, int]] = []
-        loss = options.fail_on_data_loss
-        for batch in read_ranges(options.config, partition.topic, span, loss, lost):
-            yield for_spark(batch, schema)
-        if lost and options.include_gaps:  # pruned since the micro-batch was planned
-            yield _gap_rows([Gap(partition.topic, *one) for one in lost])
+        elif isinstance(partition, OffsetRange):
+            lost: list[tuple[int, int, int]] = []
+            yield from _read(self.options, partition, lost)
+            if lost and self.options.include_gaps:  # pruned since the micro-batch was planned
+                yield _gap_rows([Gap(partition.topic, *one) for one in lost])
 
 
 def advance(start: Progress, there: Logs, limit: int | None) -> Progress:
     """Return the end of a micro-batch of about ``limit`` offsets; None means all.
 
-    As in Spark's own source the limit is divided in proportion, and a partition with any unread
-    offsets gets at least one. Pruned offsets do not count, so that they are skipped at once. It is
-    a DataLossError when a log ends before the position in it.
+    As in Spark's own source the limit is divided in proportion, at least one each. Pruned offsets
+    do not count. A log that ends before the position in it is a DataLossError.
     """
     spans = {}
     for topic, partitions in there.items():

@@ -8,7 +8,7 @@ import logging
 import re
 from collections.abc import Callable
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -63,8 +63,7 @@ def ends_beside_stream(
 def read_ends(offsets: Ends | Tabular, spark: SparkSession) -> pa.Table:
     """Read `sharelag.schemas.OFFSETS` now, in the driver, where a function may use the session.
 
-    ``offsets`` and errors are those of `ends_beside_stream`; a function may give a DataFrame of
-    Spark, too.
+    Parameters and errors as for `ends_beside_stream`; a function may give a DataFrame, too.
     """
     found = _found(offsets, spark)
     if callable(found):
@@ -73,19 +72,19 @@ def read_ends(offsets: Ends | Tabular, spark: SparkSession) -> pa.Table:
     return found.select(schemas.OFFSETS.names).toArrow().cast(schemas.OFFSETS, safe=False)
 
 
-def _found(offsets: Ends | Tabular, spark: SparkSession) -> DataFrame | Callable[[], pa.Table]:
+def _found(offsets: Ends | Tabular, spark: SparkSession) -> DataFrame | partial[pa.Table]:
     if isinstance(offsets, str | Path):
         path = str(offsets)
         if "://" in path or Path(path).exists():
-            return _Folder(path if "://" in path else str(Path(path).absolute()))
+            return partial(_read_folder, path if "://" in path else str(Path(path).absolute()))
         if not is_table_of(spark, path):
             raise InputError(f"there are no offsets at {path}: neither a path nor a table of Spark")
         folder = _folder_of(spark, path)
         if folder is not None:
-            return _Folder(folder)
+            return partial(_read_folder, folder)
         return as_frame(spark.read.table(path), schemas.OFFSETS, path, spark)
     if callable(offsets):
-        return _Called(offsets)
+        return partial(_call, offsets)
     if getattr(offsets, "isStreaming", False):
         raise InputError(f"offsets cannot be a stream: write them to a table, and {_INSTEAD}")
     return as_frame(offsets, schemas.OFFSETS, "offsets", spark)
@@ -100,64 +99,53 @@ def _folder_of(spark: SparkSession, table: str) -> str | None:
     return str(about["Location"]).removeprefix("file:")
 
 
-@dataclass(frozen=True)
-class _Called:
-    function: Callable[[], Any]
-
-    def __call__(self) -> pa.Table:
-        try:
-            given = self.function()
-        except ShareLagError:
-            raise
-        except Exception as error:  # whatever the user's own code raises
-            raise InputError(
-                f"the function that gives the offsets raised {type(error).__name__}: "
-                f"{first_line(error)}; it has to give rows whenever it is called"
-            ) from error
-        if is_of_spark(given):
-            schemas.require_conformable(given.schema, schemas.OFFSETS, "offsets")
-            given = given.select(schemas.OFFSETS.names).toArrow()
-        return schemas.conform_given(given, schemas.OFFSETS, "offsets")
-
-
-@dataclass(frozen=True)
-class _Folder:
-    path: str
-
-    def __call__(self) -> pa.Table:
-        for _ in range(_ATTEMPTS):
-            try:
-                return self._read()
-            except FileNotFoundError as error:  # replaced since they were listed
-                gone = error
-            except (pa.ArrowException, OSError) as error:
-                raise InputError(
-                    f"cannot read the offsets at {self.path} ({first_line(error)}): it has to be a "
-                    "folder of Parquet files, or of a Delta table"
-                ) from error
+def _call(function: Callable[[], Any]) -> pa.Table:
+    try:
+        given = function()
+    except ShareLagError:
+        raise
+    except Exception as error:  # whatever the user's own code raises
         raise InputError(
-            f"the offsets at {self.path} are gone: write them there again, or give another place"
-        ) from gone
-
-    def _read(self) -> pa.Table:
-        # Of another address, only deltalake tells whether it is a table of its.
-        is_here = "://" not in self.path
-        may_be = (Path(self.path) / "_delta_log").is_dir() if is_here else find_spec("deltalake")
-        if may_be and (table := open_table(self.path)) is not None:
-            dataset = table.to_pyarrow_dataset()
-        else:
-            dataset = ds.dataset(self.path, format="parquet", partitioning="hive")
-            if not dataset.files:  # an overwrite has removed them, and the others are to come
-                return schemas.OFFSETS.empty_table()
-        schemas.require_conformable(dataset.schema, schemas.OFFSETS, self.path)
-        rows = dataset.to_table(schemas.OFFSETS.names)
-        return schemas.conform_given(rows, schemas.OFFSETS, self.path)
+            f"the function that gives the offsets raised {type(error).__name__}: "
+            f"{first_line(error)}; it has to give rows whenever it is called"
+        ) from error
+    if is_of_spark(given):
+        schemas.require_conformable(given.schema, schemas.OFFSETS, "offsets")
+        given = given.select(schemas.OFFSETS.names).toArrow()
+    return schemas.conform_given(given, schemas.OFFSETS, "offsets")
 
 
-def _require_portable(function: Callable[[], Any]) -> None:
+def _read_folder(path: str) -> pa.Table:
+    for _ in range(_ATTEMPTS):
+        try:
+            # Of another address, only deltalake tells whether it is a table of its.
+            is_here = "://" not in path
+            may_be = (Path(path) / "_delta_log").is_dir() if is_here else find_spec("deltalake")
+            if may_be and (table := open_table(path)) is not None:
+                dataset = table.to_pyarrow_dataset()
+            else:
+                dataset = ds.dataset(path, format="parquet", partitioning="hive")
+                if not dataset.files:  # an overwrite has removed them, and the others are to come
+                    return schemas.OFFSETS.empty_table()
+            schemas.require_conformable(dataset.schema, schemas.OFFSETS, path)
+            rows = dataset.to_table(schemas.OFFSETS.names)
+            return schemas.conform_given(rows, schemas.OFFSETS, path)
+        except FileNotFoundError as error:  # replaced since they were listed
+            gone = error
+        except (pa.ArrowException, OSError) as error:
+            raise InputError(
+                f"cannot read the offsets at {path} ({first_line(error)}): it has to be a folder "
+                "of Parquet files, or of a Delta table"
+            ) from error
+    raise InputError(
+        f"the offsets at {path} are gone: write them there again, or give another place"
+    ) from gone
+
+
+def _require_portable(function: partial[pa.Table]) -> None:
     from pyspark import cloudpickle
 
-    inner = getattr(function, "function", function)
+    (inner,) = function.args
     try:
         cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
         refused = "it uses the session" if _uses_session(inner) else ""

@@ -41,9 +41,8 @@ def raw_frame(
 ) -> DataFrame:
     """Read raw records from Parquet files of this machine.
 
-    Spark's tasks read them as one process does, whatever the session says of Parquet: the same
-    files, columns and types, and the same sentences where something is wrong. If Spark cannot
-    access the files of this machine, they are sent to it, unless they are too large.
+    Spark's tasks read them as one process does, whatever the session says of Parquet, with the same
+    sentences where something is wrong. If Spark cannot access them, they are sent unless too large.
     """
     given = of_paths(files)
     paths = [file.path for file in given]
@@ -78,9 +77,8 @@ def _frame_by_number(
 def address(spark: SparkSession, place: str) -> DataFrame:
     """Read raw records from Parquet at an address that only Spark knows.
 
-    What the session says of Parquet, such as ``spark.sql.parquet.binaryAsString``, does not matter.
-    It is an InputError if there are no Parquet files, or those of a table of which not every one is
-    current.
+    What the session says of Parquet does not matter. Without Parquet files, and for a table of
+    which not every one is current, it is an InputError.
     """
     try:
         for mark, kind in MARKS.items():
@@ -90,16 +88,13 @@ def address(spark: SparkSession, place: str) -> DataFrame:
     except InputError:
         raise
     except Exception as error:  # whatever Java says of the address, wrapped in what Spark raises
+        # What an error of Java says, without the names of its classes.
+        said = str(error).removeprefix("An error occurred while calling").partition("\n: ")
+        words = first_line(Exception(said[2] or said[0])).rpartition("Exception: ")[2].rstrip(".")
         raise InputError(
-            f"cannot read Parquet from {place}: {_last_words(error)}. Check the address, and that "
+            f"cannot read Parquet from {place}: {words}. Check the address, and that "
             "Spark has the package that reads such ones"
         ) from error
-
-
-def _last_words(error: Exception) -> str:
-    """Return what an error of Java says, without the names of its classes."""
-    said = str(error).removeprefix("An error occurred while calling").partition("\n: ")
-    return first_line(Exception(said[2] or said[0])).rpartition("Exception: ")[2].rstrip(".")
 
 
 def _by_spark(spark: SparkSession, paths: Sequence[str], schema: pa.Schema) -> DataFrame:
@@ -127,8 +122,7 @@ def _is_at(spark: SparkSession, pattern: str) -> bool:
 def files_in_reach(spark: SparkSession, source: Any, topic: str) -> Sequence[str | RawFile] | None:
     """Return Parquet files with all records of a topic, if Spark's tasks see the same files.
 
-    An input with ``parquet_files(topic)`` has its records in files of this machine. None where only
-    Spark itself can read the records.
+    An input with ``parquet_files(topic)`` has its records in files of this machine.
     """
     files = source.parquet_files(topic) if hasattr(source, "parquet_files") else None
     return files if files and are_in_reach(spark, of_paths(files)) else None
@@ -163,8 +157,7 @@ def is_table_of(spark: SparkSession, name: str) -> bool:
 def segments(spark: SparkSession, folder: Path, topic: str, control: bool = False) -> DataFrame:
     """Read a topic from a broker's log directory: a task per partition, or control segment.
 
-    All Spark workers must have access to the folder. With ``control``, control records in users'
-    topics count as well.
+    All workers need access to it. With ``control``, control records in users' topics count as well.
     """
     places = sorted(number for name, number in partitions(folder) if name == topic)
     found = control_segments(folder) if control else []

@@ -46,8 +46,7 @@ from sharelag.inputs.files.captures import of_share_groups
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.spark import session
-from sharelag.inputs.spark.data_source import register
-from sharelag.inputs.spark.data_source_options import FORMAT
+from sharelag.inputs.spark.data_source import FORMAT, register
 from sharelag.inputs.spark.queries import brief, has_ended, require_streams, start_query
 from sharelag.tables.arrow import for_spark
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
@@ -239,11 +238,14 @@ def _write(scratch: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Recor
     path = Path(scratch) / f"{uuid4().hex}.parquet"
     gaps: list[pa.RecordBatch] = []
     topics: set[str] = set()
+    names = ("topic", "partition", "offset", "gapEnd", "timestamp")
 
     def records() -> Iterator[pa.RecordBatch]:
         for batch in batches:
             is_gap = batch.column("gapEnd").is_valid()
-            gaps.append(_gaps(batch.filter(is_gap)))
+            rows = batch.filter(is_gap)
+            columns = [rows.column(name).cast(of.type) for name, of in zip(names, GAP, strict=True)]
+            gaps.append(pa.RecordBatch.from_arrays(columns, schema=GAP))
             found = batch.filter(pc.invert(is_gap)).select(schemas.RAW.names).cast(schemas.RAW)
             found = of_share_groups(found)
             topics.update(pc.unique(found.column("topic")).to_pylist())
@@ -258,12 +260,6 @@ def _write(scratch: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Recor
     yield for_spark(pa.RecordBatch.from_pylist(files, schema=_REPORT), _REPORT)
     for gap in gaps:
         yield for_spark(gap, _REPORT)
-
-
-def _gaps(rows: pa.RecordBatch) -> pa.RecordBatch:
-    names = ("topic", "partition", "offset", "gapEnd", "timestamp")
-    columns = [rows.column(name).cast(of.type) for name, of in zip(names, GAP, strict=True)]
-    return pa.RecordBatch.from_arrays(columns, schema=GAP)
 
 
 def _first_offsets(config: ClientConfig, topic: str, optional: bool) -> list[int]:

@@ -21,7 +21,7 @@ from sharelag.inputs.files.pieces import parquet_batches
 from sharelag.inputs.files.raw_files import Condition, RawFile, local_path
 from sharelag.inputs.offsets import ends_as_of, ends_between, fold_ends
 from sharelag.inputs.spark import session
-from sharelag.inputs.spark.data_source_options import FORMAT
+from sharelag.inputs.spark.data_source import FORMAT
 from sharelag.inputs.spark.sessions import has_stopped, is_connect
 from sharelag.inputs.spark.workers import explain_failures, map_in_arrow
 from sharelag.tables.arrow import as_table, for_spark, one_batch
@@ -57,10 +57,10 @@ def as_frame(
 ) -> DataFrame:
     """Return a DataFrame with the types of a schema: one of Spark, or a table of this process.
 
-    One of Spark that has these types already is returned as it is. In another one, a value that
-    does not fit is found when its row is read. ``given`` is what `sharelag.tables.conform.conform`
-    takes; what is not, or lacks a column, is an InputError that calls it ``what``. ``spark`` is by
-    default the active session, or one for this machine.
+    One of Spark that has these types is returned as it is; in another, a value that does not fit is
+    found when its row is read. What `sharelag.tables.conform.conform` does not take is an
+    InputError that calls it ``what``. ``spark`` is by default the active session, or one for this
+    machine.
     """
     if is_of_spark(given):
         if has_stopped(cast("DataFrame", given).sparkSession):
@@ -276,12 +276,10 @@ def find_files(
 ) -> list[RawFile] | None:
     """Return the Parquet files of this machine that a DataFrame shows as they are, or some rows of.
 
-    Of a union they are those of all its parts; where columns are names of folders, those of the
-    folders that Spark would read. Rows in Spark's cache, rows chosen by more than comparisons of a
-    column with values, computed columns and tables of which files hold more than the current rows
-    are left to Spark. So are, with ``later``, files that Spark may list anew before they are read:
-    those of a table of its catalog, after an insert. Else it lists them once, when the DataFrame is
-    made.
+    Of a union they are those of all its parts. Rows in Spark's cache, rows chosen by more than
+    comparisons of a column with values, computed columns and tables of which files hold more than
+    the current rows are left to Spark; with ``later``, too, files that Spark may list anew before
+    they are read: those of a table of its catalog, after an insert.
     """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -301,10 +299,7 @@ def find_files(
 
 
 def _listed(plan: Any, later: bool, schema: pa.Schema) -> Iterator[RawFile]:
-    """Yield the files that a physical plan of Java's scans, with what chooses their rows.
-
-    Where it does more than that, it is a Py4JError or a LookupError.
-    """
+    """Yield the files that a Java plan merely scans, with what chooses rows; else an error."""
     if plan.nodeName() == "Union":  # by position, whatever the names
         for part in _items(plan.children()):
             if _names(part) != _names(plan):
@@ -365,10 +360,7 @@ _VALUES: dict[str, Callable[[Any], Any]] = {
 
 
 def _conditions(condition: Any) -> list[Condition]:
-    """Return the comparisons that a condition of Java's consists of.
-
-    Where there is anything else, it is a Py4JError or a LookupError.
-    """
+    """Return the comparisons that a condition of Java's consists of; else an error."""
     found = list(_comparisons(condition))
     compared = {name for name, comparison, _ in found if comparison}
     if any(name not in compared for name, *_ in found):
@@ -457,7 +449,7 @@ def holds_whole_partitions(frame: DataFrame) -> bool:
     """Whether each task that scans a DataFrame reads whole partitions of Kafka's topics.
 
     So it is with Spark's own Kafka source and with ours, unless an option splits partitions, and
-    with columns and rows chosen from them; everything else may have been dealt out anew.
+    with columns and rows chosen from them.
     """
     scan = _connect_scan(frame) if is_connect(frame.sparkSession) else _classic_scan(frame)
     return scan is not None and not any(scan(option) for option in _SPLITTING)

@@ -83,10 +83,8 @@ def prepare() -> bool:
 
 
 def _place() -> Path | None:
-    """Return where the archive is, or may be kept; None where neither is known.
-
-    Java does not write an archive while it reads one: there is no place while it records.
-    """
+    """Return where the archive is, or may be kept; None where neither is known."""
+    # Java does not write an archive while it reads one: there is no place while it records.
     if _RECORDING in os.environ.get(_JAVA_OPTIONS, ""):
         return None
     there = archive()
@@ -136,10 +134,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def java_build() -> str | None:
-    """Return the exact version of the Java in use, which alone can read what it archived.
-
-    None if there is no Java, or its folder does not state the version.
-    """
+    """Return the exact version of the Java in use, which alone reads its archive; None: unknown."""
     java = find_java()
     release = java.resolve().parent.parent / "release" if java else None
     if release is None or not release.is_file():
@@ -149,10 +144,9 @@ def java_build() -> str | None:
 
 
 def record(*question: str, there: Path | None = None) -> Path | None:
-    """Run a command of ``sharelag`` on Spark and record the classes that it loads.
+    """Run a command on Spark and record the classes that it loads; return the archive.
 
-    Returns the archive, by default that of the environment; None if the command failed, or Java
-    wrote none.
+    That is by default the environment's; None if the command failed, or Java wrote none.
     """
     there = there or archive()
     if there is None:
@@ -215,10 +209,7 @@ def start(settings: Mapping[str, str]) -> None:
 
 
 def of_use(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Leave out Java's warning of its modules, and tracebacks of workers that start too late.
-
-    Lines come with their ends; those of a traceback when its last one is there.
-    """
+    """Yield lines but Java's warning of its modules and tracebacks of workers that are late."""
     held: list[bytes] = []
     for line in lines:
         if line == _TRACEBACK or (held and line.startswith(b" ")):

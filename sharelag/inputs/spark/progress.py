@@ -14,8 +14,7 @@ from threading import Event, Thread, current_thread, get_ident, main_thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
-from sharelag.inputs.spark.notice import display_line, in_notebook
-from sharelag.inputs.spark.sessions import existing, is_connect
+from sharelag.inputs.spark.sessions import display_line, existing, in_notebook, is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -35,11 +35,7 @@ _INTERRUPTED = re.compile(
 
 
 def require_streams(spark: SparkSession, instead: str) -> None:
-    """Make sure that a session runs our streams of a topic, and their micro-batches here.
-
-    It is an InputError with advice on Spark Connect, which runs them in a process on the server,
-    and a SetupError when pyspark is too old for our streams.
-    """
+    """Make sure that a session runs our streams of a topic, and their micro-batches here."""
     require_own_process(spark, instead)
     require_admission_control()
 
@@ -56,10 +52,10 @@ def require_own_process(spark: SparkSession, instead: str) -> None:
 def start_query(start: Callable[[], StreamingQuery]) -> StreamingQuery:
     """Start a query and wait until its sources are initialized.
 
-    Spark waits ten seconds for the worker of a Python streaming source; no setting changes that,
-    and on a busy machine it can take longer. Nothing was read then, so the query is started again a
-    few times; then it is a SetupError. The query that is returned may already have ended, possibly
-    with an error, which ``awaitTermination`` raises.
+    Spark waits ten seconds for the worker of a Python source, which can take longer on a busy
+    machine. Nothing was read then, so the query is started again a few times; then it is a
+    SetupError. The query may already have ended, possibly with an error, which ``awaitTermination``
+    raises.
     """
     again = Retrying(
         retry=retry_if_exception(_without_worker),
@@ -82,10 +78,10 @@ def brief(batch: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int],
     """Return a ``foreachBatch`` function whose Java errors reach Spark in one line.
 
     While a query is being stopped, Spark searches the text of an error for an interruption, by a
-    regular expression that recurses for every character (``StreamExecution.PROXY_ERROR``). The
-    stack trace that Py4J appends overflows the stack of the query's thread, which then prints it. A
-    `ShareLagError` of a task is raised as such, a file that Spark cannot read as an InputError,
-    other errors of Java by their first line, and errors of Python as they are.
+    regular expression that recurses for every character (``StreamExecution.PROXY_ERROR``): the
+    stack trace that Py4J appends overflows the thread's stack. A `ShareLagError` of a task is
+    raised as such, a file that Spark cannot read as an InputError, other errors of Java by their
+    first line.
     """
 
     def run(rows: DataFrame, number: int) -> None:

@@ -5,22 +5,76 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from itertools import pairwise
 from pathlib import Path
-from threading import RLock
+from threading import RLock, current_thread, main_thread
 from typing import TYPE_CHECKING
 
 import javaproperties
 
 from sharelag.errors import SetupError, first_line
 from sharelag.inputs.spark import java
-from sharelag.inputs.spark.notice import notice
 from sharelag.java import find_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+def in_notebook() -> bool:
+    """Whether a Jupyter kernel runs us."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    return bool(getattr(shell, "kernel", None))
+
+
+#: The lines that a terminal shows now.
+_SHOWN: list[str] = []
+
+
+def is_shown() -> bool:
+    """Whether a terminal shows such a line now."""
+    return bool(_SHOWN)
+
+
+@contextmanager
+def notice(words: str) -> Iterator[None]:
+    """Show a line during the ``with`` block in a notebook or terminal, never on standard output.
+
+    A notebook shows it only where a cell waits: what a thread clears later may reach no cell.
+    """
+    line = f"{words} ..."
+    if in_notebook():
+        with display_line(line) if current_thread() is main_thread() else nullcontext():
+            yield
+    elif sys.stderr.isatty():
+        _SHOWN.append(line)
+        _write(f"\r{line}\x1b[K")
+        try:
+            yield
+        finally:
+            _SHOWN.remove(line)
+            _write("\r\x1b[K")
+    else:
+        yield
+
+
+def _write(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()
+
+
+@contextmanager
+def display_line(line: str) -> Iterator[Callable[[str], None]]:
+    """Show a line in a notebook during the ``with`` block; yield what replaces it."""
+    from IPython.display import display
+
+    shown = display({"text/plain": line}, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+    try:
+        yield lambda other: shown.update({"text/plain": other}, raw=True)
+    finally:
+        shown.update({"text/plain": ""}, raw=True)
+
 
 #: Settings for any running session, also on a cluster and through Spark Connect.
 RUNTIME = {

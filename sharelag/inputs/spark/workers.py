@@ -35,10 +35,10 @@ def map_in_arrow(
 ) -> DataFrame:
     """Apply a function to the rows of each task, as Spark's ``mapInArrow`` does.
 
-    What the function gives has the types of Spark (`sharelag.tables.arrow.for_spark`). ``beside``
-    has one column of bytes: every task with rows takes all of them, one after the other in a
-    buffer, as its second argument. On a worker that lacks one of our packages, the result fails
-    with a sentence that names the worker's interpreter, also where the user collects it.
+    The function gives types of Spark (`sharelag.tables.arrow.for_spark`). ``beside`` has one column
+    of bytes: every task with rows takes all of them in a buffer, as its second argument. On a
+    worker that lacks one of our packages, the result fails with a sentence that names its
+    interpreter.
     """
     if beside is not None:
         from pyspark.sql import functions as f
@@ -72,8 +72,7 @@ def advise(python: str, lack: str) -> str:
 def with_packages(task: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
     """Return a function that unpickles a task only after it has found what the task imports.
 
-    It travels by value and imports nothing of this package before, so a worker without it can run
-    it.
+    It travels by value, so a worker without this package can run it.
     """
     from pyspark import cloudpickle
 
@@ -99,10 +98,7 @@ def with_packages(task: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[
 
 
 def set_imports_aside() -> None:
-    """Keep what has been imported out of the garbage collections of this worker.
-
-    Spark collects after each task, and that takes longer than most tasks where much is imported.
-    """
+    """Keep what has been imported out of the garbage collections after each task."""
     global _MODULES
     if len(sys.modules) > _MODULES:
         gc.collect()

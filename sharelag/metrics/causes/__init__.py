@@ -16,33 +16,20 @@ from typing import Any
 import numpy as np
 
 from sharelag.metrics.causes import declared
-from sharelag.metrics.causes.cause import (
-    HEADS,
-    LAG_AWARE,
-    MEMBERS,
-    OF_GROUP,
+from sharelag.metrics.causes.inputs import HEADS as HEADS
+from sharelag.metrics.causes.inputs import LAG_AWARE as LAG_AWARE
+from sharelag.metrics.causes.inputs import MEMBERS as MEMBERS
+from sharelag.metrics.causes.inputs import OF_GROUP as OF_GROUP
+from sharelag.metrics.causes.inputs import (
     WHAT_IFS,
-    Cause,
-    Found,
-    cause,
+    Floats,
 )
-from sharelag.metrics.causes.inputs import CauseInputs, Floats
+from sharelag.metrics.causes.inputs import Cause as Cause
+from sharelag.metrics.causes.inputs import CauseInputs as CauseInputs
+from sharelag.metrics.causes.inputs import Found as Found
+from sharelag.metrics.causes.inputs import cause as cause
 from sharelag.plugins import Plugin, load_plugin, plugin_names
 from sharelag.tables.level import SEVERITIES
-
-__all__ = [
-    "CAUSES",
-    "HEADS",
-    "LAG_AWARE",
-    "MEMBERS",
-    "OF_GROUP",
-    "Cause",
-    "CauseInputs",
-    "Found",
-    "cause",
-    "count_stuck",
-    "known_causes",
-]
 
 #: In the order of the output among causes of the same severity and size.
 CAUSES = tuple(one for one in vars(declared).values() if isinstance(one, Cause))

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from sharelag.metrics.causes.cause import (
+from sharelag.metrics.causes.inputs import (
     HEADS,
     LAG_AWARE,
     NOTHING_FINISHED,
     OF_GROUP,
+    CauseInputs,
     Found,
     cause,
     defect,
@@ -22,9 +23,9 @@ from sharelag.metrics.causes.cause import (
     is_stuck,
     nothing_happens,
     or_earlier,
+    sums,
     waits,
 )
-from sharelag.metrics.causes.inputs import CauseInputs, sums
 from sharelag.metrics.observed import BINS
 from sharelag.metrics.rates import NEVER
 from sharelag.model.defects import BY_CAUSE

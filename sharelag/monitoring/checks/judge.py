@@ -31,8 +31,15 @@ from sharelag.metrics.causes.inputs import Bools, Floats
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import explain
 from sharelag.metrics.health import in_words
-from sharelag.monitoring.checks.measures import Series, matches, of_causes, series
-from sharelag.monitoring.checks.past import as_of_now, before, past
+from sharelag.monitoring.checks.measures import (
+    Series,
+    as_of_now,
+    before,
+    matches,
+    of_causes,
+    past,
+    series,
+)
 from sharelag.monitoring.checks.rules import TIMED, Rule, Rules, Silence
 from sharelag.replay.moment import Choice, Moment
 from sharelag.tables.level import CRITICAL, OK, UNKNOWN, WARNING, of_rule, rank, worst
@@ -225,10 +232,7 @@ def completeness(begun: Reading, of_groups: bool = True) -> list[dict[str, Any]]
 
 
 def _rows(rule: Rule, found: Series, known: Sequence[str] | None) -> Iterator[dict[str, Any]]:
-    """Yield one row per group, about the worst of its share partitions.
-
-    ``known`` are all groups; None where only chosen ones were read.
-    """
+    """Yield one row per group, about its worst share partition; ``known`` as `_say_no_group`."""
     judged = judge(rule, found)
     for pattern in rule.groups:
         if not any(fnmatchcase(group, pattern) for group in found.group):
@@ -250,7 +254,7 @@ def _rows(rule: Rule, found: Series, known: Sequence[str] | None) -> Iterator[di
 
 
 def _say_no_group(rule: Rule, pattern: str, is_name: bool, known: Sequence[str] | None) -> str:
-    """Say why a rule judges no group by one of its patterns."""
+    """Say why a pattern of a rule fits none of all groups, ``known`` unless some were chosen."""
     if known is None:
         return f"nothing that was chosen (--group, --topic) matches {pattern}"
     if any(fnmatchcase(group, pattern) for group in known):

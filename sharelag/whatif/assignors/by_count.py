@@ -7,7 +7,8 @@ chosen in two ways is chosen by load, then by name, so that the same group gets 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from typing import Any
 
 from sharelag.whatif.assignors.group import Assignment, Group, Place, as_assignment, pairs_of
 
@@ -86,33 +87,33 @@ def cover(pairs: Pairs) -> None:
             pairs.add(min(subscribers, key=lambda member: (pairs.load(member), member)), place)
 
 
-def join_fewest(pairs: Pairs) -> None:
-    """Let each idle member join the place with the fewest members; no member loses any."""
-    for member in pairs.idle():
-        pairs.join(member, pairs.count)
+def _next_move(
+    of: Mapping[Any, Set[Any]],
+    heaviest: Iterable[Any],
+    may: Callable[[Any, Any], bool],
+    pick: Callable[[list[Any]], Any],
+) -> tuple[Any, Any, Any] | None:
+    """Return the first of the heaviest that can hand one on, to one with two fewer, and which."""
+    lightest = sorted(of, key=lambda one: (len(of[one]), one))
+    for heavy in heaviest:
+        for light in lightest:
+            if len(of[heavy]) - len(of[light]) < 2:
+                break
+            if movable := [one for one in of[heavy] if may(light, one)]:
+                return heavy, light, pick(movable)
+    return None
 
 
-def even_loads(pairs: Pairs) -> None:
-    """Move places from members to others with at least two fewer.
+def _even_loads(pairs: Pairs) -> None:
+    """Move places to members with at least two fewer; it ends: the sum of squared loads falls."""
 
-    This ends: the sum of squared loads falls each time.
-    """
-    while (found := _lighter(pairs)) is not None:
-        place, heavy, light = found
+    def heaviest() -> list[str]:
+        return sorted(pairs.places_of, key=lambda one: (pairs.load(one), one), reverse=True)
+
+    while found := _next_move(pairs.places_of, heaviest(), pairs.allowed, min):
+        heavy, light, place = found
         pairs.drop(heavy, place)
         pairs.add(light, place)
-
-
-def _lighter(pairs: Pairs) -> tuple[Place, str, str] | None:
-    by_load = sorted(pairs.places_of, key=lambda member: (pairs.load(member), member))
-    for heavy in reversed(by_load):
-        for light in by_load:
-            if pairs.load(heavy) - pairs.load(light) < 2:
-                break
-            movable = [place for place in pairs.places_of[heavy] if pairs.allowed(light, place)]
-            if movable:
-                return min(movable), heavy, light
-    return None
 
 
 def all_to_all(group: Group) -> Assignment:
@@ -157,8 +158,9 @@ def sticky(group: Group) -> Assignment:
     """
     pairs = Pairs.current(group)
     cover(pairs)
-    even_loads(pairs)
-    join_fewest(pairs)
+    _even_loads(pairs)
+    for member in pairs.idle():
+        pairs.join(member, pairs.count)
     return pairs.assignment()
 
 
@@ -172,81 +174,58 @@ def balanced(group: Group) -> Assignment:
     """
     pairs = Pairs.current(group)
     cover(pairs)
-    _trim(pairs)
-    _employ(pairs)
-    while _untangle(pairs):
-        pass
-    even_loads(pairs)
-    even_counts(pairs)
-    return pairs.assignment()
-
-
-def even_counts(pairs: Pairs) -> None:
-    """Move members from partitions to others with at least two members fewer."""
-    while (found := _lonelier(pairs)) is not None:
-        member, crowded, lonely = found
-        pairs.drop(member, crowded)
-        pairs.add(member, lonely)
-
-
-def _lonelier(pairs: Pairs) -> tuple[str, Place, Place] | None:
-    for crowded in sorted(pairs.members_of, key=lambda place: (-pairs.count(place), place)):
-        for lonely in sorted(pairs.members_of, key=lambda place: (pairs.count(place), place)):
-            if pairs.count(crowded) - pairs.count(lonely) < 2:
-                break
-            members = pairs.members_of[crowded]
-            movable = [member for member in members if pairs.allowed(member, lonely)]
-            if movable:
-                return max(movable), crowded, lonely
-    return None
-
-
-def _trim(pairs: Pairs) -> None:
-    """Take from members with several places those that have other members, too."""
-    while True:
-        surplus = [
-            (pairs.load(member) + pairs.count(place), member, place)
-            for member, place in pairs
-            if pairs.load(member) > 1 and pairs.count(place) > 1
-        ]
-        if not surplus:
-            return
-        _, member, place = max(surplus)
-        pairs.drop(member, place)
-
-
-def _employ(pairs: Pairs) -> None:
-    """An idle member takes a place of a member with several; else it joins one."""
-    for member in pairs.idle():
-        holders = [
+    # Members with several places lose those that have other members, too.
+    while surplus := [
+        (pairs.load(member) + pairs.count(place), member, place)
+        for member, place in pairs
+        if pairs.load(member) > 1 and pairs.count(place) > 1
+    ]:
+        pairs.drop(*max(surplus)[1:])
+    for member in pairs.idle():  # it takes a place of a member with several; else it joins one
+        load, who, place = max(
             (pairs.load(who), who, place) for who, place in pairs if pairs.allowed(member, place)
-        ]
-        load, who, place = max(holders)
+        )
         if load > 1:
             pairs.drop(who, place)
             pairs.add(member, place)
         else:
             pairs.join(member, pairs.count)
+    while _untangle(pairs):
+        pass
+    _even_loads(pairs)
+    _even_counts(pairs)
+    return pairs.assignment()
+
+
+def _even_counts(pairs: Pairs) -> None:
+    """Move members from partitions to others with at least two members fewer."""
+
+    def most_crowded() -> list[Place]:
+        return sorted(pairs.members_of, key=lambda place: (-pairs.count(place), place))
+
+    def may(place: Place, member: str) -> bool:
+        return pairs.allowed(member, place)
+
+    while found := _next_move(pairs.members_of, most_crowded(), may, max):
+        crowded, lonely, member = found
+        pairs.drop(member, crowded)
+        pairs.add(member, lonely)
 
 
 def _untangle(pairs: Pairs) -> bool:
-    """Let a member that shares a place take one over from a member with several: one pair less.
-
-    False if there is no such pair; for members of the same subscriptions nobody has several then,
-    or nobody shares.
-    """
+    """Let a member that shares a place take one over from a member with several: one pair less."""
     for heavy in sorted(pairs.places_of, key=lambda member: (-pairs.load(member), member)):
         if pairs.load(heavy) < 2:
             return False
         for shared in (place for place, members in pairs.members_of.items() if len(members) > 1):
             for sharer in sorted(pairs.members_of[shared] - {heavy}):
-                handed: list[Place] = [
-                    p for p in sorted(pairs.places_of[heavy]) if pairs.allowed(sharer, p)
-                ]
-                if handed:
+                handed = (
+                    one for one in sorted(pairs.places_of[heavy]) if pairs.allowed(sharer, one)
+                )
+                if (place := next(handed, None)) is not None:
                     pairs.drop(sharer, shared)
-                    pairs.drop(heavy, handed[0])
-                    pairs.add(sharer, handed[0])
+                    pairs.drop(heavy, place)
+                    pairs.add(sharer, place)
                     return True
     return False
 
@@ -255,9 +234,9 @@ def rack_aware(group: Group) -> Assignment:
     """Start from `balanced` and swap places between members while more pairs share a rack.
 
     A pair matches when a replica of the partition is in the member's rack. Exchanges leave counts
-    and loads as they are, so the guarantees of `balanced` hold; each makes one more pair match, so
-    it ends. With the same subscriptions everywhere, one place per member and one rack per partition
-    nothing better exists at these counts.
+    and loads as they are, so the guarantees of `balanced` hold; each makes one more pair match.
+    With the same subscriptions everywhere, one place per member and one rack per partition nothing
+    better exists at these counts.
     """
     pairs = Pairs(group, pairs_of(balanced(group)))
     rack_of = {member.id: member.rack for member in group.members}
@@ -281,11 +260,13 @@ def _exchange(pairs: Pairs, rack_of: dict[str, str | None]) -> bool:
         if rack_of[member] is None or is_near(member, place):
             continue
         for other, wanted in listed:
-            if not is_near(member, wanted) or not pairs.allowed(member, wanted):
-                continue
             # The other gets a worse place at most where it matched, and then nothing is gained.
-            gain = 1 + is_near(other, place) - is_near(other, wanted)
-            if gain > 0 and pairs.allowed(other, place):
+            if (
+                is_near(member, wanted)
+                and pairs.allowed(member, wanted)
+                and 1 + is_near(other, place) > is_near(other, wanted)
+                and pairs.allowed(other, place)
+            ):
                 pairs.drop(member, place)
                 pairs.drop(other, wanted)
                 pairs.add(member, wanted)

@@ -39,11 +39,11 @@ def lag_proportional(group: Group) -> Assignment:
     A lag that is not known is taken to be the mean of the others; where none is known, all weigh
     the same.
     """
-    weights = lags(group)
-    subscribed = {member for members in group.subscribers.values() for member in members}
+    weights, pairs = lags(group), Pairs(group)
+    subscribed = set().union(*group.subscribers.values())
     if group.homogeneous and len(subscribed) >= len(group.places) > 0:
-        return _seat(group, seats(weights, len(subscribed))).assignment()
-    pairs = Pairs(group)
+        _seat(pairs, seats(weights, len(subscribed)))
+        return pairs.assignment()
     taken = dict.fromkeys(pairs.places_of, 0.0)
     for place in sorted(weights, key=lambda place: (-weights[place], place)):
         ranks = (
@@ -68,10 +68,8 @@ def seats(weights: Mapping[Place, float], members: int) -> dict[Place, int]:
         counts[place] += 1
     for place in [place for place, count in counts.items() if count == 0]:
         # The place with the least to do for each remaining member loses one.
-        rich = min(
-            (p for p in counts if counts[p] > 1), key=lambda p: (weights[p] / (counts[p] - 1), p)
-        )
-        counts[rich] -= 1
+        rich = (one for one, count in counts.items() if count > 1)
+        counts[min(rich, key=lambda one: (weights[one] / (counts[one] - 1), one))] -= 1
         counts[place] = 1
     return counts
 
@@ -85,9 +83,8 @@ def lags(group: Group) -> Weights:
     return {place: known.get(place, mean) for place in group.places}
 
 
-def _seat(group: Group, counts: dict[Place, int]) -> Pairs:
+def _seat(pairs: Pairs, counts: dict[Place, int]) -> None:
     """Fill seats, with those first who are there already."""
-    pairs = Pairs(group)
 
     def sit(member: str, places: Iterable[Place]) -> None:
         """Let a member join the place with the most free seats, if any has one."""
@@ -96,11 +93,10 @@ def _seat(group: Group, counts: dict[Place, int]) -> Pairs:
         if place is not None and seats > 0:
             pairs.add(member, place)
 
-    for member, places in sorted(group.current.items()):
+    for member, places in sorted(pairs.group.current.items()):
         sit(member, places)
     for member in pairs.idle():
         sit(member, pairs.open_to(member))
-    return pairs
 
 
 def lag_aware_sticky(
@@ -212,16 +208,23 @@ def _spread(
     if sharing < 1:
         raise InputError(f"a sharing of {sharing} leaves partitions unserved: give 1 or more")
     draft = _Loads(group, weights)
-    _cover(draft, sharing)
-    for member in draft.pairs.idle():
-        place = min(draft.pairs.open_to(member), key=lambda place: (-draft.each(place), place))
+    pairs = draft.pairs
+    for place in sorted(weights, key=lambda place: (-weights[place], place)):
+        while pairs.count(place) < sharing:
+            free = set(group.subscribers[place[0]]) - pairs.members_of[place]
+            if not free:
+                break
+            lightest = min(free, key=lambda member: (draft.load[member], member))
+            draft.apply(_Change((lightest, place)))
+    for member in pairs.idle():
+        place = min(pairs.open_to(member), key=lambda place: (-draft.each(place), place))
         draft.apply(_Change((member, place)))
     most = math.ceil(sharing * len(weights) / max(len(group.members), 1)) + extra
     bounds = _Bounds(hysteresis, most, sharing)
     _even_out(draft, bounds, None)
-    made = sum(map(len, draft.pairs.places_of.values()))
+    made = sum(map(len, pairs.places_of.values()))
     _even_out(draft, bounds, max(1, made // 10) if budget is None else budget)
-    return draft.pairs.assignment()
+    return pairs.assignment()
 
 
 class _Bounds(NamedTuple):
@@ -269,8 +272,7 @@ class _Loads:
                 new.add(change.add[0])
             before, then = self.weights[place] / len(old), self.weights[place] / len(new)
             for member in old | new:
-                # One difference: who keeps the same part of a place keeps its load to the last
-                # digit.
+                # One difference, so that who keeps its part of a place keeps its load exactly.
                 more = (then if member in new else 0.0) - (before if member in old else 0.0)
                 loads[member] = loads.get(member, self.load[member]) + more
         return loads
@@ -284,33 +286,19 @@ def _places(change: _Change) -> list[Place]:
     return sorted({place for _, place in (change.add, change.drop or change.add)})
 
 
-def _cover(draft: _Loads, sharing: int) -> None:
-    """Give each place ``sharing`` members, or all its subscribers where they are fewer."""
-    pairs = draft.pairs
-    for place in sorted(draft.weights, key=lambda place: (-draft.weights[place], place)):
-        while pairs.count(place) < sharing:
-            subscribers = pairs.group.subscribers[place[0]]
-            free = [member for member in subscribers if member not in pairs.members_of[place]]
-            if not free:
-                break
-            lightest = min(free, key=lambda member: (draft.load[member], member))
-            draft.apply(_Change((lightest, place)))
-
-
 def _even_out(draft: _Loads, bounds: _Bounds, budget: int | None) -> None:
     """Make changes that help: joins as often as they do, or up to a limit moves as well."""
     # Who could not be relieved is not tried again in this call, or a large group would take long.
-    hopeful, made = set(draft.load), 0
-    able = _find_able(draft, bounds, may_move=budget is not None)
+    hopeful, made, able = set(draft.load), 0, None
     while hopeful and (budget is None or made < budget):
+        able = able or _find_able(draft, bounds, may_move=budget is not None)
         heavy = max(hopeful, key=lambda member: (draft.load[member], member))
         change = _best_change(draft, heavy, bounds, able)
         if change is None:
             hopeful.remove(heavy)
         else:
             draft.apply(change)
-            made += 1
-            able = _find_able(draft, bounds, may_move=budget is not None)
+            made, able = made + 1, None
 
 
 class _Leave(NamedTuple):
@@ -361,10 +349,7 @@ def _best_change(draft: _Loads, heavy: str, bounds: _Bounds, able: _Able) -> _Ch
 
 
 def _changes(draft: _Loads, heavy: str, able: _Able) -> Iterator[_Change]:
-    """Let the lightest of the others who may have more join a place of a heavy member.
-
-    Or, if it may move, take the place over, or another leave one of its places for it.
-    """
+    """Let the lightest that may join a place of a heavy member, take it over, or leave another."""
     for place in sorted(draft.pairs.places_of[heavy]):
         member = next((one for one in able.join if draft.pairs.allowed(one, place)), None)
         if member is not None:

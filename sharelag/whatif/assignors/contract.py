@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from sharelag.errors import InputError
@@ -18,12 +18,11 @@ ServiceRate = float | Mapping[str, float]
 def predict_drain(
     group: Group, assignment: Assignment, service_rate: ServiceRate = 1.0
 ) -> dict[Place, float | None]:
-    """Predict when each assignable partition of a subscribed topic has no lag left.
+    """Predict in how many seconds each assignable partition of a subscribed topic has no lag left.
 
     Each member divides its time equally among those of its partitions that have lag left, as
-    fetches rotate. What arrives in partitions already drained is served first. A rate that is not
-    known is taken to be nothing arriving. Seconds are ``inf`` where it would never be drained, None
-    where the lag is not known.
+    fetches rotate. What arrives in partitions already drained is served first; where that is
+    unknown it counts as nothing. ``inf``: never drained; None: the lag is not known.
     """
     import numpy as np
 
@@ -142,27 +141,23 @@ def check(
     load_spread: int | None = None,
     moves: int | None = None,
 ) -> list[Finding]:
-    """Return what is wrong with an assignment; see `sharelag.whatif.check_assignor`.
-
-    Unknown members and topics are not looked at further.
-    """
+    """Return what is wrong with an assignment; of unknown members and topics only that they are."""
     found = list(_wrong_pairs(group, assignment))
     numbers = figures(group, assignment)
-
-    def spread(rule: str, values: Iterable[int], most: int | None, what: str, whose: str) -> None:
-        least, largest = min(known := [*values] or [0]), max(known)
-        if most is not None and largest - least > most:
-            text = f"one {whose} has {largest} {what} and another {least}, where they may differ by"
-            found.append(Finding(rule, None, None, None, f"{text} {most}"))
-
     for (topic, partition), count in numbers.counts.items():
         if not count:
             text = f"no member has partition {partition} of {topic!r}"
             found.append(Finding(STARVED, None, topic, partition, text))
-    spread(UNEVEN_COUNTS, numbers.counts.values(), count_spread, "members", "partition")
     subscribed = {id_ for ids in group.subscribers.values() for id_ in ids}
     loads = [load for member, load in numbers.loads.items() if member in subscribed]
-    spread(UNEVEN_LOADS, loads, load_spread, "partitions", "member")
+    for rule, values, most, what, whose in (
+        (UNEVEN_COUNTS, numbers.counts.values(), count_spread, "members", "partition"),
+        (UNEVEN_LOADS, loads, load_spread, "partitions", "member"),
+    ):
+        least, largest = min(values, default=0), max(values, default=0)
+        if most is not None and largest - least > most:
+            text = f"one {whose} has {largest} {what} and another {least}, where they may differ by"
+            found.append(Finding(rule, None, None, None, f"{text} {most}"))
     if moves is not None and numbers.added > moves:
         text = f"{numbers.added} pairs were added where {moves} may be"
         found.append(Finding(TOO_MANY_MOVES, None, None, None, text))

@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Set
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, fields
 from functools import cached_property
 from numbers import Integral, Real
 from typing import Any
@@ -17,16 +17,13 @@ from uuid import NAMESPACE_OID, uuid5
 from sharelag.errors import InputError, ShareLagError
 from sharelag.model import topic_id_bytes
 
-#: What an assignor answers: for each member, by topic, the partitions in the order Kafka would
-#: write them.
+#: What an assignor answers: by member and topic, partitions in the order Kafka would write them.
 Assignment = dict[str, dict[str, list[int]]]
 #: One topic partition, by name.
 Place = tuple[str, int]
 
 #: The rule of the contract that an assignor breaks which fails.
 NO_ANSWER = "no_answer"
-_MEMBER_KEYS = {"id", "subscribed", "current", "rack"}
-_TOPIC_KEYS = {"id", "partitions", "assignable", "racks", "lag", "rate"}
 
 
 class AssignorError(ShareLagError):
@@ -42,55 +39,25 @@ class AssignorError(ShareLagError):
 
 @dataclass(frozen=True)
 class Member:
-    """One member of the group.
+    """One member of the group."""
 
-    Attributes
-    ----------
-    id
-        The member id that the broker knows it by.
-    subscribed
-        Names of topics; a name that does not exist has no effect, as in Kafka.
-    current
-        Its target assignment so far, by topic, in the order of the record that holds it.
-    rack
-        Its ``client.rack``; None when it has none.
-    """
-
-    id: str
-    subscribed: tuple[str, ...]
-    current: Mapping[str, tuple[int, ...]]
-    rack: str | None = None
+    id: str  # that the broker knows it by
+    subscribed: tuple[str, ...]  # topics; one that does not exist has no effect, as in Kafka
+    current: Mapping[str, tuple[int, ...]]  # its target so far, in the order of the group's record
+    rack: str | None = None  # its client.rack; None: it has none
 
 
 @dataclass(frozen=True)
 class Topic:
-    """One topic.
-
-    Attributes
-    ----------
-    name
-        Its name.
-    id
-        Its id, 16 bytes. Kafka's assignor breaks ties by it.
-    partitions
-        How many it has; None when it does not exist any more.
-    assignable
-        Partitions that the broker may assign: those whose share state is initialised. Ascending.
-    racks
-        Racks of the replicas of each partition.
-    lag
-        Records to deliver in each partition whose lag is known.
-    rate
-        Records that arrive a second in each partition where that is known.
-    """
+    """One topic; what is not known of a partition has no entry."""
 
     name: str
-    id: bytes
-    partitions: int | None
-    assignable: tuple[int, ...]
-    racks: Mapping[int, tuple[str, ...]]
-    lag: Mapping[int, float]
-    rate: Mapping[int, float]
+    id: bytes  # 16; Kafka's assignor breaks ties by it
+    partitions: int | None  # how many; None: it does not exist any more
+    assignable: tuple[int, ...]  # those whose share state is initialised, ascending
+    racks: Mapping[int, tuple[str, ...]]  # of the replicas, by partition
+    lag: Mapping[int, float]  # records to deliver
+    rate: Mapping[int, float]  # records that arrive a second
 
 
 @dataclass(frozen=True)
@@ -206,8 +173,8 @@ def as_assignment(group: Group, pairs: Iterable[tuple[str, Place]]) -> Assignmen
 
 def _topic(name: str, given: Mapping[str, Any]) -> Topic:
     where = f"topic {name!r}"
-    _require_keys(where, given, _TOPIC_KEYS, {"partitions"})
-    count = given["partitions"]
+    _require_keys(where, given, {one.name for one in fields(Topic)} - {"name"}, {"partitions"})
+    count, text = given["partitions"], given.get("id")
     if count is not None and not _is_number(count, whole=True):
         raise InputError(
             f"{where} has {count!r} partitions: give their number, or None when it was deleted"
@@ -215,23 +182,32 @@ def _topic(name: str, given: Mapping[str, Any]) -> Topic:
     numbers = range(count or 0)
     assignable = list(numbers if (some := given.get("assignable")) is None else some)
     each = {key: dict(given.get(key) or {}) for key in ("racks", "lag", "rate")}
-    for key, values in each.items():
-        _partitions(where, key, values, numbers)
-        for partition, value in values.items():
-            if key != "racks" and not _is_number(value):
+    for key, values in (each | {"assignable": assignable}).items():
+        if wrong := [one for one in values if not _is_number(one, True) or one not in numbers]:
+            raise InputError(
+                f"{where} has {wrong[0]!r} in {key!r}, but its {len(numbers)} partitions are "
+                "numbered from 0: correct it, or the number of partitions"
+            )
+        for partition, value in each[key].items() if key in ("lag", "rate") else ():
+            if not _is_number(value):
                 raise InputError(
                     f"{where} has the {key} {value!r} in partition {partition}: "
                     f"give a number of at least 0, and leave the partition out when it is not known"
                 )
+    try:  # derived, it is always the same one, so that answers can be repeated
+        id_ = uuid5(NAMESPACE_OID, name).bytes if text is None else topic_id_bytes(text)
+    except ValueError as error:
+        raise InputError(
+            f"{where}: {error}; copy it from `kafka-topics.sh --describe`, or leave 'id' out"
+        ) from None
     racks = {partition: tuple(racks) for partition, racks in each["racks"].items()}
-    id_ = _topic_id(where, name, given.get("id"))
-    may_be = _partitions(where, "assignable", assignable, numbers)
+    may_be = tuple(sorted(set(map(int, assignable))))
     return Topic(name, id_, count, may_be, racks, each["lag"], each["rate"])
 
 
 def _member(given: Mapping[str, Any], topics: Mapping[str, Topic]) -> Member:
     where = f"member {given.get('id')!r}"
-    _require_keys(where, given, _MEMBER_KEYS, {"id", "subscribed"})
+    _require_keys(where, given, {one.name for one in fields(Member)}, {"id", "subscribed"})
     if isinstance(given["subscribed"], str) or not isinstance(given["id"], str):
         raise InputError(f"{where}: its id must be a string and 'subscribed' a list of topic names")
     current: dict[str, tuple[int, ...]] = {}
@@ -252,27 +228,6 @@ def _member(given: Mapping[str, Any], topics: Mapping[str, Topic]) -> Member:
     return Member(
         given["id"], tuple(dict.fromkeys(given["subscribed"])), current, given.get("rack")
     )
-
-
-def _partitions(where: str, key: str, given: Collection[int], numbers: range) -> tuple[int, ...]:
-    wrong = [one for one in given if not _is_number(one, whole=True) or one not in numbers]
-    if wrong:
-        raise InputError(
-            f"{where} has {wrong[0]!r} in {key!r}, but its {len(numbers)} partitions are numbered "
-            "from 0: correct it, or the number of partitions"
-        )
-    return tuple(sorted(set(map(int, given))))
-
-
-def _topic_id(where: str, name: str, text: str | None) -> bytes:
-    if text is None:  # always the same one, so that answers can be repeated
-        return uuid5(NAMESPACE_OID, name).bytes
-    try:
-        return topic_id_bytes(text)
-    except ValueError as error:
-        raise InputError(
-            f"{where}: {error}; copy it from `kafka-topics.sh --describe`, or leave 'id' out"
-        ) from None
 
 
 def _require_keys(where: str, given: Mapping[str, Any], known: set[str], needed: set[str]) -> None:

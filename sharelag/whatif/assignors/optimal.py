@@ -7,13 +7,9 @@ that it gives to a place. Then
                          sum of y over the places of a member <= 1
 
 is a linear program. A limit of places a member, or of moves, needs ``x``, whether a member has a
-place:
-
-    x whole, y <= x
-    sum of x over the members of a place >= 1
-    sum of x over the places of a member <= limit
-
-Members divide their time freely here, so no group can do better.
+place: ``x`` whole, ``y <= x``, the sum of ``x`` over the members of a place at least 1, and over
+the places of a member at most the limit. Members divide their time freely here, so no group can do
+better.
 """
 
 from __future__ import annotations
@@ -21,7 +17,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import wraps
+from typing import Any
 
 from sharelag.errors import InputError
 from sharelag.whatif.assignors.by_count import Pairs, cover
@@ -37,40 +34,15 @@ _NOTHING = 1e-9
 
 @dataclass(frozen=True)
 class Optimum:
-    """An assignment with the least time to drain everything, as far as it was searched for.
-
-    Attributes
-    ----------
-    assignment
-        Who has what.
-    drain
-        Seconds until all is drained if the members divide their time in the best way; ``inf`` when
-        more arrives than can be served.
-    bound
-        No assignment within the limits is faster than this many seconds.
-    served
-        The part of what arrives that every place can be served; 1 unless ``drain`` is ``inf``.
-    """
+    """An assignment with the least time to drain everything, as far as it was searched for."""
 
     assignment: Assignment
+    #: Seconds until all is drained if members divide their time in the best way; ``inf`` when more
+    #: arrives than can be served; and than which no assignment within the limits is faster.
     drain: float
     bound: float
+    #: The part of what arrives that every place can be served; 1 unless ``drain`` is ``inf``.
     served: float
-
-
-def optimal(
-    group: Group,
-    service_rate: ServiceRate = 1.0,
-    partitions_per_member: int | None = None,
-    moves: int | None = None,
-    gap: float = 0.01,
-    nodes: int = 500,
-) -> Assignment:
-    """Search for the assignment that drains everything soonest, by a solver.
-
-    Options are those of `optimum`, which says more.
-    """
-    return optimum(group, service_rate, partitions_per_member, moves, gap, nodes).assignment
 
 
 def optimum(
@@ -116,15 +88,12 @@ def optimum(
     if not group.places:
         return Optimum(Pairs(group).assignment(), 0.0, 0.0, 1.0)
     model = _Model(group, rates, partitions_per_member, moves)
-    # In units of the speed at which all members together would drain all the lag, z lies between 0
-    # and 1.
+    # In units of the speed of all members together for all the lag, z lies between 0 and 1.
     speed = model.total_rate / sum(model.lag.values())
-    found = model.solve(model.lag, model.rate, speed, gap, nodes)
-    if found is not None:
-        drain, bound = (
-            1 / (speed * part) if part > 0 else math.inf for part in (found.value, found.bound)
-        )
-        return Optimum(_employ(found.pairs, model), drain, min(bound, drain), 1.0)
+    if (found := model.solve(model.lag, model.rate, speed, gap, nodes)) is not None:
+        pairs, *parts = found
+        drain, bound = (1 / (speed * part) if part > 0 else math.inf for part in parts)
+        return Optimum(_employ(pairs, model), drain, min(bound, drain), 1.0)
     arriving = sum(model.rate.values())
     if arriving:  # perhaps more than can be served: then serve all in the same proportion
         nothing = dict.fromkeys(group.places, 0.0)
@@ -134,47 +103,56 @@ def optimum(
             f"no assignment serves every partition with at most {partitions_per_member} partitions "
             f"a member and {moves} moves (None: any number): raise them"
         )
-    served = found.value * model.total_rate / arriving
-    return Optimum(_employ(found.pairs, model), math.inf, math.inf, served)
+    pairs, served, _ = found
+    served = served * model.total_rate / arriving
+    return Optimum(_employ(pairs, model), math.inf, math.inf, served)
 
 
-class _Found(NamedTuple):
-    pairs: Pairs
-    value: float
-    bound: float
+@wraps(optimum, assigned=())
+def optimal(group: Group, **options: Any) -> Assignment:
+    """Search for the assignment that drains everything soonest, by a solver.
 
-
-class _Actor(NamedTuple):
-    """One member, or all members that are equal in what they may take and how fast they are."""
-
-    ids: tuple[str, ...]
-    rate: float
+    Options are those of `optimum`, which says more.
+    """
+    return optimum(group, **options).assignment
 
 
 class _Model:
+    """The program of a group: ``actors`` are members that it need not distinguish, by their ids."""
+
     def __init__(
         self, group: Group, rates: dict[str, float], limit: int | None, moves: int | None
     ) -> None:
-        self.group = group
-        self.limit = limit
-        self.moves = moves
+        self.group, self.rates, self.limit, self.moves = group, rates, limit, moves
         self.whole = limit is not None or moves is not None
         self.lag = lags(group)
         self.rate = {place: float(group.rate(place) or 0) for place in group.places}
         subscribed = sorted(set().union(*group.subscribers.values()))
         self.total_rate = sum(rates[member] for member in subscribed)
-        self.actors = list(self._actors(subscribed, rates))
+        # Without a limit, or with one place a member, those that are equal.
+        apart = moves is not None or (limit is not None and limit > 1)
+        alike: dict[Any, list[str]] = {}
+        for member in subscribed:
+            topics = tuple(topic for topic, ids in group.subscribers.items() if member in ids)
+            alike.setdefault(member if apart else (topics, rates[member]), []).append(member)
+        self.actors = [tuple(ids) for ids in alike.values()]
         self.options = [
-            (number, place)
-            for number, actor in enumerate(self.actors)
+            (ids, place)
+            for ids in self.actors
             for place in group.places
-            if actor.ids[0] in group.subscribers[place[0]]
+            if ids[0] in group.subscribers[place[0]]
+        ]
+        # Options that no member has now.
+        self.added = [
+            at
+            for at, (ids, place) in enumerate(self.options)
+            if not any(place in group.current[member] for member in ids)
         ]
 
     def solve(
         self, per_unit: Weights, floor: Weights, unit: float, gap: float, nodes: int
-    ) -> _Found | None:
-        """Find the largest part of ``unit * per_unit`` that each place can get beyond its floor.
+    ) -> tuple[Pairs, float, float] | None:
+        """Return pairs, the largest part of ``unit * per_unit`` beyond all floors, and its bound.
 
         None if there is none. Columns: ``x`` of every option, then ``y``, then that part.
         """
@@ -186,9 +164,9 @@ class _Model:
         numbers = np.repeat(np.arange(len(rows)), [len(terms) for terms in rows])
         columns = [column for terms in rows for column in terms]
         values = [value for terms in rows for value in terms.values()]
-        sizes = np.array([len(self.actors[actor].ids) for actor, _ in self.options], float)
+        sizes = np.array([len(ids) for ids, _ in self.options], float)
         cost = np.zeros(2 * count + 1)
-        cost[[at + (0 if self.whole else count) for at in self._added()]] = _TIE / count
+        cost[[at + (0 if self.whole else count) for at in self.added]] = _TIE / count
         cost[2 * count] = -1.0
         whole = np.full(count, int(self.whole))
         terms = sparse.csr_array((values, (numbers, columns)), shape=(len(rows), 2 * count + 1))
@@ -207,10 +185,10 @@ class _Model:
             return None
         part = float(answer.x[2 * count])
         if not self.whole:
-            return _Found(self._laid_out(answer.x[count : 2 * count]), part, min(part + _TIE, 1.0))
+            return self._laid_out(answer.x[count : 2 * count]), part, min(part + _TIE, 1.0)
         dual = answer.mip_dual_bound
         bound = 1.0 if dual is None else min(_TIE - dual, 1.0)
-        return _Found(self._seated(np.rint(answer.x[:count]).astype(int)), part, bound)
+        return self._seated(np.rint(answer.x[:count]).astype(int)), part, bound
 
     def _rows(
         self, per_unit: Weights, floor: Weights, unit: float
@@ -218,73 +196,53 @@ class _Model:
         """Yield the constraints: coefficients by column, the least and the largest value."""
         count = len(self.options)
         of_place: dict[Place, list[int]] = {place: [] for place in self.group.places}
-        of_actor: dict[int, list[int]] = {number: [] for number in range(len(self.actors))}
-        for at, (number, place) in enumerate(self.options):
+        of_actor: dict[tuple[str, ...], list[int]] = {ids: [] for ids in self.actors}
+        for at, (ids, place) in enumerate(self.options):
             of_place[place].append(at)
-            of_actor[number].append(at)
+            of_actor[ids].append(at)
         for place, ats in of_place.items():
-            work = {count + at: self.actors[self.options[at][0]].rate for at in ats}
+            work = {count + at: self.rates[self.options[at][0][0]] for at in ats}
             yield work | {2 * count: -per_unit[place] * unit}, floor[place], math.inf
-        for number, ats in of_actor.items():
-            yield {count + at: 1.0 for at in ats}, -math.inf, len(self.actors[number].ids)
+        for ids, ats in of_actor.items():
+            yield {count + at: 1.0 for at in ats}, -math.inf, len(ids)
         if not self.whole:
             return
         for at in range(count):
             yield {count + at: 1.0, at: -1.0}, -math.inf, 0.0
         for ats in of_place.values():
             yield dict.fromkeys(ats, 1.0), 1.0, math.inf
-        for number, ats in of_actor.items():
+        for ids, ats in of_actor.items():
             if self.limit is not None:
-                yield dict.fromkeys(ats, 1.0), -math.inf, self.limit * len(self.actors[number].ids)
-        if self.moves is not None and self._added():
-            yield dict.fromkeys(self._added(), 1.0), -math.inf, self.moves
-
-    def _actors(self, members: list[str], rates: dict[str, float]) -> Iterator[_Actor]:
-        if self.moves is not None or (self.limit is not None and self.limit > 1):
-            yield from (_Actor((member,), rates[member]) for member in members)
-            return
-        # Without a limit, or with one place a member, equal members need not be distinguished.
-        alike: dict[tuple[tuple[str, ...], float], list[str]] = {}
-        for member in members:
-            topics = tuple(topic for topic, ids in self.group.subscribers.items() if member in ids)
-            alike.setdefault((topics, rates[member]), []).append(member)
-        yield from (_Actor(tuple(ids), rate) for (_, rate), ids in alike.items())
-
-    def _added(self) -> list[int]:
-        """Options that no member has now."""
-        return [
-            at
-            for at, (number, place) in enumerate(self.options)
-            if not any(place in self.group.current[member] for member in self.actors[number].ids)
-        ]
+                yield dict.fromkeys(ats, 1.0), -math.inf, self.limit * len(ids)
+        if self.moves is not None and self.added:
+            yield dict.fromkeys(self.added, 1.0), -math.inf, self.moves
 
     def _laid_out(self, times: Any) -> Pairs:
         """Lay the places' times end to end and cut them into members (McNaughton): few pairs."""
         pairs = Pairs(self.group)
-        for number, actor in enumerate(self.actors):
+        for ids in self.actors:
             now = 0.0
             for (who, place), time in zip(self.options, times, strict=True):
-                if who == number and time > _NOTHING:
+                if who == ids and time > _NOTHING:
                     last = math.ceil(now + time - _NOTHING)
-                    for member in actor.ids[int(now + _NOTHING) : last]:
+                    for member in ids[int(now + _NOTHING) : last]:
                         pairs.add(member, place)
                     now += time
         cover(pairs)  # where there is nothing to do
         return pairs
 
     def _seated(self, chosen: Any) -> Pairs:
-        pairs = Pairs(self.group)
-        for number, actor in enumerate(self.actors):
+        pairs, has = Pairs(self.group), self.group.current
+        for ids in self.actors:
             each = zip(self.options, chosen, strict=True)
-            seats = {place: int(n) for (who, place), n in each if who == number}
+            seats = {place: int(n) for (who, place), n in each if who == ids}
             if self.limit != 1:
                 for place in (place for place, n in seats.items() if n):
-                    pairs.add(actor.ids[0], place)
+                    pairs.add(ids[0], place)
                 continue
-            left = list(actor.ids)
+            left = list(ids)
             for keep in (True, False):  # members that have it keep it, if there is room
                 for place in seats:
-                    has = self.group.current
                     fitting = [one for one in left if not keep or place in has[one]]
                     for member in fitting[: seats[place]]:
                         pairs.add(member, place)

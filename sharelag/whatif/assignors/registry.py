@@ -24,8 +24,7 @@ from sharelag.whatif.assignors.simple import simple, simple_4_1
 Assignor = Callable[..., Assignment]
 A = TypeVar("A", bound=Assignor)
 
-#: Assignors by name: ours, those that `register` added, and those of installed packages that were
-#: used already (`assignor_names` has them all).
+#: Ours, those that `register` added, and those of installed packages that were used already.
 ASSIGNORS: dict[str, Assignor] = {
     "simple": simple,
     "simple-4.1": simple_4_1,
@@ -45,13 +44,7 @@ _UNRIVALLED: set[str] = set()
 
 
 def find_assignor(name: str) -> Assignor:
-    """An assignor by its name: ours, one that `register` added, or one of an installed package.
-
-    Raises
-    ------
-    InputError
-        The name is unknown, or the assignor of an installed package cannot be used.
-    """
+    """Return an assignor by its name, or refuse it where there is none, or it cannot be used."""
     function = known_assignor(name)
     if function is None:
         raise InputError(
@@ -218,10 +211,7 @@ def assign_group(assignor: str | Assignor, group: Group, **options: Any) -> Assi
 
 
 def require_partitions(name: str, group: Group, answer: Assignment) -> None:
-    """Refuse an answer with partitions that are not there, which nobody can simulate.
-
-    Kafka's own assignor answers with some where members have them already.
-    """
+    """Refuse partitions that are not there, which members of Kafka's own assignor may keep."""
     for member, topics in answer.items():
         for topic, partitions in topics.items():
             count = group.topics[topic].partitions or 0

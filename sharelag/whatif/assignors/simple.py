@@ -10,26 +10,163 @@ for itself, among its subscribers. With M members and P partitions, every partit
 
 Which member loses and which one gets is decided by the order of Java's hash maps, that is by the
 hashes of member ids, topic ids and partition numbers; so the same group with other member ids gets
-another assignment.
+another assignment. That order is written from the documented behaviour of ``java.util.HashMap`` of
+Java 17: a table of bins, whose number doubles beyond three quarters; `JavaMap.put` appends to a bin
+and ``computeIfAbsent`` (`JavaMap.setdefault`) goes before its head; a bin that grows beyond eight
+doubles the table. From 64 bins on Java makes a tree of such a bin, whose shape decides the order
+from then on. Hashes of random ids and of partition numbers spread too well for that, so it is not
+repeated: a bin stays a list, and a `RuntimeWarning` says that the order may differ from Kafka's.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
 from operator import itemgetter
+from typing import TypeVar
 
 from sharelag.tables.words import counted
 from sharelag.whatif.assignors.group import Assignment, AssignorError, Group, Place
-from sharelag.whatif.assignors.java_maps import (
-    JavaMap,
-    JavaSet,
-    capacity_for,
-    int_hash,
-    string_hash,
-    uuid_hash,
-)
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_TREEIFY_THRESHOLD = 8
+_MIN_TREEIFY_CAPACITY = 64
+_DEFAULT_CAPACITY = 16
+#: Hashes of texts that are kept: a topic's name is hashed for each member that subscribes to it.
+_HASHES = 1 << 14
+
+
+@lru_cache(_HASHES)
+def string_hash(text: str) -> int:
+    """Java's ``String.hashCode``: over UTF-16 code units."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    return value
+
+
+def uuid_hash(raw: bytes) -> int:
+    """``Uuid.hashCode`` of Kafka, from its 16 bytes."""
+    words = [int.from_bytes(raw[at : at + 4], "big") for at in range(0, 16, 4)]
+    return words[0] ^ words[1] ^ words[2] ^ words[3]
+
+
+def int_hash(value: int) -> int:
+    """``Integer.hashCode``."""
+    return value & 0xFFFFFFFF
+
+
+def capacity_for(entries: int) -> int:
+    """Return the capacity that ``AssignorHelpers.newHashMap(entries)`` asks for."""
+    return (entries + 1) * 4 // 3 + 1
+
+
+class JavaMap(Mapping[K, V]):
+    """A ``HashMap``, as far as its order goes; ``hash_of`` is ``hashCode`` of a key."""
+
+    def __init__(self, hash_of: Callable[[K], int], capacity: int = _DEFAULT_CAPACITY) -> None:
+        self._hash_of = hash_of
+        self._values: dict[K, V] = {}
+        self._size = 1 << max(capacity - 1, 0).bit_length()
+        # By number, the bins that were used: keys with their hashes.
+        self._bins: dict[int, list[tuple[K, int]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._values
+
+    def __getitem__(self, key: K) -> V:
+        return self._values[key]
+
+    def __iter__(self) -> Iterator[K]:
+        """Return the keys as they are now; as in Java, a key removed meanwhile still comes."""
+        bins = self._bins
+        return iter([key for number in sorted(bins) for key, _ in bins[number]])
+
+    def put(self, key: K, value: V) -> None:
+        """Set a value; a new key goes to the end of its bin."""
+        if key not in self._values:
+            hash_, bin_ = self._bin(key)
+            bin_.append((key, hash_))
+            if len(bin_) > _TREEIFY_THRESHOLD:
+                self._overfill()
+            self._values[key] = value
+            if len(self._values) > self._threshold:
+                self._resize()
+        self._values[key] = value
+
+    def setdefault(self, key: K, make: Callable[[], V]) -> V:
+        """``computeIfAbsent``: a new key goes first in its bin; the table grows a call late."""
+        if len(self._values) > self._threshold:
+            self._resize()
+        if key not in self._values:
+            hash_, bin_ = self._bin(key)
+            bin_.insert(0, (key, hash_))
+            if len(bin_) >= _TREEIFY_THRESHOLD:
+                self._overfill()
+            self._values[key] = make()
+        return self._values[key]
+
+    def remove(self, key: K) -> bool:
+        """Remove a key, and tell whether it was there."""
+        if key not in self._values:
+            return False
+        del self._values[key]
+        hash_, bin_ = self._bin(key)
+        bin_.remove((key, hash_))
+        return True
+
+    @property
+    def _threshold(self) -> int:
+        return self._size * 3 // 4
+
+    def _bin(self, key: K) -> tuple[int, list[tuple[K, int]]]:
+        """Return the spread hash of a key, and the bin that it belongs to."""
+        hash_ = self._hash_of(key)
+        hash_ ^= hash_ >> 16
+        return hash_, self._bins.setdefault(hash_ & (self._size - 1), [])
+
+    def _overfill(self) -> None:
+        if self._size < _MIN_TREEIFY_CAPACITY:
+            self._resize()
+            return
+        warnings.warn(
+            "hashes of many ids of this group end in the same bits, and Java puts them in a tree: "
+            "Kafka's assignor may choose other members than are chosen here",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+    def _resize(self) -> None:
+        bins, self._size, self._bins = self._bins, 2 * self._size, {}
+        for number in sorted(bins):
+            for entry in bins[number]:
+                self._bins.setdefault(entry[1] & (self._size - 1), []).append(entry)
+
+
+class JavaSet(JavaMap[K, bool]):
+    """A ``HashSet``, as far as its order of iteration goes: a ``HashMap`` of its keys."""
+
+    @classmethod
+    def of(cls, hash_of: Callable[[K], int], keys: Iterable[K]) -> JavaSet[K]:
+        """``new HashSet<>(collection)``."""
+        listed = list(keys)
+        made = cls(hash_of, max(len(listed) * 4 // 3 + 1, _DEFAULT_CAPACITY))
+        for key in listed:
+            made.add(key)
+        return made
+
+    def add(self, key: K) -> None:
+        """Add a key, if it is not there."""
+        self.put(key, True)
+
 
 #: A member's partitions by topic.
 Partitions = JavaMap[str, JavaSet[int]]
@@ -49,9 +186,9 @@ class Held:
     def __init__(self, group: Group) -> None:
         self.topics = group.topics
         self._hashes = {name: uuid_hash(topic.id) for name, topic in group.topics.items()}
-        by_id: JavaMap[str, None] = JavaMap(string_hash)
+        by_id: JavaSet[str] = JavaSet(string_hash)
         for member in group.members:
-            by_id.put(member.id, None)
+            by_id.add(member.id)
         self.members = list(by_id)
         there = {name for name, topic in group.topics.items() if topic.partitions is not None}
         self.subscribed: dict[str, list[str]] = {}
@@ -61,7 +198,7 @@ class Held:
             names = JavaSet.of(string_hash, member.subscribed)
             self.subscribed[member.id] = [name for name in names if name in there]
             self.names_nothing[member.id] = len(names) == 0
-            self.old[member.id] = self._partitions(member.current.items())
+            self.old[member.id] = self.copied(member.current)
 
     def topic_hash(self, topic: str) -> int:
         """``Uuid.hashCode`` of a topic's id."""
@@ -75,21 +212,18 @@ class Held:
         """Return an empty set of places."""
         return JavaSet(self.place_hash)
 
-    def copied(self, partitions: Partitions) -> Partitions:
-        """``AssignorHelpers.deepCopyAssignment``."""
-        return self._partitions(partitions.items(), len(partitions))
+    def copied(self, given: Mapping[str, Iterable[int]], *capacity: int) -> Partitions:
+        """``AssignorHelpers.deepCopyAssignment``, with a capacity."""
+        held: Partitions = JavaMap(self.topic_hash, *capacity)
+        for topic, numbers in given.items():
+            held.put(topic, JavaSet.of(int_hash, numbers))
+        return held
 
     def targets(self, topics: list[str]) -> list[Place]:
         """Return the assignable partitions of these topics."""
         return [
             (topic, partition) for topic in topics for partition in self.topics[topic].assignable
         ]
-
-    def _partitions(self, given: Iterable[tuple[str, Iterable[int]]], *capacity: int) -> Partitions:
-        held: Partitions = JavaMap(self.topic_hash, *capacity)
-        for topic, numbers in given:
-            held.put(topic, JavaSet.of(int_hash, numbers))
-        return held
 
 
 def as_lists(assigned: Mapping[str, Partitions]) -> Assignment:
@@ -142,13 +276,10 @@ def simple(group: Group) -> Assignment:
     held = Held(group)
     draft = _Draft(held)
     if group.homogeneous:
-        first = held.members[0] if held.members else None
-        if first is None or held.names_nothing[first]:
+        if not held.members or held.names_nothing[held.members[0]]:
             return {member: {} for member in held.members}
-        topics = held.subscribed[first]
-        share = _Share(draft, held.targets(topics), range(len(held.members)), held.place_hash)
-        draft.drop_all_but(topics, share.want)
-        share.settle(topics)
+        topics = held.subscribed[held.members[0]]
+        _share(draft, topics, range(len(held.members)), held.place_hash, drop_others=True)
         return draft.result()
     subscribers: JavaMap[str, list[int]] = JavaMap(held.topic_hash)
     for index, member in enumerate(held.members):
@@ -159,15 +290,14 @@ def simple(group: Group) -> Assignment:
     if not len(subscribers):
         return {member: {} for member in held.members}
     for topic, theirs in subscribers.items():
-        _Share(draft, held.targets([topic]), theirs, itemgetter(1)).settle([topic])
+        _share(draft, [topic], theirs, itemgetter(1))
     return draft.result()
 
 
 class _Draft:
     """The assignment while it is made: members by number; what is not in ``new`` stays as it was.
 
-    When a member's partitions are copied has to be followed closely: a copy may walk in another
-    order.
+    Partitions are copied where Kafka copies them: a copy may walk in another order.
     """
 
     def __init__(self, held: Held) -> None:
@@ -178,18 +308,8 @@ class _Draft:
     def writable(self, member: int) -> Partitions:
         """Return the member's partitions, for changing."""
         if member not in self.new:
-            self.new[member] = self.held.copied(self.old[member])
+            self.new[member] = self.held.copied(self.old[member], len(self.old[member]))
         return self.new[member]
-
-    def drop_all_but(self, topics: list[str], want: dict[int, int]) -> None:
-        """Take other topics from everybody (only where all members subscribe to the same)."""
-        for member, partitions in enumerate(self.old):
-            kept = sum(len(numbers) for topic, numbers in partitions.items() if topic in topics)
-            others = [topic for topic in partitions if topic not in topics]
-            if others or 0 < kept >= want[member]:  # Kafka copies members with enough this early
-                for topic in others:
-                    self.writable(member).remove(topic)
-                self.writable(member)
 
     def result(self) -> Assignment:
         """Return the members in Kafka's order, with what they have now."""
@@ -199,94 +319,84 @@ class _Draft:
         )
 
 
-_Hash = Callable[[Place], int]
-
-
-class _Share:
-    """Partitions shared among members: a homogeneous group, or one topic's subscribers."""
-
-    def __init__(
-        self, draft: _Draft, targets: list[Place], members: Sequence[int], hash_of: _Hash
-    ) -> None:
-        self._draft = draft
-        self._targets = targets
-        self._no_places: Callable[[], JavaSet[Place]] = partial(JavaSet, hash_of)
-        self._members = members
-        self.sharing = -(-len(members) // len(targets)) if targets else 0
-        each = self.sharing * len(targets) / len(members)
-        #: Share of each member. The rounding is Kafka's, with doubles.
-        self.want = {
-            member: math.ceil(each * (index + 1)) - math.ceil(each * index)
-            for index, member in enumerate(members)
-        }
-        self._by_partition: JavaMap[Place, JavaSet[int]] = JavaMap(
-            hash_of, capacity_for(len(targets))
-        )
-        self._by_member: JavaMap[int, JavaSet[Place]] = JavaMap(
-            int_hash, capacity_for(len(members))
-        )
-
-    def settle(self, topics: list[str]) -> None:
-        """Take from members with too many, then give to members with too few."""
-        for member, partitions in enumerate(self._draft.old):
-            for topic, numbers in partitions.items():
-                if topic in topics:
-                    for place in ((topic, number) for number in numbers):
-                        self._by_partition.setdefault(place, _no_numbers).add(member)
-                        self._by_member.setdefault(member, self._no_places).add(place)
-        # From members with more than their share, then from partitions with too many members.
-        for member, places in self._by_member.items():
-            for place in places:
-                if len(places) <= self.want.get(member, 0):
-                    break
-                self._by_partition[place].remove(member)
-                places.remove(place)
-                self._draft.writable(member)[place[0]].remove(place[1])
-        for place, members in self._by_partition.items():
-            for member in members:
-                if len(members) <= self.sharing:
-                    break
-                if self._draft.writable(member)[place[0]].remove(place[1]):
-                    members.remove(member)
-                    self._by_member[member].remove(place)
-        for place in self._targets:
-            self._by_partition.setdefault(place, _no_numbers)
-        self._assign_remaining()
-
-    def _assign_remaining(self) -> None:
-        unfilled = [member for member in self._members if self._count(member) < self.want[member]]
-        turn = iter(tuple(unfilled))
-        gained = False
-        for place, members in self._by_partition.items():
-            missing = self.sharing - len(members)
-            while missing > 0:
-                member = next(turn, None)
-                if member is None:
-                    if not gained:
-                        break
-                    turn, gained = iter(tuple(unfilled)), False
-                    member = next(turn, None)
-                    if member is None:
-                        raise AssignorError(
-                            "Kafka's assignor fails for this group (NoSuchElementException): "
-                            f"partition {place[1]} of {place[0]!r} lacks "
-                            f"{counted(missing, 'member')} and nobody may take more, because "
-                            "partitions that are not assignable any more take up their share. Take "
-                            "those out of 'current'"
-                        )
-                if member not in members:
-                    theirs = self._draft.writable(member)
-                    theirs.setdefault(place[0], _no_numbers).add(place[1])
-                    self._by_member.setdefault(member, self._no_places).add(place)
-                    missing -= 1
-                    gained = True
-                    if self._count(member) >= self.want[member]:
-                        unfilled.remove(member)
-            if not unfilled:
+def _share(
+    draft: _Draft,
+    topics: list[str],
+    members: Sequence[int],
+    hash_of: Callable[[Place], int],
+    drop_others: bool = False,
+) -> None:
+    """Share partitions among members: of a homogeneous group, or of one topic's subscribers."""
+    targets = draft.held.targets(topics)
+    sharing = -(-len(members) // len(targets)) if targets else 0
+    each = sharing * len(targets) / len(members)
+    # Share of each member. The rounding is Kafka's, with doubles.
+    want = {
+        member: math.ceil(each * (index + 1)) - math.ceil(each * index)
+        for index, member in enumerate(members)
+    }
+    for member, partitions in enumerate(draft.old if drop_others else ()):
+        kept = sum(len(numbers) for topic, numbers in partitions.items() if topic in topics)
+        others = [topic for topic in partitions if topic not in topics]
+        if others or 0 < kept >= want[member]:  # Kafka copies members with enough this early
+            for topic in others:
+                draft.writable(member).remove(topic)
+            draft.writable(member)
+    no_places: Callable[[], JavaSet[Place]] = partial(JavaSet, hash_of)
+    by_partition: JavaMap[Place, JavaSet[int]] = JavaMap(hash_of, capacity_for(len(targets)))
+    by_member: JavaMap[int, JavaSet[Place]] = JavaMap(int_hash, capacity_for(len(members)))
+    for member, partitions in enumerate(draft.old):
+        for topic, numbers in partitions.items():
+            if topic in topics:
+                for place in ((topic, number) for number in numbers):
+                    by_partition.setdefault(place, _no_numbers).add(member)
+                    by_member.setdefault(member, no_places).add(place)
+    # From members with more than their share, then from partitions with too many members.
+    for member, places in by_member.items():
+        for place in places:
+            if len(places) <= want.get(member, 0):
                 break
-
-    def _count(self, member: int) -> int:
-        return len(self._by_member[member]) if member in self._by_member else 0
+            by_partition[place].remove(member)
+            places.remove(place)
+            draft.writable(member)[place[0]].remove(place[1])
+    for place, holders in by_partition.items():
+        for member in holders:
+            if len(holders) <= sharing:
+                break
+            if draft.writable(member)[place[0]].remove(place[1]):
+                holders.remove(member)
+                by_member[member].remove(place)
+    for place in targets:
+        by_partition.setdefault(place, _no_numbers)
+    unfilled = [member for member in members if len(by_member.get(member, ())) < want[member]]
+    turn, gained = iter(tuple(unfilled)), False
+    for place, holders in by_partition.items():
+        missing = sharing - len(holders)
+        while missing > 0:
+            taker = next(turn, None)
+            if taker is None:
+                if not gained:
+                    break
+                turn, gained = iter(tuple(unfilled)), False
+                taker = next(turn, None)
+                if taker is None:
+                    raise AssignorError(
+                        "Kafka's assignor fails for this group (NoSuchElementException): "
+                        f"partition {place[1]} of {place[0]!r} lacks "
+                        f"{counted(missing, 'member')} and nobody may take more, because "
+                        "partitions that are not assignable any more take up their share. Take "
+                        "those out of 'current'"
+                    )
+            if taker not in holders:
+                theirs = draft.writable(taker)
+                theirs.setdefault(place[0], _no_numbers).add(place[1])
+                by_member.setdefault(taker, no_places).add(place)
+                missing -= 1
+                gained = True
+                if len(by_member[taker]) >= want[taker]:
+                    unfilled.remove(taker)
+        if not unfilled:
+            break
 
 
 #: Members of each place.
@@ -314,16 +424,20 @@ def simple_4_1(group: Group) -> Assignment:
     held = Held(group)
     if not held.members:
         return {}
+    if group.homogeneous and held.names_nothing[held.members[0]]:
+        return {member: {} for member in held.members}
     current: _Members = JavaMap(held.place_hash)
     for member in held.members:
         for topic, numbers in held.old[member].items():
             for number in numbers:
                 current.setdefault((topic, number), list).append(member)
-    if not group.homogeneous:
-        return _in_order(held, _heterogeneous(held, current))
-    if held.names_nothing[held.members[0]]:
-        return {member: {} for member in held.members}
-    return _in_order(held, _homogeneous(held, current))
+    final = (_homogeneous if group.homogeneous else _heterogeneous)(held, current)
+    arranged: dict[str, Partitions] = {}
+    for member in held.members:
+        arranged[member] = JavaMap(held.topic_hash)
+        for topic, number in final.get(member, ()):
+            arranged[member].setdefault(topic, _no_numbers).add(number)
+    return as_lists(arranged)
 
 
 def _homogeneous(held: Held, current: _Members) -> _Places:
@@ -332,8 +446,7 @@ def _homogeneous(held: Held, current: _Members) -> _Places:
     most = -(-len(targets) // len(held.members))
     hashed: _Members = JavaMap(held.place_hash, capacity_for(len(targets)))
     _assign_by_hash(held.members, targets, hashed)
-    final: _Places = JavaMap(string_hash, capacity_for(len(held.members)))
-    served = _merge(held, hashed, final)
+    final, served = _merge(held, hashed), set(hashed)
     for place, members in current.items():
         if place[0] in topics:
             for member in members:
@@ -341,7 +454,23 @@ def _homogeneous(held: Held, current: _Members) -> _Places:
                 if len(theirs) < most and place not in hashed:
                     theirs.add(place)
                     served.add(place)
-    _deal_with_limit(held, [place for place in targets if place not in served], final, most)
+    # The rest is dealt out in turn; a member with more than ``most`` gets no further ones.
+    members, turn = list(held.members), 0
+    for place in (place for place in targets if place not in served):
+        while True:
+            if not members:
+                raise AssignorError(
+                    "Kafka 4.1's assignor fails for this group (inconsistent number of member "
+                    f"ids): nobody may take partition {place[1]} of {place[0]!r}. Compare with "
+                    "'simple', the assignor since 4.2"
+                )
+            turn = 0 if turn >= len(members) else turn
+            theirs = final.setdefault(members[turn], held.no_places)
+            if len(theirs) <= most:
+                theirs.add(place)
+                turn += 1
+                break
+            del members[turn]
     return final
 
 
@@ -368,8 +497,7 @@ def _heterogeneous(held: Held, current: _Members) -> _Places:
         in_turn = list(subscribers[topic])
         for number, place in enumerate(places):
             assigned.setdefault(place, list).append(in_turn[number % len(in_turn)])
-    final: _Places = JavaMap(string_hash, capacity_for(len(held.members)))
-    _merge(held, assigned, final)
+    final = _merge(held, assigned)
     for place, members in current.items():
         for member in members:
             if member in subscribers.get(place[0], ()) and place not in assigned:
@@ -385,40 +513,9 @@ def _assign_by_hash(members: Iterable[str], places: list[Place], assigned: _Memb
             assigned.setdefault(places[abs(signed) % len(places)], list).append(member)
 
 
-def _merge(held: Held, assigned: _Members, final: _Places) -> set[Place]:
+def _merge(held: Held, assigned: _Members) -> _Places:
+    final: _Places = JavaMap(string_hash, capacity_for(len(held.members)))
     for place, members in assigned.items():
         for member in members:
             final.setdefault(member, held.no_places).add(place)
-    return set(assigned)
-
-
-def _deal_with_limit(held: Held, places: list[Place], final: _Places, most: int) -> None:
-    """Deal out in turn; a member with more than ``most`` gets no further ones."""
-    members = list(held.members)
-    turn = 0
-    for place in places:
-        while True:
-            if turn >= len(members):
-                turn = 0
-                if not members:
-                    raise AssignorError(
-                        "Kafka 4.1's assignor fails for this group (inconsistent number of member "
-                        f"ids): nobody may take partition {place[1]} of {place[0]!r}. Compare with "
-                        "'simple', the assignor since 4.2"
-                    )
-            theirs = final.setdefault(members[turn], held.no_places)
-            if len(theirs) <= most:
-                theirs.add(place)
-                turn += 1
-                break
-            del members[turn]
-
-
-def _in_order(held: Held, final: _Places) -> Assignment:
-    by_member: Mapping[str, JavaSet[Place]] = dict(final.items())
-    arranged: dict[str, Partitions] = {}
-    for member in held.members:
-        arranged[member] = JavaMap(held.topic_hash)
-        for topic, number in by_member.get(member, ()):
-            arranged[member].setdefault(topic, _no_numbers).add(number)
-    return as_lists(arranged)
+    return final

@@ -5,6 +5,7 @@ Numbers are one a run, NaN where a run does not know.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from math import ceil, log2
 from typing import Any, NamedTuple, TypeAlias
@@ -15,12 +16,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag.errors import InputError
-from sharelag.metrics.columns import floats
+from sharelag.metrics.columns import evenly_spaced, floats
 from sharelag.whatif.comparison.tables import DIFFERENCE, PROJECTED, RATIOS, Measure
 
 Floats = NDArray[np.float64]
-#: Numbers not further apart, relative to their size, are the same.
-_ROUNDING = 1e-12
+#: Means, and values of two variants, no further apart relative to their size are the same.
+_ROUNDING, _EQUAL = 1e-12, 1e-9
 
 
 class Interval(NamedTuple):
@@ -32,10 +33,7 @@ class Interval(NamedTuple):
 
 
 def mean_interval(values: Floats, level: float) -> Interval:
-    """Bounds of a mean by Student's t, such as of 0.95 confidence, shape (n,).
-
-    Without a mean when a value is unknown, without bounds for a single one.
-    """
+    """Bounds of a mean by Student's t; none of an unknown value, or for a single one."""
     found = mean_intervals(values, level) if len(values) else ()
     return Interval(*(None if np.isnan(one) else float(one) for one in found))
 
@@ -50,10 +48,7 @@ def half_width(values: Floats, level: float) -> Floats:
 
 
 def mean_intervals(values: Floats, level: float) -> tuple[Floats, Floats, Floats]:
-    """Means, lows and highs of `mean_interval` of each column of runs by times.
-
-    Bounds are NaN for a single run.
-    """
+    """Means, lows and highs of each column of runs by times; bounds are NaN for a single run."""
     mean = values.mean(axis=0)
     half = np.full_like(mean, np.nan)
     if len(values) > 1:
@@ -68,10 +63,6 @@ def known(values: Floats) -> dict[str, int]:
     return {"n": len(values) - unknown, "unknown": unknown}
 
 
-#: Values that differ by less than this part of them differ by rounding.
-_EQUAL = 1e-9
-
-
 def less(values: Floats, others: Floats) -> Floats:
     """Return paired differences, 0 where two values differ by rounding alone."""
     same = np.isclose(values, others, rtol=_EQUAL, atol=0)
@@ -81,8 +72,8 @@ def less(values: Floats, others: Floats) -> Floats:
 def difference_interval(differences: Floats, level: float) -> Interval:
     """Return the same of paired differences.
 
-    Where all pairs differ by the same, Student's t has no spread to judge by and would be sure of
-    anything after two runs: then an exact sign test has to rule out luck.
+    Where all differ by the same, Student's t would be sure of anything after two runs: an exact
+    sign test has to rule out luck.
     """
     found = mean_interval(differences, level)
     if found.mean and found.low == found.high and not _is_signed(differences, level):
@@ -93,8 +84,7 @@ def difference_interval(differences: Floats, level: float) -> Interval:
 def one_sided_interval(values: Floats, confidence: float) -> Interval:
     """Bounds of a mean, each of which leaves out one side only: to hold it against a limit.
 
-    Where all values are the same, that need not be luck, as with `difference_interval`: else
-    there are no bounds.
+    There are none where all values are the same, as that may be luck (`difference_interval`).
     """
     level = 2 * confidence - 1
     found = mean_interval(values, level)
@@ -109,18 +99,12 @@ def fewest_equal(level: float) -> int:
 
 
 def enough_seeds(variants: int, confidence: float = 0.95) -> int:
-    """Return how many seeds tell variants from a baseline even where all runs differ by the same.
-
-    Seven at least: Student's t is wide below.
-    """
+    """Return how many seeds tell variants from a baseline if all differ by the same; 7 at least."""
     return max(7, fewest_equal(each_level(confidence, variants - 1)))
 
 
 def ratio_interval(values: Floats, others: Floats, level: float) -> Interval:
-    """Return the geometric mean of paired ratios, by Student's t on their logarithms.
-
-    Nothing where one is not above 0.
-    """
+    """Return the geometric mean of paired ratios above 0, by Student's t on their logarithms."""
     if not ((values > 0) & (others > 0)).all():  # NaN is not, either
         return Interval()
     found = difference_interval(np.log(values) - np.log(others), level)
@@ -128,11 +112,10 @@ def ratio_interval(values: Floats, others: Floats, level: float) -> Interval:
 
 
 def is_better(values: Floats, others: Floats, measure: Measure, level: float) -> bool | None:
-    """Return whether the first values are better than the second ones, paired by seed.
+    """Return whether the first values are better than the second ones by seed; None: not decided.
 
     The interval of the differences decides, at this level. A value beyond the end of a run is not
-    known, and has no difference: then an exact sign test of which one is larger decides. None: the
-    values do not decide it, or neither direction is better.
+    known, and has no difference: then an exact sign test of which one is larger decides.
     """
     if measure.better is None:
         return None
@@ -176,10 +159,15 @@ Cell: TypeAlias = dict[str, Any]
 def contrast(
     runs: pa.Table, measured: Mapping[str, Measure], baseline: str, confidence: float
 ) -> Iterator[Cell]:
-    """Yield the cells of the measures that the runs have, measure by measure."""
-    failed = _failed(runs)
+    """Yield the cells of the measures that the runs have, measure by measure.
+
+    Those of other variants than the baseline have ``pairs``: how many seeds know both, or do not.
+    """
+    has_error = "error" in runs.column_names
+    failed = runs.filter(pc.is_valid(runs.column("error"))) if has_error else runs.slice(0, 0)
+    failures = Counter(failed.column("variant").to_pylist())
     for measure in filter(runs.column_names.__contains__, measured):
-        by_variant = by_variant_and_seed(runs, measure)
+        about, by_variant = measured[measure], by_variant_and_seed(runs, measure)
         level = each_level(confidence, len(by_variant) - 1)
         for name, mine in by_variant.items():
             values = np.array(list(mine.values()), np.float64)
@@ -187,35 +175,20 @@ def contrast(
                 "measure": measure,
                 "variant": name,
                 **known(values),
-                "failed": failed.get(name, 0),
+                "failed": failures[name],
                 **mean_interval(values, confidence)._asdict(),
-                "median": median(values, measured[measure]),
+                "median": median(values, about),
                 "baseline": baseline,
                 **dict.fromkeys((*DIFFERENCE, *RATIOS, "better")),
             }
             if name != baseline:
                 pairs = pair(mine, by_variant[baseline])
-                cell |= _difference(*pairs, measured[measure], level)
+                ratio = ratio_interval(*pairs, level)
+                cell |= zip(DIFFERENCE, difference_interval(less(*pairs), level), strict=True)
+                cell |= zip(RATIOS, (ratio.mean, ratio.high, ratio.low), strict=True)
+                cell["better"] = is_better(*pairs, about, level)
+                cell["pairs"] = known(pairs[0] - pairs[1])
             yield cell
-
-
-def _difference(values: Floats, others: Floats, measure: Measure, level: float) -> Cell:
-    """Return the part of a cell about pairs; ``pairs`` is how many know both, and how many not."""
-    found = difference_interval(less(values, others), level)
-    ratio = ratio_interval(values, others, level)
-    return {
-        **dict(zip(DIFFERENCE, found, strict=True)),
-        **dict(zip(RATIOS, (ratio.mean, ratio.high, ratio.low), strict=True)),
-        "better": is_better(values, others, measure, level),
-        "pairs": known(values - others),
-    }
-
-
-def _failed(runs: pa.Table) -> dict[str, int]:
-    if "error" not in runs.column_names:
-        return {}
-    counts = runs.filter(pc.is_valid(runs.column("error"))).column("variant").value_counts()
-    return {one["values"]: one["counts"] for one in counts.to_pylist()}
 
 
 def by_variant_and_seed(runs: pa.Table, measure: str) -> dict[str, dict[int, float]]:
@@ -249,16 +222,11 @@ class Curve(NamedTuple):
 
 
 def curve(timeline: pa.Table, drain_ms: float | None = None) -> Curve:
-    """Return lag and age of all share partitions together over time, and when the run drained.
-
-    Of a long run as many times as can be drawn and kept for every run, evenly apart, the first and
-    the last among them.
-    """
+    """Return lag and age of all share partitions over time, of a long run at times evenly apart."""
     sums = timeline.group_by("time_ms").aggregate([("lag", "sum"), ("age_ms", "max")])
-    sums = sums.sort_by("time_ms")
-    kept = np.linspace(0, len(sums) - 1, min(len(sums), MOST_TIMES)).round().astype(np.int64)
+    sums = sums.sort_by("time_ms").take(evenly_spaced(range(len(sums)), MOST_TIMES))
     times, lag, age_ms = (
-        sums.column(name).to_numpy()[kept] for name in ("time_ms", "lag_sum", "age_ms_max")
+        sums.column(name).to_numpy() for name in ("time_ms", "lag_sum", "age_ms_max")
     )
     return Curve(times, lag.astype(np.float64), age_ms.astype(np.float64), drain_ms)
 

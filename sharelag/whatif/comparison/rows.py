@@ -29,14 +29,10 @@ MOVING = (
 IN_EVERY_RUN = "in every run"
 #: Whether a goal is met.
 MET = {True: "yes", False: "no", None: "not decided"}
-AMOUNTS = (*MEAN, "median", *DIFFERENCE)
 
 
 def too_few(rows: Iterable[Mapping[str, Any]], seeds: int, level: float) -> Iterator[str]:
-    """Say so where all runs differ by the same and are too few to rule out luck.
-
-    Rows have a ``difference`` and its bound ``low``; ``level`` is the confidence of each.
-    """
+    """Say where all runs differ by the same and are too few to rule out luck, at a level."""
     from sharelag.whatif.comparison.intervals import fewest_equal
 
     least = fewest_equal(level)
@@ -49,12 +45,11 @@ def too_few(rows: Iterable[Mapping[str, Any]], seeds: int, level: float) -> Iter
 
 def for_people(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the same row in words: times with their units, what is not known with its reason."""
-    amounts = _amounts(row, row["measure"], AMOUNTS, MEAN, DIFFERENCE)
+    amounts = _amounts(row, row["measure"], (*MEAN, "median", *DIFFERENCE), MEAN, DIFFERENCE)
     how = {True: "better", False: "worse", None: ""}[row["better"]]
-    failed = f"{row['failed']} failed" if row["failed"] else ""
     how = "baseline" if row["variant"] == row["baseline"] else how
-    verdict = [how, "winner" * bool(row["winner"]), failed]
-    said = ", ".join(filter(None, verdict)) or None
+    failed = f"{row['failed']} failed" if row["failed"] else ""
+    said = ", ".join(filter(None, (how, "winner" * bool(row["winner"]), failed))) or None
     return {**row, **amounts, "by": row["measure"], "verdict": said}
 
 
@@ -155,9 +150,9 @@ def difference_span(row: Mapping[str, Any]) -> tuple[float, float, float] | None
     return None if mean is None or low is None or high is None else (low, mean, high)
 
 
-def with_half(row: Mapping[str, Any]) -> str | None:
+def with_half(span: tuple[float, float, float] | None) -> str | None:
     """Return the difference of a time and half of its interval; None where one is not known."""
-    if (span := difference_span(row)) is None:
+    if span is None:
         return None
     low, difference, high = span
     if difference == low == high == 0:
@@ -169,8 +164,7 @@ def with_half(row: Mapping[str, Any]) -> str | None:
 def unknown_work(scenario: Scenario) -> str:
     """Say why nothing can be said of how long a scenario takes; empty where it can.
 
-    A simulation needs the processing time of a record. Where nothing was measured of it, any
-    number would only be the one that was assumed.
+    Where nothing was measured of a record's work, any number would only be what was assumed.
     """
     for one in scenario.assumed:
         if isinstance(one, Assumption) and one.code == "service":

@@ -8,8 +8,7 @@ import pyarrow as pa
 
 from sharelag.tables.declared import trials
 
-#: One run, whatever variant it is of; one run of one variant; and what it has further, where
-#: requested.
+#: One run, whatever variant it is of; one run of one variant; and what it may have further.
 MADE, RUNS = trials.MADE.schema, trials.RUNS.schema
 OVER_OPTIMAL = trials.OVER_OPTIMAL.schema
 
@@ -26,32 +25,23 @@ class Measure(NamedTuple):
 #: By name of the column.
 MEASURED: dict[str, Measure] = {
     "drain_ms": Measure("lower", "ms", censored=True),
-    "lag_p50": Measure("lower", "offsets"),
-    "lag_p95": Measure("lower", "offsets"),
-    "lag_max": Measure("lower", "offsets"),
-    "lag_end": Measure("lower", "offsets"),
-    "age_p50_ms": Measure("lower", "ms"),
-    "age_p95_ms": Measure("lower", "ms"),
+    "lag_p50": Measure("lower", "offsets"), "lag_p95": Measure("lower", "offsets"),
+    "lag_max": Measure("lower", "offsets"), "lag_end": Measure("lower", "offsets"),
+    "age_p50_ms": Measure("lower", "ms"), "age_p95_ms": Measure("lower", "ms"),
     "age_max_ms": Measure("lower", "ms"),
-    "latency_p50_ms": Measure("lower", "ms"),
-    "latency_p95_ms": Measure("lower", "ms"),
-    "completed": Measure("higher", "offsets"),
-    "archived": Measure("lower", "offsets"),
+    "latency_p50_ms": Measure("lower", "ms"), "latency_p95_ms": Measure("lower", "ms"),
+    "completed": Measure("higher", "offsets"), "archived": Measure("lower", "offsets"),
     "lost": Measure("lower", "offsets"),
-    "redeliveries": Measure("lower", "records"),
-    "redelivered_share": Measure("lower", ""),
+    "redeliveries": Measure("lower", "records"), "redelivered_share": Measure("lower", ""),
     "expired": Measure("lower", "records"),
-    "wasted": Measure("lower", "records"),
-    "wasted_share": Measure("lower", ""),
+    "wasted": Measure("lower", "records"), "wasted_share": Measure("lower", ""),
     "moves": Measure("lower", "partitions"),
     "moves_per_minute": Measure("lower", "partitions/min"),
-    "idle_members": Measure("lower", "members"),
-    "fairness": Measure("higher", ""),
+    "idle_members": Measure("lower", "members"), "fairness": Measure("higher", ""),
     "busy_share": Measure(None, ""),  # much is cheap, little is safe
     "member_hours": Measure("lower", "h"),
-    "drain_over_optimal": Measure("lower", ""),
-    "age_p95_over_optimal": Measure("lower", ""),
-}
+    "drain_over_optimal": Measure("lower", ""), "age_p95_over_optimal": Measure("lower", ""),
+}  # fmt: skip
 
 #: One variant and one measure; the same against the baseline, run for run with the same seed.
 MEASURES, DIFFERENCES = trials.MEASURES.schema, trials.DIFFERENCES.schema

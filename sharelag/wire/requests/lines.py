@@ -17,7 +17,6 @@ from sharelag.schemas import INSTANT, LINE_REJECTS
 from sharelag.tables.arrow import one_batch
 from sharelag.wire.json_rows import json_rows
 from sharelag.wire.messages import APIS, Api, api
-from sharelag.wire.requests import drafts
 from sharelag.wire.requests.times import LAYOUT, Times, times_of
 
 #: What each line of a request says.
@@ -79,9 +78,8 @@ def read_lines(
 ) -> Lines:
     """Read lines of a broker's log of requests, each with the byte at which it begins in the file.
 
-    ``zone`` is that of times without one, such as ``Europe/Berlin``: log4j's ``%d`` has none.
-    Without it, see `sharelag.wire.requests.times.times_of`. ``source`` is what tables call the
-    file.
+    ``zone`` is that of times without one; see `sharelag.wire.requests.times.times_of`. ``source``
+    is what tables call the file.
     """
     is_request = pc.match_substring(lines, MARK)
     found = unwrap(positions.filter(is_request), lines.filter(is_request))
@@ -111,7 +109,8 @@ def read_lines(
         said = objects.filter(chosen)
         for form, mine in _forms(api(key), said):
             json, left = said.filter(mine), pa.array(np.flatnonzero(mine))
-            json = drafts.with_words(json) if form.is_draft else json
+            if form.is_draft:
+                json = pc.replace_substring_regex(json, _NUMBER, _TEXT)
             for is_last in (False, True):
                 rows, good = json_rows(json, _schema(form), _is_whole)
                 row, left = left.filter(good), left.filter(pc.invert(good))
@@ -135,10 +134,13 @@ def unread(lines: pa.Array, positions: pa.Array, source: str, why: str) -> Lines
 
 def _forms(today: Api, objects: pa.Array) -> list[tuple[Api, pa.Array]]:
     """Return the forms of a request that there are, and which of the objects have each."""
-    if today.name != drafts.NAME:
+    if today.name != "ShareAcknowledge":
         return [(today, pa.repeat(True, len(objects)))]
-    is_draft = pc.match_substring_regex(objects, drafts.MARK)
-    forms = [(today, pc.invert(is_draft)), (drafts.acknowledge(), is_draft)]
+    is_draft = pc.match_substring_regex(objects, _SESSION)
+    forms = [
+        (today, pc.invert(is_draft)),
+        (today._replace(request=_DRAFT, is_draft=True), is_draft),
+    ]
     return [(form, mine) for form, mine in forms if pc.any(mine).as_py()]
 
 
@@ -261,3 +263,77 @@ def _parts(texts: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
     objects = pc.binary_join_element_wise(pc.list_element(ends, 0), "}", "")
     objects = pc.if_else(is_closed, objects, said)
     return before, objects, pc.binary_join_element_wise(pc.list_element(ends, 1), behind, " ")
+
+
+# ---- ShareAcknowledge as a draft had it ----------------------------------------------------------
+# A session stood in place of a group and a member. No broker of Apache Kafka writes it; a log of a
+# test rig or a fork may have it. The draft leaves its number open: it is taken to be today's.
+
+
+#: A field of the draft alone.
+_SESSION = r'"sessionId": ?-?\d'
+#: What the draft's numbers of acknowledgements mean.
+_WORDS = ("accept", "release", "reject")
+#: Offsets of a batch without records, for which the draft has no number.
+GAP = "gap"
+#: A type that is a number, and as a text, which words are in the older form.
+_NUMBER, _TEXT = r'"acknowledgeType": ?(-?\d+)', r'"acknowledgeType":"\1"'
+_OFFSETS = {"startOffset": pa.int64(), "lastOffset": pa.int64(), "gapOffsets": pa.list_(pa.int64())}
+_BATCH = pa.struct(_OFFSETS | {"acknowledgeType": pa.string()})
+_PARTITION = {"partitionIndex": pa.int32(), "acknowledgementBatches": pa.list_(_BATCH)}
+_TOPIC = pa.struct({"topicId": pa.string(), "partitions": pa.list_(pa.struct(_PARTITION))})
+#: Group and member stay in it, as null.
+_DRAFT = pa.struct(
+    {"groupId": pa.string(), "memberId": pa.string(), "sessionId": pa.int32()}
+    | {"sessionEpoch": pa.int32(), "topics": pa.list_(_TOPIC)}
+)
+
+
+def numbers_and_words(types: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return the number and the word of each type.
+
+    A type that is left out is 0, accept. The word of an unknown one says so; the number of an
+    unknown word is null.
+    """
+    given = pc.fill_null(types, "0")
+    by_word = pc.index_in(given, pa.array(_WORDS))
+    is_number = pc.match_substring_regex(given, r"^-?\d{1,3}$")
+    number = pc.if_else(is_number, given, None).cast(pa.int16())
+    code = pc.coalesce(number, by_word.cast(pa.int16()))
+    known = pc.and_(pc.greater_equal(code, 0), pc.less(code, len(_WORDS))).fill_null(False)
+    word = pa.array(_WORDS).take(pc.if_else(known, code, None))
+    unknown = pc.binary_join_element_wise("unknown", given, " ")
+    return code, pc.coalesce(word, unknown)
+
+
+def split_at_gaps(
+    first: pa.Array, last: pa.Array, gaps: pa.Array
+) -> tuple[pa.Array, pa.Array, pa.Array, pa.Array]:
+    """Cut batches at their offsets without records.
+
+    Return of each run, in order: its batch, first and last offset, and whether it is such an
+    offset. Of a batch that lacks its first or last offset both are null.
+    """
+    begin, end = (_integers(side) for side in (first, last))
+    of_gap = _integers(pc.list_parent_indices(gaps))
+    gap = _integers(pc.list_flatten(gaps))
+    inside = (gap >= begin[of_gap]) & (gap <= end[of_gap])
+    of_gap, gap = np.unique(np.stack([of_gap[inside], gap[inside]]), axis=1)
+    batch = np.concatenate([np.arange(len(begin)), of_gap])
+    starts, stops = np.concatenate([begin, gap + 1]), np.concatenate([end, gap - 1])
+    starts, stops = starts[np.lexsort((starts, batch))], stops[np.lexsort((stops, batch))]
+    batch = np.sort(batch, kind="stable")
+    kept = starts <= stops
+    runs = [np.concatenate(pair) for pair in ((batch[kept], of_gap), (starts[kept], gap))]
+    runs.append(np.concatenate([stops[kept], gap]))
+    is_gap = np.arange(len(runs[0])) >= int(kept.sum())
+    order = np.lexsort((runs[1], runs[0]))
+    of, begins, ends = (pa.array(column[order].astype(np.int64)) for column in runs)
+    unknown = pc.or_(first.is_null(), last.is_null()).take(of)
+    begins, ends = (pc.if_else(unknown, None, side) for side in (begins, ends))
+    return of, begins, ends, pa.array(is_gap[order])
+
+
+def _integers(column: pa.Array) -> NDArray[np.int64]:
+    """Return integers, -1 where a line lacks one."""
+    return np.asarray(pc.fill_null(column, -1), np.int64)

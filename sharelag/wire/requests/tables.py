@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.tables.arrow import one_batch
-from sharelag.wire.requests import drafts
-from sharelag.wire.requests.lines import Completed, Lines
+from sharelag.wire.requests.lines import GAP, Completed, Lines, numbers_and_words, split_at_gaps
 
 #: A connection is the broker's address, the client's, and two numbers.
 _BROKER = r"^(?P<broker>.*?:\d+)-"
@@ -310,17 +309,17 @@ def _drafted_acknowledgements(log: Log) -> pa.RecordBatch:
     """Return the same of a draft, whose requests have a session in place of a member."""
     at = place_partitions(log.request)
     parent, batches = at.partitions.into("acknowledgementBatches")
-    of, first, last, is_gap = drafts.split_at_gaps(
+    of, first, last, is_gap = split_at_gaps(
         batches.of("startOffset"), batches.of("lastOffset"), batches.of("gapOffsets")
     )
-    codes, words = drafts.numbers_and_words(batches.of("acknowledgeType"))
+    codes, words = numbers_and_words(batches.of("acknowledgeType"))
     place, row = parent.take(of), batches.row.take(of)
     columns = {
         **at.named(place),
         "first_offset": first,
         "last_offset": last,
         "acknowledge_type": only_where(pc.invert(is_gap), codes.take(of)),
-        "acknowledge_word": pc.if_else(is_gap, drafts.GAP, words.take(of)),
+        "acknowledge_word": pc.if_else(is_gap, GAP, words.take(of)),
         "legacy": True,
         "api": log.one.api.name,
         "error_code": _acknowledge_errors(log, at).take(place),

@@ -89,9 +89,9 @@ class _Local(NamedTuple):
 def times_of(before: pa.Array, behind: pa.Array, zone: str | None) -> Times:
     """Return when lines were logged, by what stands before and behind the message of each.
 
-    ``zone`` is that of times that are written without one, or with an abbreviation of several
-    zones, such as ``CST``. None: a collector's times beside them tell it, where they agree. Where
-    they do not, times without a zone are taken as UTC, and those with an abbreviation are unclear.
+    ``zone`` is that of times without one, or with an abbreviation of several such as ``CST``. None:
+    a collector's times beside them tell it, where they agree; else times without a zone are taken
+    as UTC, and those with an abbreviation are unclear.
     """
     before, behind = (
         pc.replace_substring_regex(one, _RECEIVED, "")
@@ -123,12 +123,9 @@ def times_of(before: pa.Array, behind: pa.Array, zone: str | None) -> Times:
 
 
 def _ahead_of(local: pa.Array, instants: pa.Array) -> pa.Array:
-    """Return how far local times are ahead of UTC, by the instants at which they were collected.
-
-    Times that were collected at once are whole quarters of an hour from these. More than half of
-    them have to be, and these have to agree, unless summer time begins or ends among them; the late
-    ones are as far ahead as their neighbours. Else nothing tells the zone, and all are null.
-    """
+    """Return how far local times are ahead of UTC, by the instants at which they were collected."""
+    # Times that were collected at once are whole quarters of an hour from these. More than half
+    # have to be, and to agree, unless summer time begins or ends; the late are as their neighbours.
     apart = pc.subtract(local, instants)
     quarters = pc.round(pc.divide(pc.cast(apart, pa.float64()), float(_QUARTER)))
     ahead = pc.multiply(quarters.cast(pa.int64()), _QUARTER)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,12 +19,9 @@ from sharelag.tables import gaps, views
 from sharelag.tables.arrow import flat
 from sharelag.tables.words import counted, shown_name
 from sharelag.workbench.ask import question
-from sharelag.workbench.one_group import only
+from sharelag.workbench.opened import Tables, only
 from sharelag.workbench.questions.timeline import trend_of
 from sharelag.workbench.result import Result, chart
-
-if TYPE_CHECKING:
-    from sharelag.workbench.opened import Tables
 
 #: Members that notes name one by one.
 _MOST_NOTES = 10

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,12 +14,9 @@ from sharelag.metrics.measured import add_measured
 from sharelag.tables import gaps, views
 from sharelag.tables.arrow import as_table, rows_by_group, sum_known
 from sharelag.workbench.ask import question
-from sharelag.workbench.explained import summarize_groups
-from sharelag.workbench.judged import headline, judge_groups, worst_cause
+from sharelag.workbench.judged import headline, judge_groups, summarize_groups, worst_cause
+from sharelag.workbench.opened import Tables
 from sharelag.workbench.result import Result, chart
-
-if TYPE_CHECKING:
-    from sharelag.workbench.opened import Tables
 
 
 @question("evidence")
@@ -57,12 +53,13 @@ def overview(t: Tables) -> Result:
 
 def _grade_forecasts(t: Tables) -> tuple[str, ...]:
     """Keep what is foretold in the workbench's ledger; return how often such came true."""
-    if t.bench.ledger is None:
+    if (ledger := t.bench.ledger) is None:
         return ()
     # Only here: without a ledger, nobody waits for what reads it.
-    from sharelag.workbench.questions.forecasts import grade
+    from sharelag.workbench.questions.forecasts import keep_forecasts
 
-    return grade(t, t.bench.ledger)
+    read = t.bench.reading
+    return read.once(("forecasts", ledger), lambda: keep_forecasts(read, ledger)).sentences
 
 
 @question("evidence")

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.engine import Ledger, OfQueue
 from sharelag.errors import InputError, list_names
+from sharelag.inputs import Input
 from sharelag.inputs.queues import Queue, queue_of
 from sharelag.metrics.dead_letters import REDRIVEN, REJECTED, UNKNOWN, redrive_arrow, summary_words
-from sharelag.metrics.load_per_item import name_topics
+from sharelag.metrics.imbalance import name_topics
 from sharelag.model.settings import each_in_force
 from sharelag.model.settings.queues import COPIES, TOPIC
 from sharelag.tables import views
 from sharelag.tables.words import counted
 from sharelag.workbench.ask import question
 from sharelag.workbench.next_steps import address_of
+from sharelag.workbench.opened import Tables
 from sharelag.workbench.result import Result
-
-if TYPE_CHECKING:
-    from sharelag.inputs import Input
-    from sharelag.workbench.opened import Tables
 
 _LIMIT, _LOCK = "share.delivery.count.limit", "share.record.lock.duration.ms"
 #: Runs of offsets that are brought into this process; the DataFrame has all.

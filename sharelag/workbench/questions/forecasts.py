@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -35,11 +35,9 @@ from sharelag.tables.arrow import keys
 from sharelag.tables.words import counted, percent
 from sharelag.version import __version__
 from sharelag.workbench.ask import question
+from sharelag.workbench.opened import Tables
 from sharelag.workbench.questions.timeline import lags_at
 from sharelag.workbench.result import Result
-
-if TYPE_CHECKING:
-    from sharelag.workbench.opened import Tables
 
 _NAME = "forecasts of share groups"
 #: After how long what is foretold is due.
@@ -61,12 +59,6 @@ def forecasts(t: Tables, ledger: str, horizon: timedelta) -> Result:
         notes=(*kept.sentences, f"in this run {told}"),
         unknown=[f"what became of {untold:,} of {scored.num_rows:,} due forecasts"] * bool(untold),
     )
-
-
-def grade(t: Tables, ledger: str) -> tuple[str, ...]:
-    """Keep what is foretold at the moment in a ledger, once; return how often such came true."""
-    read = t.bench.reading
-    return read.once(("forecasts", ledger), lambda: keep_forecasts(read, ledger)).sentences
 
 
 class Kept(NamedTuple):

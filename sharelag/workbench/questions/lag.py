@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from numbers import Integral
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,11 +15,8 @@ from sharelag.inputs.kafka.described import parse_offsets
 from sharelag.tables import gaps, views
 from sharelag.tables.words import counted
 from sharelag.workbench.ask import Beside, question
-from sharelag.workbench.one_group import delivery_limit, only
+from sharelag.workbench.opened import Tables, delivery_limit, only
 from sharelag.workbench.result import Result, chart
-
-if TYPE_CHECKING:
-    from sharelag.workbench.opened import Tables
 
 
 @question("windows", "offsets", "lag", stands_alone=True, sums_with="by")
@@ -104,9 +101,9 @@ def moments(t: Tables, group: str, topic: str | None = None, most: int = MOST_MO
         if topic not in topics:
             raise InputError(unknown_topic(topic, topics, group))
         lag = lag.filter(pc.equal(lag.column("topic"), topic))
-    if not isinstance(most, int) or most < 1:
+    if not isinstance(most, Integral) or most < 1:
         raise InputError(f"cannot show {most!r} moments: give a whole number above 0")
-    most = max(min(most, MOST_WINDOWS // max(lag.num_rows, 1)), 1)
+    most = max(min(int(most), MOST_WINDOWS // max(lag.num_rows, 1)), 1)
     table = add_topic_names(t.read.windows_at(lag, most), lag)
     return _windows_answer(Beside(table), t.bench.base(t.read), partial(_limit, t, group))
 

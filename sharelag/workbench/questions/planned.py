@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -26,18 +27,16 @@ from sharelag.metrics.settings import choose_basis
 from sharelag.model.kafka_commands import refusal
 from sharelag.model.settings import in_force
 from sharelag.model.versions import given_or_told
-from sharelag.replay.moment import FIRST, Choice, parse_topics
+from sharelag.replay.moment import FIRST, Choice, as_time, parse_topics
 from sharelag.tables import gaps, views
 from sharelag.tables.arrow import as_table, keys
 from sharelag.tables.words import counted, shown_name
-from sharelag.whatif.after_reset import after_reset, simulate_drain
 from sharelag.whatif.from_cluster import scenario_from
+from sharelag.whatif.horizon import after_reset, simulate_drain
 from sharelag.workbench.ask import question
 from sharelag.workbench.next_steps import address_of
+from sharelag.workbench.opened import Tables
 from sharelag.workbench.result import Result
-
-if TYPE_CHECKING:
-    from sharelag.workbench.opened import Tables
 
 _RESET = "share.auto.offset.reset"
 _WANTED = "give to='earliest', 'latest', an offset, a datetime or a timedelta, or shift_by=N"
@@ -111,23 +110,22 @@ def plan_delete(
     return _plan_result(t.bench.base_of(evidence), title, plan, notes)
 
 
-def require_target(to: Target, shift_by: int | None) -> None:
-    """Check what a reset is to go to, of which there is one, before anything is read."""
+def require_target(to: Target, shift_by: int | None) -> Target:
+    """Return what a reset is to go to, a time in UTC, if there is one target and it can be one."""
     if (to is None) == (shift_by is None):
         raise InputError(f"one target is needed: {_WANTED}")
     if isinstance(to, str) and to not in ("earliest", "latest"):
         raise InputError(f"unknown target {to!r}: {_WANTED}")
-    if isinstance(to, bool) or (isinstance(to, int) and to < 0):
+    if isinstance(to, bool) or (isinstance(to, int | np.integer) and to < 0):
         raise InputError(f"{to!r} is not an offset: {_WANTED}")
     most = f"no log has more than {_MOST_OFFSETS:,} offsets"
-    if isinstance(to, int) and to > _MOST_OFFSETS:
+    if isinstance(to, int | np.integer) and to > _MOST_OFFSETS:
         raise InputError(f"{most}: give a smaller offset")
     if shift_by is not None and abs(shift_by) > _MOST_OFFSETS:
         raise InputError(f"{most}: give fewer")
-    if isinstance(to, datetime) and to.tzinfo is None:
-        raise InputError(f"{to} has no time zone: append Z for UTC, or an offset such as +01:00")
     if isinstance(to, timedelta) and to < timedelta():
         raise InputError(f"{to} is not a time before now: give a timedelta above 0")
+    return as_time(to) if isinstance(to, datetime) else to
 
 
 def reset_of(
@@ -182,10 +180,7 @@ def _of_topics(reading: Reading, evidence: Evidence, group: str, topics: Sequenc
 
 
 def _without_state(reading: Reading, lag: pa.Table, group: str, topics: Sequence[str]) -> pa.Table:
-    """Return lag, unknown but for the ends, of partitions that a group has no state of.
-
-    Of a running cluster; nothing else is known to have all partitions.
-    """
+    """Return lag, unknown but for the ends, of a cluster's partitions without state of a group."""
     source, there = reading.source, lag.column("topic").to_pylist()
     ids: dict[str, str] = {}
     if isinstance(source, KafkaInput):
@@ -257,10 +252,7 @@ def not_simulated(by: str = "--simulate (simulate=True)") -> str:
 def _simulate(
     evidence: Evidence, group: str, plan: pa.Table, simulate: bool, members: int | None
 ) -> tuple[pa.Table, str]:
-    """Simulate how long the new lag takes at today's rates, and say how long it takes in all.
-
-    The plan gets ``new_drain_ms``: the median of the runs, null where one did not finish.
-    """
+    """Add how long the new lag takes at today's rates, null where a run did not finish; say it."""
     if not simulate:
         if members is not None:
             raise InputError("members are those of a simulation: add simulate=True")
@@ -275,10 +267,7 @@ def _simulate(
 def _commands_in_words(
     commands: Sequence[str], source: Input, kafka_version: str | None, asks: bool = True
 ) -> list[str]:
-    """Say Kafka's commands and by which version they were checked, or why its tool refuses them.
-
-    The last one is checked. Brokers and captures tell the version where nobody gives one.
-    """
+    """Say Kafka's commands and by which version the last was checked, or why it is refused."""
     version, whose = given_or_told(kafka_version, source.kafka_version)
     settings = source.settings([], []) if version is None else schemas.SETTINGS.empty_table()
     judged = choose_basis(settings, version, whose=whose)

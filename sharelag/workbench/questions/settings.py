@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
@@ -17,10 +16,8 @@ from sharelag.tables import gaps, views
 from sharelag.tables.words import counted
 from sharelag.workbench.ask import question
 from sharelag.workbench.next_steps import address_of
+from sharelag.workbench.opened import Opened, Tables
 from sharelag.workbench.result import Result
-
-if TYPE_CHECKING:
-    from sharelag.workbench.opened import Opened, Tables
 
 
 @question("settings", "nodes", any_group=True)

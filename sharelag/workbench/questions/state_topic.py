@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.engine import ORDER, add_topic_names
+from sharelag.engine import ORDER, Reading, add_topic_names
 from sharelag.metrics.health import findings as findings_of
 from sharelag.metrics.health import formats, in_words
 from sharelag.schemas import SHARE_PARTITION
@@ -17,12 +16,8 @@ from sharelag.tables.arrow import ascending, beside, keys
 from sharelag.tables.words import counted
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.workbench.ask import question
-from sharelag.workbench.one_group import only
+from sharelag.workbench.opened import Tables, only
 from sharelag.workbench.result import Result, chart
-
-if TYPE_CHECKING:
-    from sharelag.engine import Reading
-    from sharelag.workbench.opened import Tables
 
 
 @question("health")

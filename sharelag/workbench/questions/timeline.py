@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.durations import duration, parse_span
-from sharelag.engine import ORDER, OVER, Each, Reading, Rows, add_topic_names
+from sharelag.engine import ORDER, Each, Reading, Rows, add_topic_names
 from sharelag.errors import InputError
 from sharelag.inputs.offsets import of_topics
 from sharelag.metrics.columns import numbers
@@ -21,21 +21,26 @@ from sharelag.metrics.events import add_leaders, events_arrow, member_events
 from sharelag.metrics.imbalance import trend as imbalance_trend
 from sharelag.metrics.lag import timeline_arrow
 from sharelag.model import milliseconds
-from sharelag.replay.moment import Moment, as_moment, parse_moment, parse_since, parse_time
+from sharelag.replay.moment import (
+    Moment,
+    as_moment,
+    as_time,
+    parse_moment,
+    parse_since,
+    parse_time,
+)
 from sharelag.schemas import DIFF, SHARE_PARTITION
 from sharelag.tables import gaps, views
 from sharelag.tables.arrow import as_table, ascending, keys
 from sharelag.tables.words import counted, moment
 from sharelag.workbench.ask import question
-from sharelag.workbench.one_group import only
-from sharelag.workbench.opened import Opened
+from sharelag.workbench.opened import Opened, Tables, only
 from sharelag.workbench.result import Result, chart
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from sharelag.engine.spark.reading import SparkReading
-    from sharelag.workbench.opened import Tables
 
 #: Rows of a history that are brought into this process; its DataFrame has all.
 MOST_ROWS = 20_000
@@ -96,8 +101,7 @@ def begin_of(since: str | datetime | None, end: datetime) -> datetime | None:
         return parse_since(since, lambda: end, parse_time)
     if since is not None and not isinstance(since, datetime):
         raise InputError(f"cannot begin at {since!r}: give a datetime, or a text such as 30m")
-    as_moment(since)
-    return since
+    return as_time(since)
 
 
 #: More moments than a person looks at, and a few requests to the cluster each.
@@ -164,7 +168,15 @@ def trends(bench: Opened) -> pa.Table:
     moments = regular_moments(bench.reading, step, None, STEPS * step)
     if _are_few(bench, moments):
         return lag_sums(bench.ask("timeline").table)
-    return bench.keep(("trends", step), lambda: trends_of(bench.reading, moments, step))
+    read = bench.reading
+    lag = read.table("lag")
+    each = _lags(read, lag, moments, step)
+
+    def sums(history: pa.RecordBatch) -> pa.Table:  # where the history is replayed
+        return lag_sums(as_table(each(history)))
+
+    some = lag if read.choice.topics else None
+    return bench.keep(("trends", step), lambda: lag_sums(read.over_history(sums, TRENDS, some)))
 
 
 @question("history", "evidence")
@@ -177,7 +189,10 @@ def events(
     """Return what happened to share partitions: resets, new leaders, archived records, members."""
     bench, base, begin = t.bench, t.bench.base(t.read), begin_of(since, t.read.now)
     step = every or default_step(bench)
-    found = bench.keep(("events", begin, every), lambda: events_of(t.read, begin, step, bench.over))
+    found = bench.keep(
+        ("events", begin, every),
+        lambda: _events(t.read, begin or t.read.evidence.as_of - bench.over, step),
+    )
     within = duration(step / timedelta(milliseconds=1))
     gone = (
         "when members that are gone by now joined, and those that left so long ago that Kafka has "
@@ -195,8 +210,10 @@ def events(
 
 
 def default_step(bench: Opened) -> timedelta:
-    """Return the step of a timeline where nobody says one."""
-    return step_of(bench.reading.table("progress"), bench.over)
+    """Return a timeline's step where nobody says one: a sixtieth of the span of rates."""
+    # One step for all groups: the answer of one is then a part of what is kept.
+    seen = pc.max(bench.reading.table("progress").column("observed_ms")).as_py()
+    return timedelta(milliseconds=max((seen or bench.over / timedelta(milliseconds=1)) / STEPS, 1))
 
 
 def _are_few(bench: Opened, moments: Sequence[datetime]) -> bool:
@@ -258,17 +275,6 @@ def timeline_of(
     return Rows(table, table.num_rows + rows - kept * len(moments))
 
 
-def trends_of(begun: Reading, moments: Sequence[datetime], every: timedelta) -> pa.Table:
-    """Return each group's lag at moments, as `TRENDS`: summed where the history is replayed."""
-    lag = begun.table("lag")
-    each = _lags(begun, lag, moments, every)
-
-    def sums(history: pa.RecordBatch) -> pa.Table:
-        return lag_sums(as_table(each(history)))
-
-    return lag_sums(begun.over_history(sums, TRENDS, lag if begun.choice.topics else None))
-
-
 def lag_sums(timeline: pa.Table) -> pa.Table:
     """Return each group's lag at each moment, as `TRENDS`; null where a part is unknown."""
     grouped = timeline.group_by(["group_id", "as_of"]).aggregate(
@@ -277,27 +283,9 @@ def lag_sums(timeline: pa.Table) -> pa.Table:
     return grouped.rename_columns(TRENDS.names).cast(TRENDS)
 
 
-def step_of(progress: pa.Table, over: timedelta) -> timedelta:
-    """Return a timeline's step where nobody says one: a sixtieth of the span of rates."""
-    # One step for all groups: the answer of one is then a part of what is kept.
-    seen = pc.max(progress.column("observed_ms")).as_py() or over / timedelta(milliseconds=1)
-    return timedelta(milliseconds=max(seen / STEPS, 1))
-
-
-def events_of(
-    begun: Reading,
-    since: datetime | None = None,
-    every: timedelta | None = None,
-    over: timedelta = OVER,
-) -> pa.Table:
-    """Return what happened to the chosen share partitions and groups, as `EVENTS`.
-
-    Without ``since`` as far back as ``over``. Events of one kind within ``every``, else within
-    `step_of`, are one row.
-    """
+def _events(begun: Reading, since: datetime, every: timedelta) -> pa.Table:
+    """Return what happened, as `EVENTS`; events of one kind within ``every`` are one row."""
     evidence = begun.evidence
-    since = since or evidence.as_of - over
-    every = every or step_of(evidence.progress, over)
     each = partial(events_arrow, since=since, every=every)
     found = begun.over_history(each, schemas.EVENTS).drop_columns("topic")
     of_groups = member_events(begun.table("members"), begun.table("groups"), since)

@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from comm.base_comm import BaseComm
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    ElementHandle,
+    FloatRect,
+    Locator,
+    Page,
+)
 
 from tests.support.browser.chromium import open_page
 from tests.support.kafka.jars import build_once, cache_dir
@@ -217,9 +225,7 @@ class _Wire(BaseComm):
             return
         binary = [base64.b64encode(bytes(buffer)).decode() for buffer in buffers or []]
         message: dict[str, Any] = {"id": self.name, "state": data.get("state", {})}
-        names = [path[0] for path in data.get("buffer_paths", [])] or [
-            str(n) for n in range(len(binary))
-        ]
+        names = [p[0] for p in data.get("buffer_paths", [])] or [str(n) for n in range(len(binary))]
         message["buffers"] = dict(zip(names, binary, strict=True))
         if data["method"] == "custom":
             message["custom"] = data["content"]
@@ -244,6 +250,13 @@ def _document(sent: list[dict[str, Any]], paper: str) -> str:
 <style>body {{ margin: 12px; {paper} }}</style></head><body><main><h1 style="font-size:1rem">Views</h1>
 <h2 style="font-size:1rem">of share groups</h2></main>
 <script>window.sent = {models};</script><script type="module">{host}</script></body></html>"""
+
+
+def box_of(what: Locator | ElementHandle) -> FloatRect:
+    """The place of what is in sight."""
+    box = what.bounding_box()
+    assert box is not None
+    return box
 
 
 def let_paint(page: Page) -> None:

@@ -3,7 +3,7 @@
 from playwright.sync_api import Locator
 
 from sharelag_widgets import AssignmentEditor
-from tests.support.browser.desk import Desk
+from tests.support.browser.desk import Desk, box_of
 from tests.support.widgets.editors import Gate
 
 LIST = ".sl-editor [role=grid]"
@@ -24,10 +24,7 @@ def chip(desk: Desk, member: str, label: str) -> Locator:
 
 def drag(desk: Desk, what: Locator, to: Locator | None, *held: str, let_go: bool = True) -> None:
     desk.settle()
-    start = what.bounding_box()
-    end = desk.page.locator("h1").bounding_box() if to is None else to.bounding_box()
-    assert start
-    assert end
+    start, end = box_of(what), box_of(to or desk.page.locator("h1"))
     begin = (start["x"] + 20, start["y"] + start["height"] / 2)
     desk.drag(begin, (end["x"] + 30, end["y"] + end["height"] / 2), *held, let_go=let_go)
 

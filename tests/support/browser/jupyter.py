@@ -161,9 +161,8 @@ def jupyter_server(
     env = os.environ | folders | dict(env)
     env |= {"IPYTHONDIR": str(apart / "ipython"), "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
     env |= {"JUPYTER_PREFER_ENV_PATH": "1", "PATH": f"{BIN}:{os.environ['PATH']}"}
-    env.pop(
-        "PYTEST_CURRENT_TEST", None
-    )  # kernels that see it do not show what other processes write to stderr
+    # Kernels that see it do not show what other processes write to stderr.
+    env.pop("PYTEST_CURRENT_TEST", None)
     # The path of a kernel's socket may have 107 bytes, and folders of tests lie deep.
     with tempfile.TemporaryDirectory(prefix="sl-", ignore_cleanup_errors=True) as runtime:
         env["JUPYTER_RUNTIME_DIR"] = runtime

@@ -68,12 +68,9 @@ class Bystander:
                 return
             self.ends.append(self._process.returncode)
         with self.said.open("ab") as file:
+            command = [*_COMMAND, *self.arguments]
             self._process = subprocess.Popen(
-                [*_COMMAND, *self.arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=file,
-                start_new_session=True,
+                command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True
             )
 
     def kill(self) -> None:

@@ -127,6 +127,7 @@ def follower(
     first: KafkaBroker, number: int, properties: Mapping[str, str] | None = None, **options: Any
 ) -> KafkaBroker:
     """Return a broker that is no controller, in the cluster of the first."""
+    cluster_id = first.cluster_id
     broker = KafkaBroker(
         properties={
             **(properties or {}),
@@ -134,7 +135,7 @@ def follower(
             "process.roles": "broker",
             "controller.quorum.voters": f"1@{first.address('CONTROLLER')}",
         },
-        cluster_id=first.cluster_id,
+        cluster_id=cluster_id,
         **options,
     )
     config = broker.log_dir.parent / "server.properties"

@@ -107,9 +107,8 @@ def _fetch(folder: Path) -> None:
 
 def _run(command: list[str], folder: Path) -> None:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    if (
-        done.returncode and command[0] == "apt-get" and os.geteuid() == 0
-    ):  # its lists may be old, or not there
+    # Its lists may be old, or not there.
+    if done.returncode and command[0] == "apt-get" and os.geteuid() == 0:
         subprocess.run(["apt-get", "update", "-qq"], capture_output=True, check=False)
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -90,13 +90,9 @@ def troubled(folder: Path, version: str = KAFKA_VERSION) -> Iterator[KafkaCluste
     ) as cluster:
         set_rules(cluster.brokers[0], [rule(text) for text in RIGHTS])
         login = f'{scram} required username="alice" password="{USERS["alice"]}";'
-        settings = {
-            "security.protocol": "SASL_SSL",
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(folder / "ca.pem"),
-            "sasl.mechanism": "SCRAM-SHA-256",
-            "sasl.jaas.config": login,
-        }
+        settings = {"security.protocol": "SASL_SSL", "ssl.truststore.type": "PEM"}
+        settings |= {"ssl.truststore.location": str(folder / "ca.pem")}
+        settings |= {"sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": login}
         settings_file(folder, settings)
         (folder / "rules.yaml").write_text(_RULES)
         servers = cluster.bootstrap_servers

@@ -284,9 +284,7 @@ def some_of_each(count: int, partitions: int) -> Callable[[list[Delivery]], bool
     """
 
     def enough(sofar: list[Delivery]) -> bool:
-        return (
-            len(sofar) >= count and len({(one.topic, one.partition) for one in sofar}) == partitions
-        )
+        return len(sofar) >= count and len({(o.topic, o.partition) for o in sofar}) == partitions
 
     return enough
 
@@ -372,9 +370,7 @@ def _offsets(bootstrap: str, topics: Sequence[str], spec: OffsetSpec) -> dict[tu
         for partition in admin.list_topics(name, timeout=10).topics[name].partitions
     }
     requested = admin.list_offsets(wanted)
-    return {
-        (at.topic, at.partition): found.result(timeout=30).offset for at, found in requested.items()
-    }
+    return {(at.topic, at.partition): f.result(timeout=30).offset for at, f in requested.items()}
 
 
 def read_in_part(

@@ -99,6 +99,4 @@ def complaints(notebook: NotebookNode) -> list[str]:
 def texts(notebook: NotebookNode) -> list[str]:
     """What each output of a run says as plain text."""
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
-    return [
-        output.get("text") or output.get("data", {}).get("text/plain", "") for output in outputs
-    ]
+    return [o.get("text") or o.get("data", {}).get("text/plain", "") for o in outputs]

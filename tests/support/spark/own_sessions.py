@@ -21,11 +21,8 @@ made.stop()
 
 def run_python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run Python in a process that finds no Spark of this one; the caller checks the exit code."""
+    command = [sys.executable, *arguments]
+    env = no_session() | environment
     return subprocess.run(
-        [sys.executable, *arguments],
-        env=no_session() | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=500,
+        command, env=env, capture_output=True, text=True, check=False, timeout=500
     )

@@ -91,10 +91,8 @@ def test_the_poorer_of_wall_and_cpu_decides_by_default(bench: Bench) -> None:
 def test_memory_is_compared_if_the_sides_measure_it(bench: Bench) -> None:
     ours = Side("ours", lambda: Measured(42, peak=30))
     rival = Side("input", lambda: Measured(42, peak=100))
-    found = run_row(
-        row_of(Contest(ours, rival, equal), 0.5, 0.25, within=True, by=("peak",)), bench
-    )
-    assert found.ratios["peak"].median == pytest.approx(0.3)
+    run = run_row(row_of(Contest(ours, rival, equal), 0.5, 0.25, within=True, by=("peak",)), bench)
+    assert run.ratios["peak"].median == pytest.approx(0.3)
 
 
 def test_wrong_answers_have_no_ratio(bench: Bench) -> None:
@@ -302,29 +300,17 @@ def test_the_documented_example_is_of_this_interface() -> None:
     assert 'Row("P1", "decode everything", "struct in a loop", 35, 50, decoding)' in harness.__doc__
 
 
-def test_the_middle_of_an_even_number_lies_between_two() -> None:
-    assert spread([4.0, 1.0, 3.0, 2.0]) == (2.5, 1.0, 4.0)
-
-
 def test_a_ratio_is_that_of_medians_and_ranges_over_the_rounds() -> None:
+    assert spread([4.0, 1.0, 3.0, 2.0]) == (2.5, 1.0, 4.0)
     # Rounds: 10/1, 20/4, 60/5; one slow round moves the range, not the ratio.
     assert ratio([10.0, 20.0, 60.0], [1.0, 4.0, 5.0]) == (5.0, 5.0, 12.0)
-
-
-def test_the_ratio_lies_within_its_range() -> None:
     found = ratio([1.0, 10.0, 11.0], [10.0, 11.0, 1.0])
     assert found.low <= found.median <= found.high
 
 
-def test_both_goals_are_reached_at_their_limit() -> None:
+def test_goals_are_reached_at_their_limit_and_the_poorest_measure_decides() -> None:
     assert [verdict(x, 2, 4) for x in (1.99, 2.0, 3.99, 4.0)] == [SHORT, LEAST, LEAST, AIM]
-
-
-def test_within_the_smaller_is_the_better() -> None:
     assert [verdict(x, 5, 3, within=True) for x in (5.01, 5, 3.01, 3)] == [SHORT, LEAST, LEAST, AIM]
-
-
-def test_the_poorest_measure_decides() -> None:
     assert (poorest([AIM, SHORT, LEAST]), poorest([AIM, LEAST])) == (SHORT, LEAST)
 
 

@@ -14,7 +14,7 @@ from sharelag.errors import InputError
 from sharelag.inputs.kafka import topics
 from sharelag.inputs.kafka.config import client_config
 from sharelag.metrics.health import formats, gather, health_arrow
-from sharelag.reports.inputs import read
+from sharelag.reports.case import read
 from sharelag.wire import SHARE_SNAPSHOT, STATE_TOPIC, encode_record
 from tests.support import records
 from tests.support.columns import with_column
@@ -235,8 +235,6 @@ def test_the_state_after_each_record_is_recovered(tmp_path: Path, generation: in
 
 
 # ---- --generation --------------------------------------------------------------------------------
-
-
 def either(folder: Path) -> str:
     """Return a file of what Kafka 4.0 first wrote, which may be today's, cut short."""
     epochs = {"epoch": 0, "state_epoch": 0, "leader_epoch": 0}

@@ -88,9 +88,7 @@ def test_checkpoint_epochs_rise_by_one_and_deltas_have_the_last(tmp_path: Path) 
         ((2,), [False]),
     ],
 )
-def test_a_delta_index_that_jumps_tells_of_a_missing_delta(
-    tmp_path: Path, indices: tuple[int, ...], follow: list[bool]
-) -> None:
+def test_a_delta_is_missing(tmp_path: Path, indices: tuple[int, ...], follow: list[bool]) -> None:
     more = [
         row(2, 6 + n, 1, None, [(5, 5, 2, 1)], 2, older_fields=[("delta_index", index)])
         for n, index in enumerate(indices)

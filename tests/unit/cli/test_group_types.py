@@ -73,9 +73,6 @@ def test_nothing_is_said_of_kafkas_own_records_and_other_topics(tmp_path: Path) 
     assert told(tmp_path, raw(("old", V0), ("gone", None))) == []
     assert told(tmp_path, raw(("orders", SHARE), topic="orders")) == []
     assert told(tmp_path, raw()) == []
-
-
-def test_names_do_not_act_on_a_terminal(tmp_path: Path) -> None:
     types, warning = told(tmp_path, raw(("a\x1b[31m", SHARE)))
     assert "\x1b" not in types + warning
 

@@ -13,7 +13,7 @@ import click
 import pytest
 
 from sharelag.cli import cli
-from sharelag.cli.grouped import SECTIONS, Command, Group
+from sharelag.cli.options import SECTIONS, Command, Group
 from sharelag.metrics.rights import NEEDS
 from tests.support.command import sharelag, sharelag_process
 
@@ -129,8 +129,6 @@ def test_bash_completes(tmp_path: Path) -> None:
 
 
 # ---- an option of one value that is given twice is refused, not taken as the last one silently ---
-
-
 def commands(
     found: click.Command = cli, name: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], click.Command]]:

@@ -128,9 +128,7 @@ def test_an_option_is_of_the_versions_that_have_it(target: tuple[str, ...]) -> N
         ("4.4", (*_S1, "--describe", "--verbos=x"), {"--verbos": None}),
     ],
 )  # fmt: skip
-def test_a_cause_is_one_problem_with_what_was_given(
-    version: str, line: tuple[str, ...], wrong: dict[str, str | None]
-) -> None:
+def test_one_problem(version: str, line: tuple[str, ...], wrong: dict[str, str | None]) -> None:
     code, rows = linted("--kafka-version", version, *line)
     assert {name: row["value"] for name, row in rows.items() if row["problem"]} == wrong
     assert code == bool(wrong)

@@ -13,11 +13,11 @@ from pyspark.sql import DataFrame
 
 import sharelag
 from sharelag import schemas
+from sharelag.engine import Once
 from sharelag.engine.local import QuickReading
 from sharelag.engine.spark import tasks
 from sharelag.engine.spark.packing import REPLAYED, collect, pack_records
 from sharelag.engine.spark.tasks import TaskRecords
-from sharelag.engine.tables import Once
 from sharelag.errors import InputError
 from sharelag.inputs.recorded import folder_of
 from sharelag.replay.columns import KEY
@@ -94,8 +94,6 @@ def test_the_progress_of_a_group_is_the_same_alone_and_among_others(as_of: Any) 
 
 
 # ---- each question to a reading is answered once, and waits for no other question ----------------
-
-
 def test_an_answer_is_kept_and_a_failure_is_not() -> None:
     once = Once()
     with pytest.raises(ZeroDivisionError):
@@ -179,8 +177,6 @@ def test_large_records_are_packed_before_they_fill_the_memory() -> None:
 
 
 # ---- what is said when Spark's tasks find that files are not what they were ----------------------
-
-
 class Failing:
     """A DataFrame whose tasks fail."""
 
@@ -268,9 +264,7 @@ def test_records_are_read_once_for_all_moments() -> None:
 @pytest.mark.parametrize(
     "other", [{"as_of": NOW + timedelta(seconds=9)}, {"as_of": {0: 50}}, {"kept": 3}, {"group": 1}]
 )
-def test_what_is_not_earlier_or_too_much_to_hold_is_read_anew(
-    other: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_read_anew(other: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     if "kept" in other:
         monkeypatch.setattr("sharelag.engine.local.KEPT", other["kept"])
     choice = Choice(frozenset(["shipping"])) if "group" in other else Choice()

@@ -71,7 +71,7 @@ def test_each_micro_batch_in_order_and_again(cases: Cases) -> None:
             assert _rows(table) == _replayed(log.slice(0, end))
 
 
-def test_boundaries_are_those_of_the_version(cases: Cases) -> None:
+def test_version_boundaries(cases: Cases) -> None:
     apart = 0
     for seed in range(cases(8, 400)):
         random = Random(f"version {seed}")

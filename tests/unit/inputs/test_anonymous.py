@@ -87,9 +87,7 @@ def test_answers_are_equal_under_the_mapping(name: str, tmp_path: Path) -> None:
         lag, other = original.lag().table, shared.lag().table
         assert lag.num_rows == other.num_rows > 0
         names = [table.select(["group_id", "topic"]).to_pylist() for table in (lag, other)]
-        pairs = {
-            (kind, one[kind], two[kind]) for one, two in zip(*names, strict=True) for kind in one
-        }
+        pairs = {(k, one[k], two[k]) for one, two in zip(*names, strict=True) for k in one}
         assert len({(kind, a) for kind, a, _ in pairs}) == len(pairs)
         assert len({(kind, b) for kind, _, b in pairs}) == len(pairs)
         mapping = {(kind, a): b for kind, a, b in pairs}
@@ -125,9 +123,7 @@ def with_hidden_text(folder: Path, place: str) -> None:
 
 
 @pytest.mark.parametrize(("place", "left_out"), [("tail", 0), ("reject", 1)])
-def test_what_readers_ignore_or_refuse_is_left_out(
-    place: str, left_out: int, tmp_path: Path
-) -> None:
+def test_what_readers_ignore_is_left_out(place: str, left_out: int, tmp_path: Path) -> None:
     source = Path(shutil.copytree(CAPTURES / "scenarios" / "window_full", tmp_path / "c"))
     with_hidden_text(source, place)
     assert HIDDEN in bytes_of(source)

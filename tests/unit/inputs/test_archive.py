@@ -83,8 +83,6 @@ def _plainly(folder: Path) -> list[int]:
 
 
 # ---- what is read --------------------------------------------------------------------------------
-
-
 def test_records_come_in_the_order_of_the_log(folder: Path) -> None:
     for batch in range(12):
         day = "2026-11-21" if batch < 11 else "2026-11-22"
@@ -114,8 +112,6 @@ def test_an_archive_may_be_moved_and_is_read_where_it_is(folder: Path, tmp_path:
 
 
 # ---- who is killed -------------------------------------------------------------------------------
-
-
 class _KilledError(BaseException):
     """Ends a commit where no handler of ours can catch it."""
 
@@ -189,8 +185,6 @@ def test_killed_at_any_step_of_a_compaction(tmp_path: Path) -> None:
 
 
 # ---- who reads while others write ----------------------------------------------------------------
-
-
 def test_a_reader_sees_every_record_once_while_files_are_added_and_merged(folder: Path) -> None:
     upto = [0]
     read = threading.Semaphore(0)
@@ -306,8 +300,6 @@ def test_a_timeout_says_who_was_too_slow(folder: Path) -> None:
 
 
 # ---- gaps and offsets of the past ----------------------------------------------------------------
-
-
 def test_touching_gaps_are_one(folder: Path) -> None:
     assert ArchiveInput(folder).gaps().num_rows == 0
     found = [
@@ -428,9 +420,7 @@ def _follow_idle(folder: Path, monkeypatch: pytest.MonkeyPatch, *clock: datetime
     return query.is_held
 
 
-def test_the_newest_sample_is_the_last_though_the_clock_went_back(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_newest_sample_is_the_last(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     back = BEGUN - timedelta(hours=1)
     _follow_idle(folder, monkeypatch, BEGUN, back)
     _follow_idle(folder, monkeypatch, back + timedelta(seconds=10))  # another process goes on
@@ -477,8 +467,6 @@ def test_offsets_as_every_input_gives_them(folder: Path) -> None:
 
 
 # ---- what is no archive --------------------------------------------------------------------------
-
-
 def test_what_an_archive_says_about_itself(folder: Path) -> None:
     about = json.loads((folder / "capture.json").read_text())
     assert (about["format"], about["kind"], about["cluster_id"]) == (1, "archive", "cluster")
@@ -512,9 +500,7 @@ def _about(folder: Path, **about: object) -> None:
 
 
 @pytest.mark.parametrize(("prepare", "words"), REFUSALS.values(), ids=REFUSALS)
-def test_what_cannot_be_continued(
-    tmp_path: Path, prepare: Callable[[Path], object], words: str
-) -> None:
+def test_no_continuation(tmp_path: Path, prepare: Callable[[Path], object], words: str) -> None:
     folder = tmp_path / "place"
     folder.mkdir()
     prepare(folder)

@@ -68,9 +68,7 @@ def _peak_mb() -> float:
 
 
 @pytest.mark.parametrize(("rows", "value"), [(30_000_000, b"v"), (20_000, bytes(1 << 20))])
-def test_records_that_would_fill_the_memory_are_refused(
-    rows: int, value: bytes, capture: Path
-) -> None:
+def test_records_that_fill_the_memory_are_refused(rows: int, value: bytes, capture: Path) -> None:
     """Millions of rows, or one value of a megabyte in each, in a file of some kilobytes."""
     assert _same(capture / RECORDS, rows, value) < 1 << 20
     before = _peak_mb()
@@ -102,9 +100,7 @@ def test_a_table_of_a_capture_that_would_fill_the_memory_is_refused(capture: Pat
         sharelag.open(str(capture), engine="local").lag()
 
 
-def test_a_footer_that_contradicts_itself_does_not_end_the_process(
-    capture: Path, cases: Any
-) -> None:
+def test_a_contradictory_footer_does_not_end_it(capture: Path, cases: Any) -> None:
     """What pyarrow does when it is asked about such a column; seeds where it does."""
     path = capture / RECORDS
     table = pq.read_table(path).cast(schemas.RAW)
@@ -145,9 +141,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[pq.ParquetFile]:
     return files
 
 
-def test_files_are_closed_whether_or_not_they_are_refused(
-    capture: Path, opened: list[pq.ParquetFile]
-) -> None:
+def test_files_are_closed_always(capture: Path, opened: list[pq.ParquetFile]) -> None:
     """Where many files are refused, a process would otherwise run out of descriptors."""
     path = capture / RECORDS
     table = pq.read_table(path)
@@ -293,8 +287,6 @@ def test_a_capture_names_topics_and_no_files(capture: Path, tmp_path: Path) -> N
 
 
 # ---- archives ------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def archive(tmp_path: Path) -> Path:
     table = pq.read_table(CAPTURE / RECORDS).cast(schemas.RAW)

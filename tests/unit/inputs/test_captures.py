@@ -75,9 +75,7 @@ def test_round_trip(capture: Path) -> None:
 
 
 @pytest.mark.parametrize("held", [1, 3_000, 1 << 30])
-def test_tasks_can_read_whole_partitions_of_records_that_came_in_turn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: int
-) -> None:
+def test_whole_partitions_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: int) -> None:
     monkeypatch.setattr(pieces, "_HELD_BYTES", held)
     monkeypatch.setattr(pieces, "_TASK_BYTES", 1)
     monkeypatch.setattr(pieces, "_FEW_ROWS", 20)  # so that small partitions share row groups
@@ -117,9 +115,7 @@ def test_a_capture_as_an_input(capture: Path) -> None:
 @pytest.mark.parametrize(
     ("moment", "known"), [(None, True), (AS_OF, True), (AS_OF.replace(year=2025), False)]
 )
-def test_ends_of_an_earlier_moment_are_not_known(
-    capture: Path, moment: datetime | None, known: bool
-) -> None:
+def test_earlier_ends_are_unknown(capture: Path, moment: datetime | None, known: bool) -> None:
     found = CaptureInput(capture).offsets(["A" * 22], moment)
     assert found.schema.equals(schemas.OFFSETS)
     assert found.column("end_offset").to_pylist() == [90 if known else None]
@@ -155,8 +151,6 @@ def test_a_capture_holds_no_secret(tmp_path: Path) -> None:
 
 
 # ---- broken --------------------------------------------------------------------------------------
-
-
 def _remove(name: str) -> Callable[[Path], None]:
     def damage(folder: Path) -> None:
         path = folder / name
@@ -253,8 +247,6 @@ def test_no_folder(tmp_path: Path) -> None:
 
 
 # ---- writing -------------------------------------------------------------------------------------
-
-
 def _fails_half_way() -> Iterator[pa.RecordBatch]:
     yield BATCHES[0]
     raise RuntimeError("the broker went away")
@@ -266,9 +258,7 @@ def _fails_at_the_end(_: Path) -> tuple[dict[str, pa.Table], CaptureInfo]:
 
 @pytest.mark.parametrize("there", [False, True])
 @pytest.mark.parametrize("at_the_end", [False, True])
-def test_a_writer_that_fails_leaves_what_was_there(
-    tmp_path: Path, there: bool, at_the_end: bool
-) -> None:
+def test_failed_writers_change_nothing(tmp_path: Path, there: bool, at_the_end: bool) -> None:
     folder = tmp_path / "capture"
     if there:
         _write(folder)
@@ -281,9 +271,7 @@ def test_a_writer_that_fails_leaves_what_was_there(
     assert sorted(path.name for path in tmp_path.iterdir()) == (["capture"] if there else [])
 
 
-def test_an_overwrite_that_fails_while_renaming_keeps_the_old_one(
-    capture: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_rename_keeps_the_old_one(capture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = _tree(capture)
     rename = Path.rename
 
@@ -339,8 +327,6 @@ def test_folders_on_the_way_are_made_and_readable(tmp_path: Path) -> None:
 
 
 # ---- raw records ---------------------------------------------------------------------------------
-
-
 def test_raw_records_of_a_file_or_a_folder(tmp_path: Path) -> None:
     folder = tmp_path / "raw"
     folder.mkdir()

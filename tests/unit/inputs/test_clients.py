@@ -16,10 +16,9 @@ import sharelag
 from sharelag.errors import BrokerUnreachableError, ConfigError, NoLeaderError, TopicMissingError
 from sharelag.inputs import KafkaInput
 from sharelag.inputs.kafka import fetch, native
-from sharelag.inputs.kafka.client import Connection, until_answered
+from sharelag.inputs.kafka.client import Connection, Failed, Taken, until_answered
 from sharelag.inputs.kafka.config import GRACE, LEAST, ClientConfig, Patience, client_config
 from sharelag.inputs.kafka.failures import silence_error
-from sharelag.inputs.kafka.messages import Failed, Taken
 from sharelag.inputs.kafka.records import until_done
 
 
@@ -177,9 +176,7 @@ class _OfNoLeader:
         return Taken(None, [Failed(self.refused.error(), -1, -1001)])
 
 
-def test_refusals_by_a_coordinator_do_not_prolong_the_wait_for_a_leader(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_refused_coordinators_do_not_prolong_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without rights on a group the client hears of that again and again, whoever leads."""
     monkeypatch.setattr(fetch, "_client", lambda *_: _OfNoLeader())
     config = client_config("127.0.0.1:1", None, {}, timeout=0.3)
@@ -246,9 +243,7 @@ def test_what_only_the_client_can_do_is_left_to_it(
     assert native.is_usable(ClientConfig(_ADDRESS | settings)) is usable
 
 
-def test_who_wants_to_see_the_log_gets_the_client_that_writes_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_who_wants_the_log_gets_the_client_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_LOGGER, "handlers", [logging.NullHandler()])
     assert native.is_usable(ClientConfig(_ADDRESS))
     _LOGGER.addHandler(logging.NullHandler())

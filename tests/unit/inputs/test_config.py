@@ -26,11 +26,8 @@ SECRET = "s3cr3t-Tr0ub4dor"
 IN_JAAS = f'clientId="me" clientSecret="{SECRET}"'
 HOST_NAMES = "ssl.endpoint.identification.algorithm"
 BY_PASSWORD = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
-BY_TOKEN = {
-    "security.protocol": "SASL_SSL",
-    "sasl.mechanism": "OAUTHBEARER",
-    "sasl.oauthbearer.token.endpoint.url": TOKEN_URL,
-}
+BY_TOKEN = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
+BY_TOKEN |= {"sasl.oauthbearer.token.endpoint.url": TOKEN_URL}
 
 
 @pytest.fixture(autouse=True)
@@ -85,8 +82,6 @@ def _refusal(properties: dict[str, str]) -> str:
 
 
 # ---- SASL ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("jaas", "user", "password"),
     [
@@ -172,17 +167,13 @@ NO_TOKEN_URL = {"sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": f"{OAUTH} r
         ({"sasl.client.callback.handler.class": "com.example.Own"}, "cannot be used here"),
     ],
 )
-def test_sasl_that_cannot_work_says_why_and_shows_no_password(
-    properties: dict[str, str], advice: str
-) -> None:
+def test_sasl_that_cannot_work_shows_no_password(properties: dict[str, str], advice: str) -> None:
     message = _refusal(BY_PASSWORD | properties)
     assert advice in message
     assert SECRET not in message
 
 
 # ---- TLS -----------------------------------------------------------------------------------------
-
-
 def test_pem_texts(pem: dict[str, str]) -> None:
     given = {"truststore.type": "PEM", "truststore.certificates": pem["certificate"]}
     given |= {"keystore.type": "PEM", "keystore.key": pem["key"], "key.password": SECRET}
@@ -205,9 +196,7 @@ def test_pem_files(pem: dict[str, str], kind: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("name", ["store.p12", "client.keystore.jks", "client.keystore"])
-def test_a_pkcs12_keystore_is_known_by_what_is_in_it(
-    pem: dict[str, str], tmp_path: Path, name: str
-) -> None:
+def test_pkcs12_is_known_by_what_is_in_it(pem: dict[str, str], tmp_path: Path, name: str) -> None:
     # keytool writes PKCS12 since Java 9, and people go on to call it .jks.
     store = tmp_path / name
     store.write_bytes(Path(pem["p12.path"]).read_bytes())
@@ -241,8 +230,6 @@ def test_the_advised_conversion_works(
 
 
 # ---- the other settings --------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("name", "value"), [pytest.param(n, v, id=n) for n, v in (UNDERSTOOD | ASSERTION).items()]
 )
@@ -273,9 +260,7 @@ def test_java_settings_that_would_mean_something_else_are_refused(name: str) -> 
         *((f"ssl.truststore.{name}", "x") for name in ("certificates", "location")),
     ],
 )
-def test_a_setting_with_a_value_nobody_knows_is_named(
-    name: str, value: str, tmp_path: Path
-) -> None:
+def test_a_setting_of_unknown_value_is_named(name: str, value: str, tmp_path: Path) -> None:
     if name.endswith(".location"):  # a file that has no certificate
         path = tmp_path / "store.pem"
         path.write_text(value, "utf-8")
@@ -304,15 +289,11 @@ def test_a_setting_with_a_value_nobody_knows_is_named(
         ),
     ],
 )
-def test_values_that_java_allows_are_put_as_the_client_allows_them(
-    java: dict[str, str], ours: tuple[str, str]
-) -> None:
+def test_values_as_the_client_allows_them(java: dict[str, str], ours: tuple[str, str]) -> None:
     assert ours in _settings(java).items()
 
 
 # ---- where settings come from --------------------------------------------------------------------
-
-
 def test_precedence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "environment:1")
     for wins in ("option:1", "single:1", "file:1", "environment:1"):
@@ -392,8 +373,6 @@ def test_what_was_translated_can_be_translated_again(pem: dict[str, str], tmp_pa
 
 
 # ---- secrets -------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def secretive(pem: dict[str, str]) -> ClientConfig:
     given = BY_TOKEN | {
@@ -428,8 +407,6 @@ def test_a_password_in_the_wrong_line_is_not_shown(name: str) -> None:
 
 
 # ---- the reader ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("java", "name", "value"),
     [
@@ -454,9 +431,7 @@ NAME = "sharelag.inputs.kafka.config"
 
 
 @pytest.mark.parametrize("name", TAKEN)
-def test_a_file_is_taken_with_one_note_at_most(
-    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_one_note_at_most(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = _file(tmp_path, TAKEN[name])
     config = client_config("localhost:1", file)
     consumer(config).close()
@@ -486,9 +461,7 @@ sasl.password=p
         (_OF_LIBRDKAFKA, "sasl.username", "k"),
     ],
 )  # fmt: skip
-def test_lines_of_other_tools_and_of_templates(
-    text: str, name: str, value: str | None, tmp_path: Path
-) -> None:
+def test_lines_of_other_tools(text: str, name: str, value: str | None, tmp_path: Path) -> None:
     config = client_config(None, _file(tmp_path, text))
     consumer(config).close()
     assert config.settings.get(name) == value
@@ -574,9 +547,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("kind", ["EnvVar", "File", "Directory"])
-def test_the_secret_reaches_the_client_and_nobody_else(
-    kind: str, places: dict[str, str], tmp_path: Path
-) -> None:
+def test_only_the_client_has_the_secret(kind: str, places: dict[str, str], tmp_path: Path) -> None:
     file = written(tmp_path, properties(places[kind], kind))
     config = client_config("b:1", file)
     assert config.settings["sasl.password"] == PROVIDED
@@ -586,9 +557,7 @@ def test_the_secret_reaches_the_client_and_nobody_else(
     assert PROVIDED in secrets_of(file, {})  # so that reports mask it
 
 
-def test_a_secret_that_looks_like_a_reference_is_not_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_secret_is_no_reference(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHARELAG_TEST_PW", "${it:HOME}")
     config = client_config("b:1", written(tmp_path, properties("${it:SHARELAG_TEST_PW}")))
     again = from_spark_options(config.spark_options())

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from sharelag.errors import InputError
-from sharelag.inputs.files.consumed import ConsumedLog, read_piece
+from sharelag.inputs.files.request_log import ConsumedLog, read_output
 from sharelag.inputs.files.text_pieces import pieces_of
 from tests.support.cases import Cases
 from tests.support.command import ask, refused
@@ -120,7 +120,7 @@ def test_the_tables_of_pieces_are_those_of_the_file(tmp_path: Path) -> None:
         for n, one in enumerate(delivered)
     ]
     log = read(tmp_path, *lines)
-    pieces = [one for piece in pieces_of(log.path, 700, log.path) for one in read_piece(piece)]
+    pieces = [one for piece in pieces_of(log.path, 700, log.path) for one in read_output(piece)]
     for name, table in log.tables.items():
         assert pa.Table.from_batches([getattr(one, name) for one in pieces]).equals(table)
     assert sum(one.total for one in pieces) == 300

@@ -15,9 +15,8 @@ import pyarrow as pa
 import pytest
 
 from sharelag.errors import ConfigError, InputError, ShareLagError
-from sharelag.inputs.files.consumed import ConsumedLog
 from sharelag.inputs.files.printed import read_printed
-from sharelag.inputs.files.request_log import RequestLog
+from sharelag.inputs.files.request_log import ConsumedLog, RequestLog
 from sharelag.inputs.kafka.config import client_config
 from sharelag.inputs.kafka.described import parse_groups, parse_offsets
 from sharelag.inputs.measured import read_metrics
@@ -189,8 +188,6 @@ def test_damaged_texts_are_read_or_refused(
 
 
 # ---- what this found -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("text", ["client.id=a\\u0000b", "client.id=\\ud800"])
 def test_settings_that_are_not_text_are_refused(text: str, tmp_path: Path) -> None:
     """Half a character in a name was a segmentation fault of librdkafka; names are ignored."""

@@ -31,8 +31,6 @@ JAVA_17 = 'openjdk version "17.0.9" 2023-10-17'
 
 
 # ---- this machine --------------------------------------------------------------------------------
-
-
 def _fake_java(folder: Path, says: str, modules: str = "jdk.incubator.vector@17") -> Path:
     java = folder / "bin" / "java"
     java.parent.mkdir(parents=True)
@@ -137,8 +135,6 @@ def test_a_broker_that_is_not_there_ends_the_checks_of_the_cluster() -> None:
 
 
 # ---- what a broker says about itself -------------------------------------------------------------
-
-
 def _compact(text: str) -> bytes:
     return unsigned_varint(len(text) + 1) + text.encode()
 
@@ -300,8 +296,6 @@ def test_addresses_that_stay_silent_cost_one_timeout() -> None:
 
 
 # ---- the cluster, as the checks put it -----------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("features", "verdicts", "advice"),
     [
@@ -322,8 +316,6 @@ def test_versions(
 
 
 # ---- rights --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -391,9 +383,7 @@ def said(address: str, folder: Path, settings: str) -> str:
         ("security.protocol=SSL\n", "is not trusted (self-signed certificate): set ssl.truststore"),
     ],
 )  # fmt: skip
-def test_a_listener_that_speaks_tls(
-    settings: str, words: str, speak_tls: Answer, tmp_path: Path
-) -> None:
+def test_a_listener_of_tls(settings: str, words: str, speak_tls: Answer, tmp_path: Path) -> None:
     with _listening(speak_tls) as address:
         found = said(address, tmp_path, settings)
     assert words in found
@@ -411,9 +401,7 @@ def test_a_listener_that_speaks_tls(
         (b"", "", "no broker answered at"),
     ],
 )
-def test_what_answers_is_no_broker(
-    octets: bytes, settings: str, words: str, tmp_path: Path
-) -> None:
+def test_the_answer_of_no_broker(octets: bytes, settings: str, words: str, tmp_path: Path) -> None:
     with _listening(_says(octets)) as address:
         found = said(address, tmp_path, settings)
     assert words in found
@@ -458,9 +446,7 @@ def test_an_endpoint_of_tokens_that_is_not_reached(url: str, words: str, tmp_pat
         (b"200 OK", b'{"expires":1}', "Response is not JSON encoded"),
     ],
 )
-def test_an_endpoint_that_gives_no_token(
-    status: bytes, body: bytes, words: str, tmp_path: Path
-) -> None:
+def test_an_endpoint_of_no_token(status: bytes, body: bytes, words: str, tmp_path: Path) -> None:
     head = b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n" % (status, len(body))
     with _listening(_says(head + body)) as address:
         assert words in without_token(f"http://{address}/token", tmp_path)

@@ -313,9 +313,7 @@ _NONE = "not exported (or none yet)"
          "written 8, requests 4, failed requests at least 1"),
     ],
 )  # fmt: skip
-def test_a_count_that_is_not_exported_is_not_0(
-    brokers: list[dict[str, str]], said: str, tmp_path: Path
-) -> None:
+def test_unexported_is_not_zero(brokers: list[dict[str, str]], said: str, tmp_path: Path) -> None:
     names = {"w": "recordcount", "r": "totalproducerequests", "f": "failedproducerequests"}
     places = []
     for number, groups in enumerate(brokers):

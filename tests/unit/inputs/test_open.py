@@ -11,7 +11,7 @@ from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput, KafkaInput, RawInput, SegmentsInput
 from sharelag.inputs.open import ChoiceError, is_cluster_named, open_input, open_named
 from sharelag.inputs.recorded import DEMO, folder_of
-from sharelag.reports.inputs import read
+from sharelag.reports.case import read
 from tests.support.command import ask, refused
 from tests.support.packages import Packages
 
@@ -136,9 +136,7 @@ def test_what_has_a_meaning_already_keeps_it(
         (POINT, "s3state://minio:9000", r"opened .* as a str without holds_both, .*RecordsOnly"),
     ],
 )
-def test_a_broken_package_is_named(
-    packages: Packages, point: str, where: str, message: str
-) -> None:
+def test_a_broken_one_is_named(packages: Packages, point: str, where: str, message: str) -> None:
     install(packages, point)
     named = "the input 's3state' of the package 'our-store'"
     with pytest.raises(InputError, match=f"{named} {message}"):

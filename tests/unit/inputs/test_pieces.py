@@ -66,9 +66,7 @@ def test_a_chain_of_shared_partitions_stays_together(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("small_tasks")
 @pytest.mark.parametrize("hot", [[[7] * 9] * 9 + [[8]], [[0, 9]] * 5])
-def test_one_hot_partition_is_divided_and_nothing_is_lost(
-    tmp_path: Path, hot: list[list[int]]
-) -> None:
+def test_a_hot_partition_is_divided_without_loss(tmp_path: Path, hot: list[list[int]]) -> None:
     found = plan([write(tmp_path / "a.parquet", hot)], STATE_TOPIC)
     assert not found.whole
     assert len(found.tasks) == len(hot)
@@ -163,9 +161,7 @@ def test_null_topics_may_be_any_topic(tmp_path: Path) -> None:
     [[[1]], [[1], [2], [3]], [[1], [2, 2]], [[1], [3]], []],
     ids=["a group less", "a group more", "a record more", "another partition", "cut short"],
 )
-def test_a_file_that_changes_after_the_plan_is_an_error(
-    tmp_path: Path, after: list[list[int]]
-) -> None:
+def test_a_file_changed_after_the_plan_is_an_error(tmp_path: Path, after: list[list[int]]) -> None:
     path = Path(write(tmp_path / "a.parquet", [[1], [2]]))
     (task,) = plan([str(path)], STATE_TOPIC).tasks
     assert len(read(task)) == 2

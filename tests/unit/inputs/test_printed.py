@@ -14,9 +14,8 @@ import pytest
 from sharelag import open as open_workbench
 from sharelag.errors import InputError
 from sharelag.inputs.files import printed
-from sharelag.inputs.files.consumed import ConsumedLog
-from sharelag.inputs.files.printed import is_printed, read_printed
-from sharelag.inputs.files.printed_records import regular_lines, regular_records
+from sharelag.inputs.files.printed import is_printed, read_printed, regular_lines, regular_records
+from sharelag.inputs.files.request_log import ConsumedLog
 from sharelag.wire import GROUP_KINDS, GROUP_TOPIC, STATE_KINDS, STATE_TOPIC, decode_arrow
 from sharelag.wire.formatter import kafka_json
 from tests.support import generators
@@ -161,9 +160,7 @@ def test_what_is_cut_is_one_reject(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("asked", [None, 3])
 @pytest.mark.parametrize("text", [FORMATTED, DUMPED])
-def test_snapshots_without_timestamps_are_those_of_kafka_4_0(
-    tmp_path: Path, text: str, asked: int | None
-) -> None:
+def test_snapshots_without_timestamps(tmp_path: Path, text: str, asked: int | None) -> None:
     expected = decode_arrow(read_printed(file(tmp_path, text))).records
     fields = r'"(createTimestamp|writeTimestamp|deliveryCompleteCount)":-?\d+,'
     path = file(tmp_path, re.sub(fields, "", text))
@@ -345,7 +342,6 @@ def test_records_of_other_groups_are_skipped(tmp_path: Path) -> None:
 
 
 # ---- texts that somebody made to take long -------------------------------------------------------
-
 DUMP = DUMPED.splitlines(keepends=True)
 #: What took minutes, or more with the square of its length, each of less than 1.5 MB.
 LONG = {
@@ -485,9 +481,7 @@ def test_both_ways_read_random_and_damaged_texts_alike(
 
 
 @pytest.mark.parametrize("place", [False, True])
-def test_no_record_of_regular_text_is_read_for_itself(
-    place: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_texts_go_as_one(place: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = state_records("regular", 200)
     rows = [*kafka_json(decode_arrow(before).records)]
     if not place:
@@ -502,13 +496,11 @@ def test_no_record_of_regular_text_is_read_for_itself(
     assert records.select(names).equals(decode_arrow(before).records.select(names))
 
 
-def test_no_line_of_a_regular_dump_is_read_for_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_regular_dumps_are_read_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = state_records("dump", 200)
     text = dumped([json.dumps(row) for row in kafka_json(decode_arrow(before).records)])
     path = file(tmp_path, text)
-    monkeypatch.delattr("sharelag.inputs.files.printed_records.Printed.encode")
+    monkeypatch.delattr("sharelag.inputs.files.printed.Printed.encode")
     found = read_printed(path)
     assert found.column("partition").to_pylist() == [3] * 5 + [4] * 195
     times = found.column("timestamp").cast(pa.int64()).to_pylist()

@@ -82,9 +82,7 @@ def test_a_query_whose_spark_is_gone_has_ended() -> None:
     assert has_ended(cast(Any, Gone()))
 
 
-def test_spark_connect_is_refused_in_a_sentence(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_spark_connect_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from sharelag import stream
     from sharelag.inputs.spark import follow
 

@@ -53,8 +53,6 @@ def _write(folder: Path, table: pa.Table, name: str = WRITERS) -> Path:
 
 
 # ---- tables --------------------------------------------------------------------------------------
-
-
 def test_a_delta_table_is_read_at_its_current_version() -> None:
     table = DATA / "delta-overwritten" / "table"
     assert _windows(table) == POISON
@@ -183,8 +181,6 @@ def test_a_capture_as_raw_records_is_refused() -> None:
 
 
 # ---- folders -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "place",
     ["", "topic=__share_group_state", "topic=__share_group_state/partition=2/part-0.parquet"],
@@ -309,8 +305,6 @@ def test_what_a_stream_of_spark_committed(tmp_path: Path) -> None:
 
 
 # ---- columns and types ---------------------------------------------------------------------------
-
-
 def _cast(**kinds: pa.DataType) -> Callable[[pa.Table], pa.Table]:
     def cast(table: pa.Table) -> pa.Table:
         for name, kind in kinds.items():
@@ -333,9 +327,7 @@ def _cast(**kinds: pa.DataType) -> Callable[[pa.Table], pa.Table]:
         lambda table: table.append_column("headers", pa.nulls(table.num_rows, pa.string())),
     ],
 )
-def test_files_of_one_folder_may_differ(
-    tmp_path: Path, change: Callable[[pa.Table], pa.Table]
-) -> None:
+def test_files_of_a_folder_differ(tmp_path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
     records = _records()
     half = records.num_rows // 2
     _write(tmp_path / "raw", records.slice(0, half), "a.parquet")
@@ -351,9 +343,7 @@ def test_files_of_one_folder_may_differ(
         (_cast(offset=pa.string()), "offset: expected int64, got string"),
     ],
 )
-def test_a_file_that_lacks_a_column_is_named(
-    tmp_path: Path, change: Callable[[pa.Table], pa.Table], said: str
-) -> None:
+def test_lacks_a_column(tmp_path: Path, change: Callable[[pa.Table], pa.Table], said: str) -> None:
     _write(tmp_path / "raw", _records(), "a.parquet")
     _write(tmp_path / "raw", change(_records()), "b.parquet")
     refused = _refused(tmp_path / "raw")
@@ -362,8 +352,6 @@ def test_a_file_that_lacks_a_column_is_named(
 
 
 # ---- repeats -------------------------------------------------------------------------------------
-
-
 def test_records_that_a_sink_wrote_twice_count_once() -> None:
     with sharelag.open(DATA / "records-twice" / "raw", engine="local") as bench:
         health, history = bench.health(), bench.history()
@@ -399,8 +387,6 @@ def test_different_records_at_one_place_are_refused(tmp_path: Path) -> None:
 
 
 # ---- what is missing -----------------------------------------------------------------------------
-
-
 def test_states_that_groups_have_and_files_lack(tmp_path: Path) -> None:
     shutil.copytree(DATA / "partitioned-by-topic" / "raw", tmp_path / "raw")
     shutil.rmtree(tmp_path / "raw" / f"topic={STATE_TOPIC}" / "partition=3")

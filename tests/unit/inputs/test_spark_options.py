@@ -11,8 +11,16 @@ from hypothesis import strategies as st
 
 from sharelag.errors import ConfigError, DataLossError, TopicMissingError
 from sharelag.inputs.kafka import topics
-from sharelag.inputs.spark.data_source import Gap, StreamReader, advance, between
-from sharelag.inputs.spark.data_source_options import OffsetRange, plan, read_options, split
+from sharelag.inputs.spark.data_source import (
+    Gap,
+    OffsetRange,
+    StreamReader,
+    advance,
+    between,
+    plan,
+    read_options,
+    split,
+)
 
 #: What the cluster of these tests holds: the first and the end offset of each partition.
 CLUSTER = {"orders": {0: (5, 100), 1: (0, 40)}, "orders-eu": {0: (0, 10)}, "empty": {0: (0, 0)}}
@@ -90,11 +98,8 @@ subscribe=orders; startingOffsetsByTimestamp=@{"0": 1010, "1": 1} | 0:10-100 1
 subscribe=orders; endingOffsetsByTimestamp=@{"0": 1010, "1": 9999} | 0:5-10 1
 """
 #: A time wins over a position, as in Spark.
-BOTH = {
-    "subscribe": "orders-eu",
-    "startingOffsets": '{"orders-eu": {"0": 1}}',
-    "startingOffsetsByTimestamp": '{"orders-eu": {"0": 1004}}',
-}
+BOTH = {"subscribe": "orders-eu", "startingOffsets": '{"orders-eu": {"0": 1}}'}
+BOTH |= {"startingOffsetsByTimestamp": '{"orders-eu": {"0": 1004}}'}
 
 
 def _table(text: str) -> list[tuple[dict[str, str], str]]:
@@ -223,8 +228,6 @@ def test_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # ---- streams -------------------------------------------------------------------------------------
-
-
 def _stream(**options: str) -> StreamReader:
     return StreamReader(read_options(_options(**options), stream=True))
 
@@ -267,9 +270,7 @@ def test_what_a_stream_says_about_itself() -> None:
 
 
 @pytest.mark.usefixtures("cluster")
-def test_what_comes_after_the_start_of_a_stream_is_beyond_a_query_until_now(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_comes_later_is_beyond_a_query_until_now(monkeypatch: pytest.MonkeyPatch) -> None:
     from pyspark.sql.streaming.datasource import ReadAllAvailable
 
     reader = _stream(subscribe="orders", startingOffsets="earliest")
@@ -309,22 +310,18 @@ def test_how_far_a_micro_batch_goes(
     ),
     st.integers(1, 1 << 20),
 )
-def test_micro_batches_keep_to_their_limit_and_leave_nothing_out(
-    spans: list[tuple[int, int, int]], limit: int
-) -> None:
+def test_micro_batches_keep_to_their_limit(spans: list[tuple[int, int, int]], limit: int) -> None:
     logs = {"t": {p: (first, first + size) for p, (first, size, _) in enumerate(spans)}}
-    start = {
-        "t": {str(p): first + min(size, ahead) for p, (first, size, ahead) in enumerate(spans)}
-    }
-    end = advance(start, logs, limit)
-    gaps, pieces = between(start, end, logs)
+    at = {"t": {str(p): first + min(size, ahead) for p, (first, size, ahead) in enumerate(spans)}}
+    end = advance(at, logs, limit)
+    gaps, pieces = between(at, end, logs)
     assert gaps == []
     read = sum(piece.end - piece.first for piece in pieces)
     assert read <= limit + len(spans)
-    left = sum(log[1] - start["t"][str(p)] for p, log in logs["t"].items())
+    left = sum(log[1] - at["t"][str(p)] for p, log in logs["t"].items())
     assert read >= min(left, max(1, limit - len(spans)))
     covered = {str(piece.partition): (piece.first, piece.end) for piece in pieces}
-    moved = {p: (start["t"][p], offset) for p, offset in end["t"].items() if offset > start["t"][p]}
+    moved = {p: (at["t"][p], offset) for p, offset in end["t"].items() if offset > at["t"][p]}
     assert covered == moved
 
 
@@ -359,9 +356,7 @@ def test_a_first_micro_batch_whose_beginning_has_moved(caplog: pytest.LogCapture
 
 
 @pytest.mark.usefixtures("cluster")
-def test_pruned_records_of_a_stream_are_an_error_unless_allowed(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_pruned_records_are_an_error_unless_allowed(caplog: pytest.LogCaptureFixture) -> None:
     start, end = {"orders": {"0": 0, "1": 0}}, {"orders": {"0": 100, "1": 40}}
 
     def parts(**options: str) -> Sequence[object]:
@@ -395,7 +390,6 @@ def test_options_of_the_other_kind_of_query(options: dict[str, str], words: str)
 
 
 # ---- minPartitions -------------------------------------------------------------------------------
-
 ranges = st.lists(
     st.builds(
         lambda partition, first, size: OffsetRange("t", partition, first, first + size),
@@ -420,9 +414,7 @@ def test_pieces_cover_each_range_exactly(whole: list[OffsetRange], at_least: int
 
 
 @given(ranges, st.integers(1, 200))
-def test_there_are_at_least_as_many_pieces_as_requested(
-    whole: list[OffsetRange], at_least: int
-) -> None:
+def test_at_least_as_many_pieces_as_requested(whole: list[OffsetRange], at_least: int) -> None:
     pieces = split(whole, at_least)
     total = sum(one.end - one.first for one in whole)
     assert len(pieces) >= min(at_least, total)

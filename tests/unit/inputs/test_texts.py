@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sharelag.inputs.files.consumed import ConsumedLog
 from sharelag.inputs.files.printed import read_printed_offsets
+from sharelag.inputs.files.request_log import ConsumedLog
 from sharelag.inputs.files.text_pieces import line_blocks, pieces_of
 from sharelag.inputs.kafka.config import client_config
 from sharelag.inputs.kafka.described import parse_offsets
@@ -63,9 +63,7 @@ PRINTED += [(one, "UTF-16 LE") for one in (LIST, MEMBERS, OFFSETS, TYPES, STATES
 
 
 @pytest.mark.parametrize(("text", "encoding"), PRINTED)
-def test_what_kafkas_command_printed_is_the_same_in_every_encoding(
-    text: str, encoding: str, tmp_path: Path
-) -> None:
+def test_any_encoding_of_kafkas_command(text: str, encoding: str, tmp_path: Path) -> None:
     plain = tmp_path / "plain.txt"
     plain.write_text(text, "utf-8")
     path = rewritten(tmp_path, text, encoding)
@@ -178,9 +176,7 @@ BESIDE = [
 @pytest.mark.parametrize(
     ("line", "text"), [*zip(BESIDE, cycle([LIST, STATES, OFFSETS]), strict=False)]
 )
-def test_a_line_of_another_program_is_no_group_and_counted(
-    line: str, text: str, tmp_path: Path
-) -> None:
+def test_lines_of_other_programs_are_counted(line: str, text: str, tmp_path: Path) -> None:
     plain = tmp_path / "plain.txt"
     plain.write_text(text, "utf-8")
     path = tmp_path / "both.txt"
@@ -302,9 +298,7 @@ def test_tables_that_were_pasted(name: str, tmp_path: Path) -> None:
         "billing\t",
     ],
 )
-def test_a_table_of_no_known_header_and_count_of_columns_is_no_answer(
-    text: str, tmp_path: Path
-) -> None:
+def test_a_table_of_unknown_header_and_columns_is_no_answer(text: str, tmp_path: Path) -> None:
     path = tmp_path / "pasted.txt"
     path.write_text(f"{text}\n", "utf-8")
     said = refused("groups", "--kafka-output", str(path))

@@ -10,8 +10,7 @@ from sharelag.errors import InputError
 from sharelag.metrics import causes
 from sharelag.metrics.causes import CAUSES, known_causes
 from sharelag.monitoring.checks.rules import parse_rules
-from sharelag.reports.inputs import read
-from sharelag.reports.verdict import verdict
+from sharelag.reports.case import read, verdict
 from sharelag.tables.level import WARNING
 from sharelag.whatif import members_wanted
 from sharelag.workbench.next_steps import next_command
@@ -127,7 +126,7 @@ def test_reports_and_rules_take_it(packages: Packages) -> None:
         ("quota = our_quota:CAUSE", r"is named 'quota_reached': give it the name of its entry"),
     ],
 )
-def test_a_broken_package_is_named(packages: Packages, point: str, message: str) -> None:
+def test_a_broken_one_is_named(packages: Packages, point: str, message: str) -> None:
     install(packages, point)
     with pytest.raises(InputError, match=rf"the cause '\w+' of the package 'our-quota' {message}"):
         sharelag.open(STUCK, engine="local").explain()
@@ -161,7 +160,7 @@ def test_a_wrong_cause_is_told(packages: Packages, was: str, becomes: str, messa
     assert "the package 'our-quota'" in error
 
 
-def test_a_name_that_is_built_in_is_not_for_others(packages: Packages) -> None:
+def test_built_in_names_are_no_others(packages: Packages) -> None:
     install(packages, "window_full = our_quota:CAUSE")
     with pytest.raises(InputError, match=r"'window_full' is built in, but the package 'our-quota'"):
         known_causes()

@@ -13,8 +13,7 @@ from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import suspect
 from sharelag.model.settings.queues import Queues
 from sharelag.workbench import Workbench
-from sharelag.workbench.explained import summarize_groups
-from sharelag.workbench.judged import headline, judge_groups
+from sharelag.workbench.judged import headline, judge_groups, summarize_groups
 from tests.support.fields import assert_fields
 from tests.support.rules import outcome
 from tests.support.share_evidence import NOW, Wrote, evidence, only
@@ -35,8 +34,6 @@ def causes(*writes: Wrote, **about: Any) -> list[str]:
 
 
 # ---- what no recording shows ---------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("name", "wrong", "right"),
     [
@@ -114,8 +111,6 @@ def test_records_that_will_be_deleted_soon() -> None:
 
 
 # ---- what is no cause ----------------------------------------------------------------------------
-
-
 def test_a_topic_that_was_just_pruned_says_little() -> None:
     """One cold snapshot three seconds ago, and members that take five seconds a batch."""
     assert causes(finished(3, 100, 100, 109), age=4) == []

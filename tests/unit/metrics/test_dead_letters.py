@@ -72,8 +72,6 @@ def letter(offset: int, count: int | None = 1, message: str | None = None, **mor
 
 
 # ---- each status ---------------------------------------------------------------------------------
-
-
 def test_each_status_and_reason() -> None:
     writes = [
         (-1, [(10, 12, 4, 1), (13, 13, 4, 5), (14, 14, 3, 5), (15, 15, 2, 1)]),
@@ -267,8 +265,6 @@ def test_nothing() -> None:
 
 
 # ---- offset by offset ----------------------------------------------------------------------------
-
-
 def expected(
     writes: list[tuple[int, Any]], given: list[Letter], window: dict[str, Any], now: int
 ) -> dict[int, Any]:
@@ -337,8 +333,6 @@ def test_random_histories_and_queues_are_compared_offset_by_offset(cases: Cases)
 
 
 # ---- sending them again --------------------------------------------------------------------------
-
-
 def test_a_redrive_takes_the_source_while_its_log_has_it_then_the_copy() -> None:
     writes = [(-1, [(2, 2, 4, 1), (3, 4, 4, 1), (10, 12, 4, 5), (20, 20, 3, 5)])]
     given = [letter(3, value=b"v"), letter(4, value=b"v"), letter(10), letter(20)]

@@ -58,8 +58,6 @@ def told(errors: Any, drain: str = "drains", outcome: str | None = None) -> pa.T
 
 
 # ---- forecasts -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("values", "rate", "trend"),
     [
@@ -91,8 +89,6 @@ def test_what_cannot_be_foretold_is_not() -> None:
 
 
 # ---- intervals -----------------------------------------------------------------------------------
-
-
 def test_the_interval_is_made_of_the_errors_of_forecasts_like_it() -> None:
     """Of 99 errors, the tenth and the ninetieth are the points below which 10 and 90 of 100 lie."""
     errors = np.random.default_rng(1).permutation(np.arange(-49, 50)) * 100
@@ -137,8 +133,6 @@ def test_four_of_five_come_true_though_the_errors_change() -> None:
 
 
 # ---- outcomes ------------------------------------------------------------------------------------
-
-
 def outcome(
     starts: Sequence[int | None], forecast: str = AGE, is_ended: bool = True, **values: Any
 ) -> dict[str, Any]:
@@ -214,8 +208,6 @@ def test_untold_says_why(starts: Sequence[int | None], values: dict[str, Any], r
 
 
 # ---- grades --------------------------------------------------------------------------------------
-
-
 def test_calibration_counts_and_scores() -> None:
     """CRPS by hand: 2/3 of the pinball losses; interval score: the width, and ten times beyond."""
     each = {"forecast": AGE, "low_ms": 0, "middle_ms": 100, "high_ms": 300, "rate_ms": 500}

@@ -16,13 +16,13 @@ from sharelag.metrics.imbalance import (
     ASSIGNMENT_SKEW,
     DATA_SKEW,
     EVEN,
+    FIGURES,
     NO_LAG,
     NO_MEMBERS,
     SKEW,
     STARVATION,
     UNEVEN,
     VERDICTS,
-    Spread,
     imbalance_arrow,
     skew_arrow,
     spread_columns,
@@ -89,11 +89,9 @@ def row_of(
 
 
 # ---- figures -------------------------------------------------------------------------------------
-
-
 def spread(*values: float) -> dict[str, float]:
     whole = spread_columns(np.array(values, float), np.zeros(len(values), np.int64), 1)
-    return {name: figure[0] for name, figure in whole._asdict().items()}
+    return {name: figure[0] for name, figure in whole.items()}
 
 
 def closed_forms(x: np.ndarray[Any, np.dtype[np.float64]]) -> dict[str, float]:
@@ -141,12 +139,12 @@ def test_many_segments_equal_the_closed_forms(groups: list[list[float]], random:
     for n, numbers in enumerate(groups):
         x = np.array(numbers, float)
         if x.sum() == 0:
-            assert all(np.isnan(getattr(figures, name)[n]) for name in RATIOS)
-            assert figures.total[n] == figures.mean[n] == figures.max[n] == 0
-            assert figures.items[n] == len(x)
+            assert all(np.isnan(figures[name][n]) for name in RATIOS)
+            assert figures["total"][n] == figures["mean"][n] == figures["max"][n] == 0
+            assert figures["items"][n] == len(x)
             continue
         for name, expected in closed_forms(x).items():
-            assert getattr(figures, name)[n] == pytest.approx(expected, rel=1e-9, abs=1e-9), name
+            assert figures[name][n] == pytest.approx(expected, rel=1e-9, abs=1e-9), name
 
 
 def test_what_is_unknown_is_counted_and_not_taken_for_zero() -> None:
@@ -158,10 +156,10 @@ def test_what_is_unknown_is_counted_and_not_taken_for_zero() -> None:
     assert spread(0, 0)["total"] == 0
     none = spread(np.nan)
     assert_fields(none, items=1, unknown=1)
-    assert all(np.isnan(none[name]) for name in Spread._fields[2:])
+    assert all(np.isnan(none[name]) for name in FIGURES)
     empty = spread_columns(np.array([]), np.array([], np.int64), 2)
-    assert empty.items.tolist() == [0, 0]
-    assert np.isnan(empty.total).all()
+    assert empty["items"].tolist() == [0, 0]
+    assert np.isnan(empty["total"]).all()
 
 
 @pytest.mark.parametrize("wrong", [-1.0, np.inf])
@@ -177,8 +175,6 @@ def test_figures_hold_for_the_smallest_and_for_very_large_numbers() -> None:
 
 
 # ---- spreads of a group --------------------------------------------------------------------------
-
-
 def test_each_measure_over_partitions_topics_and_members() -> None:
     lag = lag_table({"g": {ORDERS: [30, 10, 0], RETURNS: [None, 20]}})
     members = member_table("g", {ORDERS: [0, 1], RETURNS: [1]}, {ORDERS: [0]}, {}, {RETURNS: [0]})
@@ -272,8 +268,6 @@ def test_the_trend_has_each_moment_and_what_arrived_in_between() -> None:
 
 
 # ---- what it is that skews -----------------------------------------------------------------------
-
-
 def verdict(lags: Lags, *assigned: list[int], arrived: Sequence[int] = ()) -> dict[str, Any]:
     members = member_table("g", *({ORDERS: numbers} if numbers else {} for numbers in assigned))
     past = past_table({ORDERS: [1000 - n for n in arrived]}) if arrived else None

@@ -141,9 +141,7 @@ def test_what_the_last_reading_of_a_broker_has_no_more_is_gone() -> None:
         *((True, None, None), (True, "4.4.0", None)),
     ],
 )
-def test_expired_locks_have_a_rate_between_two_readings_unless_a_load_lies_between(
-    loaded: bool, version: str | None, rate: float | None
-) -> None:
+def test_expired_locks_have_a_rate(loaded: bool, version: str | None, rate: float | None) -> None:
     before = {"as_of": AT - timedelta(seconds=10), "broker": "b"}
     counts = [figure("AcquisitionLockTimeoutPerSec", 3, **before)]
     counts += [figure("AcquisitionLockTimeoutPerSec", 8, broker="b")]

@@ -62,16 +62,10 @@ def only(*rows: dict[str, Any], end: datetime = END, over: timedelta = OVER) -> 
 
 
 # ---- what each column means ----------------------------------------------------------------------
-
-
 def test_sums_are_of_the_span_alone() -> None:
-    rows = [
-        line(0, **CREATED),
-        line(500, finished=7, archived=1),
-        line(501, finished=10, archived=2, released=3, redelivered=4),
-        line(1000, finished=20, released=5),
-        line(1001, finished=40),
-    ]
+    rows = [line(0, **CREATED), line(500, finished=7, archived=1)]
+    rows += [line(501, finished=10, archived=2, released=3, redelivered=4)]
+    rows += [line(1000, finished=20, released=5), line(1001, finished=40)]
     row = only(*rows, over=500 * MS)
     assert_fields(row, finished=30, archived=2, released=8, redelivered=4)
     assert_fields(row, begin=at(500), end=at(1000), records=2, breaks=0)
@@ -163,7 +157,6 @@ def test_an_empty_span_is_refused_and_no_history_is_no_rows() -> None:
 
 
 # ---- any history ---------------------------------------------------------------------------------
-
 CHANGE = st.one_of(st.none(), st.integers(0, 9))
 ROW = st.fixed_dictionaries(
     {
@@ -288,9 +281,7 @@ def by_hand(rows: list[dict[str, Any]], end: datetime, over: timedelta) -> dict[
 
 
 @given(HISTORIES, st.integers(0, 2000), st.integers(1, 400).map(lambda tenth: tenth * 10))
-def test_any_history_says_what_its_rows_do(
-    shares: list[list[dict[str, Any]]], end: int, over: int
-) -> None:
+def test_any_history_of_any_rows(shares: list[list[dict[str, Any]]], end: int, over: int) -> None:
     expected = [by_hand(rows, at(end), over * MS) for rows in shares]
     whole = table([row for rows in shares for row in rows])
     ours = observe(whole, at(end), over * MS)

@@ -41,7 +41,6 @@ def age(line: dict[str, Any]) -> tuple[Any, ...]:
 
 
 # ---- age -----------------------------------------------------------------------------------------
-
 BEFORE_1970 = datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)  # -1: a record without a time
 
 
@@ -129,9 +128,7 @@ def test_ends_that_fell_do_not_turn_time_around() -> None:
     st.lists(st.integers(0, 520), max_size=6),
     st.data(),
 )
-def test_an_interpolated_time_is_between_the_moments_that_bracket_the_record(
-    arrivals: list[int], requested: list[int], data: st.DataObject
-) -> None:
+def test_interpolated_times(arrivals: list[int], requested: list[int], data: st.DataObject) -> None:
     """Records arrive some milliseconds before now; the end at a moment counts those before it."""
     arrivals.sort(reverse=True)
     size = len(arrivals)
@@ -166,8 +163,6 @@ def test_each_offset_is_requested_once() -> None:
 
 
 # ---- retention -----------------------------------------------------------------------------------
-
-
 def test_how_long_the_oldest_record_will_be_kept() -> None:
     times = [time(90, 90, ago(DAY))]
     for kept, retention, margin in (
@@ -243,8 +238,6 @@ def test_lost_is_a_count_of_the_offsets(seed: int) -> None:
 
 
 # ---- all together --------------------------------------------------------------------------------
-
-
 def test_rows_keep_their_order_whatever_the_chunks() -> None:
     hostile = ["", "a:b", "a", "<b>", "グループ", "a:b:" + ID]
     lags = [lag(i, 100 - i, group_id=name, partition=i % 2) for i, name in enumerate(hostile)]

@@ -37,9 +37,8 @@ from tests.support.progress_rows import (
 )
 from tests.support.records import row as snapshot
 
+
 # ---- when the lag began --------------------------------------------------------------------------
-
-
 def test_a_lag_began_within_the_part_before_which_there_was_none() -> None:
     part = HOUR // BINS
     grew = round(3.5 * part)  # for so long, steadily, from 1,000 to 1,350
@@ -54,8 +53,6 @@ def test_a_lag_began_within_the_part_before_which_there_was_none() -> None:
 
 
 # ---- rates and drain -----------------------------------------------------------------------------
-
-
 def test_rates_are_offsets_a_second_over_what_was_observed() -> None:
     line = one(lag(), [observed([36] * BINS, redelivered=18)], [end(28, HOUR)])
     assert_fields(line, observed_ms=HOUR, completion_rate=0.1, redelivery_rate=0.005)

@@ -68,8 +68,6 @@ def sums(line: dict[str, Any]) -> dict[str, int]:
 
 
 # ---- worked examples -----------------------------------------------------------------------------
-
-
 @pytest.mark.row("LAG-05")
 def test_the_classic_lag_is_nine_where_the_share_lag_is_seven() -> None:
     line = only(reconcile_arrow(example()))
@@ -163,8 +161,6 @@ def test_nothing_to_reconcile() -> None:
 
 
 # ---- always --------------------------------------------------------------------------------------
-
-
 @given(st.integers(0, 10**6))
 def test_the_differences_add_up_to_the_last_offset(seed: int) -> None:
     random = Random(seed)
@@ -225,7 +221,6 @@ def test_rows_find_their_partners_whatever_the_groups_are_called(names: list[str
 
 
 # ---- what the command prints ---------------------------------------------------------------------
-
 LAYOUTS = {
     "GROUP TOPIC PARTITION START-OFFSET": ("g t 0 2", (None, 2, None)),
     "GROUP TOPIC PARTITION LEADER-EPOCH START-OFFSET": ("g t 0 5 2", (5, 2, None)),

@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -131,6 +132,7 @@ def test_a_time_goes_to_the_first_record_then_or_later() -> None:
         ({"to": "earliest", "shift_by": 1}, "one target is needed"),
         ({"to": "begin"}, "unknown target 'begin'"),
         ({"to": -1}, "-1 is not an offset"),
+        ({"to": np.int64(-1)}, "is not an offset"),
         ({"to": datetime(2026, 11, 21)}, "has no time zone"),
         ({"to": timedelta(seconds=-1)}, "is not a time before now"),
         ({"to": "latest", "topic": "poison-ordres"}, "; did you mean 'poison-orders'?"),

@@ -12,8 +12,8 @@ import pytest
 
 from sharelag import schemas
 from sharelag.inputs import KafkaInput
+from sharelag.inputs.kafka.brokers import Authorizer
 from sharelag.inputs.kafka.config import client_config
-from sharelag.inputs.kafka.rights import Authorizer
 from sharelag.metrics.rights import (
     NO,
     UNKNOWN,

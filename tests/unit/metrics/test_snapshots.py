@@ -100,8 +100,6 @@ def test_random_histories_give_what_a_walk_through_their_rows_does() -> None:
 
 
 # ---- what people see -----------------------------------------------------------------------------
-
-
 def _seen(path: str, *more: str) -> list[Any]:
     lines = ask("health", "--snapshots", "--raw", path, *more)
     return [(one["group_id"], one["snapshot_offset"], one["updates_since"]) for one in lines]

@@ -73,6 +73,7 @@ def test_what_is_in_force_comes_from_the_table_or_is_marked_as_assumed() -> None
 
     lock, limit = "share.record.lock.duration.ms", "share.delivery.count.limit"
     locks = "share.partition.max.record.locks"
+    schema = schemas.SETTINGS
     table = pa.Table.from_pylist(
         [
             row("group", "g", lock, "20000", "group"),
@@ -81,7 +82,7 @@ def test_what_is_in_force_comes_from_the_table_or_is_marked_as_assumed() -> None
             row("group", "g", locks, None, None),
             row("broker", None, "group.share.delivery.count.limit", "4", "broker"),
         ],
-        schema=schemas.SETTINGS,
+        schema=schema,
     )
     found = in_force(table, "g")
     assert found[lock] == (20_000, "group")

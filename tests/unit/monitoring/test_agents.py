@@ -16,10 +16,8 @@ from sharelag import Workbench, samples
 from sharelag.errors import InputError, SetupError
 from sharelag.inputs.recorded import folder_of
 from sharelag.metrics.settings import NO_CONFLICT
-from sharelag.monitoring.agents import tools
-from sharelag.monitoring.agents.answers import MOST_ROWS, answer_of
-from sharelag.monitoring.agents.server import server_of
-from sharelag.monitoring.agents.tools import Ago, Shift
+from sharelag.monitoring import agents as tools
+from sharelag.monitoring.agents import MOST_ROWS, Ago, Shift, answer_of, server_of
 from sharelag.tables.level import rank
 from sharelag.tables.words import lag_sum
 from tests.support.cases import few_of

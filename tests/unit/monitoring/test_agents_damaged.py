@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 import sharelag
 from sharelag.errors import ShareLagError
 from sharelag.inputs.recorded import folder_of
-from sharelag.monitoring.agents.tools import Tools
+from sharelag.monitoring.agents import Tools
 from tests.support.reliability import Inject
 from tests.support.widgets.samples import HOSTILE
 

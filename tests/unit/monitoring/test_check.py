@@ -20,9 +20,8 @@ from tests.support.chapters import CAPTURE
 from tests.support.rules import EXAMPLES, STOPPED, outcome
 from tests.support.written_input import NOW, Write, WrittenInput
 
+
 # ---- the rule file
-
-
 def test_the_example_is_right_and_has_a_rule_of_each_measure() -> None:
     example = read_rules(EXAMPLES / "rules.yaml")
     measures = get_args(Rule.model_fields["measure"].annotation)
@@ -120,8 +119,6 @@ def test_what_is_no_rule_file(text: str, result: str) -> None:
 
 
 # ---- judging
-
-
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[Rule, Series]:
     count, steps = draw(st.integers(1, 4)), draw(st.integers(1, 8))

@@ -79,8 +79,6 @@ def test_what_will_count_soon_is_said() -> None:
 
 
 # ---- what is not known
-
-
 @pytest.mark.parametrize("per", ["group", "partition"])
 def test_half_of_the_partitions_cannot_be_read(per: str) -> None:
     row = outcome(HALF, f"measure: lag, per: {per}, warn: 5000")
@@ -157,8 +155,6 @@ def test_silences_end() -> None:
 
 
 # ---- the command
-
-
 @pytest.mark.parametrize(
     ("line", "code", "level"),
     [
@@ -333,8 +329,6 @@ def test_a_state_without_a_snapshot_is_not_one_that_was_never_fetched(tmp_path: 
          "measure: cause, causes: [hot_partition, no_members], warn: 1", "unknown", "the members are unknown"),
     ],
 )  # fmt: skip
-def test_an_imbalance_and_causes_are_not_known_where_half_of_the_lag_is_not(
-    source: WrittenInput, line: str, level: str, said: str
-) -> None:
+def test_half_of_the_lag_is_unknown(source: WrittenInput, line: str, level: str, said: str) -> None:
     row = outcome(source, line)
     assert (row["level"], said in row["summary"]) == (level, True)

@@ -27,8 +27,14 @@ from sharelag.engine import engines
 from sharelag.errors import BrokerUnreachableError, InputError
 from sharelag.inputs import CaptureInput
 from sharelag.metrics.evidence import Evidence
-from sharelag.monitoring.exports.metrics import Gathered, gathering
-from sharelag.monitoring.exports.server import application, is_loopback, server, write_ahead
+from sharelag.monitoring.exports import (
+    Gathered,
+    application,
+    gathering,
+    is_loopback,
+    server,
+    write_ahead,
+)
 from tests.support.chapters import CAPTURE
 from tests.support.columns import with_column
 from tests.support.command import refused, sharelag
@@ -60,8 +66,6 @@ def scrape(now: Gathered) -> Samples:
 
 
 # ---- metrics
-
-
 def test_the_metrics_are_the_lag_table_and_what_is_unknown_is_not_there() -> None:
     now = gathered(CaptureInput(CAPTURE))
     found = scrape(now)
@@ -143,8 +147,6 @@ def test_nothing_at_all_is_valid_too() -> None:
 
 
 # ---- asking
-
-
 class Cluster:
     """Each request is answered when the test says with what."""
 
@@ -296,8 +298,6 @@ def test_gathering_ends_with_its_context() -> None:
 
 
 # ---- the server
-
-
 def get(
     port: int, path: str, headers: dict[str, str] | None = None, method: str = "GET"
 ) -> tuple[int, bytes]:
@@ -370,7 +370,7 @@ def test_the_token_of_a_file_is_the_one_required(tmp_path: Path) -> None:
         raise KeyboardInterrupt
         yield
 
-    with patch("sharelag.monitoring.exports.server.server", instead):
+    with patch("sharelag.monitoring.exports.server", instead):
         answer = sharelag(*SERVE, str(tmp_path / "token"))
     assert (used, answer.returncode) == (["file-token"], 0)
 
@@ -426,8 +426,6 @@ def test_serving_until_a_signal_ends_it() -> None:
 
 
 # ---- examples
-
-
 def test_the_dashboard_shows_metrics_that_are_there() -> None:
     board = json.loads((EXAMPLES / "grafana-dashboard.json").read_text())
     asked = " ".join(target["expr"] for panel in board["panels"] for target in panel["targets"])
@@ -443,11 +441,8 @@ def test_the_dashboard_shows_metrics_that_are_there() -> None:
 
 
 def test_what_a_killed_export_left_is_removed_by_the_next_one(tmp_path: Path) -> None:
-    names = {
-        "old": ".20261121T031000.000Z-abcd1234",
-        "young": ".20261121T031000.000Z-abcd1235",
-        "of others": ".20261121T031000.000Z-abcd1236",
-    }
+    names = {"old": ".20261121T031000.000Z-abcd1234", "young": ".20261121T031000.000Z-abcd1235"}
+    names |= {"of others": ".20261121T031000.000Z-abcd1236"}
     for name in names.values():
         (tmp_path / name / "new").mkdir(parents=True)
         (tmp_path / name / "new" / "lag.parquet").write_bytes(b"half")

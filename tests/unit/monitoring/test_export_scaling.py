@@ -19,10 +19,9 @@ from sharelag.engine import engines
 from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput
 from sharelag.metrics.lag import lag_arrow
-from sharelag.monitoring.exports import lake as current
-from sharelag.monitoring.exports.lake import CurrentTables, append_run, write_run
-from sharelag.monitoring.exports.metrics import Gathered, scaling, write_textfile
-from sharelag.monitoring.exports.server import application
+from sharelag.monitoring import lake as current
+from sharelag.monitoring.exports import Gathered, application, scaling, write_textfile
+from sharelag.monitoring.lake import CurrentTables, append_run, write_run
 from sharelag.replay import replay_arrow
 from sharelag.wire import SHARE_SNAPSHOT, decode_arrow, encode_record
 from tests.support.chapters import CAPTURE
@@ -39,8 +38,6 @@ def metrics(now: Gathered) -> Samples:
 
 
 # ---- scaling
-
-
 @pytest.mark.row("ASG-10")
 def test_a_lag_of_700_asks_for_7_consumers_of_100_each() -> None:
     now = gathered(WrittenInput([Write(600, 6500)]))
@@ -152,8 +149,6 @@ def test_a_group_without_members_is_not_held_at_zero(tmp_path: Path) -> None:
 
 
 # ---- files
-
-
 def test_the_text_file_is_there_whole_or_as_it_was(tmp_path: Path) -> None:
     file = tmp_path / "sharelag.prom"
     write_textfile(gathered(CaptureInput(CAPTURE)), file)

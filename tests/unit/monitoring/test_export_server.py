@@ -18,9 +18,8 @@ import pytest
 
 from sharelag.engine import engines
 from sharelag.metrics.evidence import Evidence
-from sharelag.monitoring.exports import metrics
-from sharelag.monitoring.exports import server as server_module
-from sharelag.monitoring.exports.metrics import Gathered, gathering
+from sharelag.monitoring import exports
+from sharelag.monitoring.exports import Gathered, gathering
 from tests.support.damaged_texts import damaged
 from tests.support.reliability import Inject
 from tests.support.scrapes import gathered, running
@@ -202,7 +201,7 @@ def test_clients_that_never_read_slow_no_scrape(now: Gathered) -> None:
 
 
 def test_thousands_of_connections_take_no_more_threads_than_are_allowed(now: Gathered) -> None:
-    most = server_module._MOST_CONNECTIONS
+    most = exports._MOST_CONNECTIONS
     with running(lambda: now) as port:
         with _clients(port, most + 100, b"GET /") as clients:
             assert clients[0].recv(1) == b""  # the oldest gave way
@@ -212,7 +211,7 @@ def test_thousands_of_connections_take_no_more_threads_than_are_allowed(now: Gat
 
 
 def test_numbers_end_when_the_cluster_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metrics, "_SHOWN_SECONDS", 0.5)
+    monkeypatch.setattr(exports, "_SHOWN_SECONDS", 0.5)
     evidence = engines.gather(WrittenInput([Write(600, 6600)]), "local")
     hangs, calls = threading.Event(), []
 

@@ -96,8 +96,6 @@ def test_a_history_of_any_generation_has_its_states(generation: int) -> None:
 
 
 # ---- control records -----------------------------------------------------------------------------
-
-
 @pytest.mark.row("PCR-09")
 @pytest.mark.parametrize("start", [100, 110])
 @pytest.mark.parametrize("generation", [0, 1])
@@ -156,8 +154,6 @@ def test_a_group_that_is_behind_keeps_the_control_records_of_all() -> None:
 
 
 # ---- checkpoints and deltas ----------------------------------------------------------------------
-
-
 @pytest.mark.row("PSC-10")
 def test_compaction_leaves_the_state() -> None:
     rows = keyed()
@@ -189,8 +185,6 @@ def test_records_of_several_generations_follow_each_other() -> None:
 
 
 # ---- what the documentation says that each generation costs is what its records are --------------
-
-
 PAGE = Path(__file__).parents[3] / "docs" / "generations.md"
 #: Bytes of a topic's id, which a control record's key has here and not in a user's log.
 TOPIC_ID = 16

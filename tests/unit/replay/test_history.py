@@ -273,8 +273,6 @@ def test_another_leader_is_an_event() -> None:
 
 
 # ---- a snapshot that says again what was known is told from one that changes something -----------
-
-
 BATCHES = [(110, 110, 0, 1), (119, 119, 2, 1)]
 CREATED, LATER = 1_000, 301_000
 

@@ -221,8 +221,6 @@ def test_who_is_an_epoch_behind_its_target_drifts() -> None:
 
 
 # ---- against a coordinator that replays one record after the other -------------------------------
-
-
 def story(random: Random) -> list[dict[str, Any]]:
     """Records of a coordinator while members join, leave and return, and groups are deleted."""
     alive: dict[str, set[str]] = {"g": set(), "h:1": set()}

@@ -102,8 +102,6 @@ def test_order_is_told_across_batches() -> None:
 
 
 # ---- merging around the new batches alone gives what merging whole lists gives -------------------
-
-
 @pytest.mark.parametrize("version", ["4.3.1", "4.4.0", None])
 def test_long_sequences_merge_as_whole_lists_do(version: str | None, cases: Cases) -> None:
     """In every third of them some writes have batches out of order."""

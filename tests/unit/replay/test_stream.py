@@ -93,9 +93,7 @@ def test_records_are_chosen_and_counted() -> None:
 
 
 @pytest.mark.parametrize("worth_it", [True, False])
-def test_boundaries_are_those_of_the_version(
-    worth_it: bool, monkeypatch: pytest.MonkeyPatch, cases: Cases
-) -> None:
+def test_version_boundaries(worth_it: bool, monkeypatch: pytest.MonkeyPatch, cases: Cases) -> None:
     monkeypatch.setattr(streaming_replay, "is_worth_it", lambda *_, **__: worth_it)
     apart = 0
     for seed in range(cases(20, 400)):

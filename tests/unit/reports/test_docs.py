@@ -66,13 +66,11 @@ def test_every_option_in_it_is_there(name: str) -> None:
 
 
 def test_the_example_of_a_mail_sends_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    latest = tmp_path / "reports" / "daily" / "latest"
-    latest.mkdir(parents=True)
-    (latest / "verdict.json").write_text(
-        '{"level": "warning", "headline": "billing: lags \\u2026"}'
-    )
-    (latest / "mail.html").write_text("<p>lags</p>")
-    (latest / "report.html").write_text("<html>")
+    last = tmp_path / "reports" / "daily" / "latest"
+    last.mkdir(parents=True)
+    (last / "verdict.json").write_text('{"level": "warning", "headline": "billing: lags \\u2026"}')
+    (last / "mail.html").write_text("<p>lags</p>")
+    (last / "report.html").write_text("<html>")
     sent: list[EmailMessage] = []
 
     class Server:

@@ -21,9 +21,8 @@ from sharelag.inputs.recorded import folder_of
 from sharelag.reports import cells, report
 from sharelag.reports.blocks import VERDICT_MIME, Block, Chart, group_findings, ranges, table
 from sharelag.reports.capacity import propose
+from sharelag.reports.case import read, verdict
 from sharelag.reports.execute import Executed
-from sharelag.reports.inputs import read
-from sharelag.reports.verdict import verdict
 from sharelag.wire import STATE_TOPIC
 from sharelag.workbench.judged import forecast, judge_groups, unknown_lags
 from tests.support.captures import half_known
@@ -37,8 +36,6 @@ pytestmark = pytest.mark.slow
 
 
 # ---- what it says --------------------------------------------------------------------------------
-
-
 def test_the_oldest_may_be_one_whose_age_is_not_known(tmp_path: Path) -> None:
     """Without times, share partitions of `billing` are drained or of unknown age."""
     shutil.copytree(
@@ -112,15 +109,13 @@ def test_what_was_never_fetched_is_fine_only_where_nothing_came() -> None:
     assert found(never, known) == [came]  # a record a second arrives
     assert found(never, rate=0.0, reset="earliest") == [("ok", "nothing to fetch has arrived yet")]
     dark = found(never, known, unreachable=frozenset({0}))
-    assert dark == [
-        ("unknown", "nothing was ever fetched, and it is unknown whether records arrived")
-    ]
+    expected = [("unknown", "nothing was ever fetched, and it is unknown whether records arrived")]
+    assert dark == expected
     before = WrittenInput([never], rate=0.0).past_offsets(
         [], [NOW - timedelta(minutes=30), NOW - timedelta(minutes=1)]
     )
-    with (
-        pytest.MonkeyPatch.context() as patched
-    ):  # nothing came until a minute ago; the leader is gone since
+    # Nothing came until a minute ago; the leader is gone since.
+    with pytest.MonkeyPatch.context() as patched:
         patched.setattr(WrittenInput, "past_offsets", lambda *_: before)
         assert found(never, rate=0.0, unreachable=frozenset({0})) == dark
     unread = found(never, known, unreachable=frozenset({1}))

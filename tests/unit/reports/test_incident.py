@@ -19,6 +19,7 @@ from sharelag.inputs.recorded import folder_of
 from sharelag.metrics.events import first_trouble
 from sharelag.reports import cells, incident
 from sharelag.reports.blocks import VERDICT_MIME
+from sharelag.reports.case import Case, read, verdict
 from sharelag.reports.incident import (
     MOST_WORDS,
     _describe_beginning,
@@ -26,8 +27,6 @@ from sharelag.reports.incident import (
     describe_events,
     headline,
 )
-from sharelag.reports.inputs import Case, read
-from sharelag.reports.verdict import verdict
 from sharelag.tables.lines import plain_rows
 from tests.support.cases import few_of
 from tests.support.chapters import CAPTURE
@@ -60,9 +59,8 @@ def test_an_incident_is_what_has_happened_since() -> None:
     assert pc.sum(mine.column("lag")).as_py() == 2882
     late = read(capture=str(CAPTURE), since="2026-11-21T11:44:50Z", engine="local")
     said = describe_events(late, verdict(late))
-    assert (
-        f"the lag of no share group with a known lag grew; that of 2 is unknown. N{NOTHING}" in said
-    )
+    words = f"the lag of no share group with a known lag grew; that of 2 is unknown. N{NOTHING}"
+    assert words in said
     assert said.endswith(verdict(late)["headline"]), "nothing began since then"
     reset = read(capture=str(CAPTURE), group=["shipping"], engine="local")
     told = describe_events(reset, verdict(reset))
@@ -87,8 +85,6 @@ def test_since_a_moment_of_records_that_ended_long_ago() -> None:
 
 
 # ---- how the lag moved ---------------------------------------------------------------------------
-
-
 UNKNOWN = "it is unknown how the lag changed"
 #: Share partitions, or two groups, whose lag is known from a moment on.
 YOUNG = (("g", 0, [7, 7, 7, 7, 7]), ("g", 1, ["-", "-", "-", 5000, 5010]))
@@ -157,8 +153,6 @@ def moved(
 
 
 # ---- the first sign, and that there was none -----------------------------------------------------
-
-
 def kept(folder: Path, of: Path, keep: Callable[[pa.Table], Any]) -> Case:
     """A capture of which only some records of the state topic are left."""
     shutil.copytree(of, folder)
@@ -261,8 +255,6 @@ def test_a_state_that_was_created_is_no_reset() -> None:
 
 
 # ---- what began ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("begun", "said"),
     [

@@ -10,7 +10,7 @@ from sharelag import gather, schemas
 from sharelag.errors import InputError
 from sharelag.replay.moment import Choice
 from sharelag.reports import capacity, cells, notebooks
-from sharelag.reports.inputs import Case
+from sharelag.reports.case import Case
 from sharelag.workbench import Workbench
 from tests.support.written_input import Write, WrittenInput
 
@@ -50,9 +50,8 @@ def test_it_says_who_else_may_read_the_topic() -> None:
     assert "Only the chosen groups are considered: another one may be further back." in said
     nothing = cells.reclaimable(case(Write(600, 0))).text
     assert nothing == "Share groups still need every log from its start."
-    assert (
-        "-" in cells.reclaimable(case(Write(600, -1, count=-1))).text
-    )  # unknown is said, not left out
+    # Unknown is said, not left out.
+    assert "-" in cells.reclaimable(case(Write(600, -1, count=-1))).text
 
 
 def test_what_a_record_ttl_would_archive_of_each_group() -> None:
@@ -91,9 +90,7 @@ def test_the_capacity_report_takes_the_ttl_and_nothing_else_does() -> None:
         notebooks.check_parameters(notebooks.notebook("capacity"), {"record_ttl": "soon"})
     with pytest.raises(InputError, match="must be positive"):
         cells.archived(case(), 0)
-    declared = {
-        name: notebooks.read_parameters(notebooks.notebook(name)) for name in notebooks.names()
-    }
+    declared = {n: notebooks.read_parameters(notebooks.notebook(n)) for n in notebooks.names()}
     assert [name for name, known in declared.items() if "record_ttl" in known] == ["capacity"]
     text = Path(notebooks.notebook("capacity")).read_text()
     assert "cells.reclaimable(case)" in text

@@ -20,8 +20,6 @@ pytestmark = pytest.mark.slow
 
 
 # ---- which notebooks, which parameters -----------------------------------------------------------
-
-
 def test_every_notebook_is_clean_and_takes_the_common_parameters() -> None:
     for name in notebooks.names():
         path = notebooks.notebook(name)
@@ -157,7 +155,6 @@ def test_a_notebook_of_odd_cells_is_no_defect_of_ours(cell: str, tmp_path: Path)
 
 
 # ---- a notebook of one's own ---------------------------------------------------------------------
-
 #: As people got it from papermill, whose parameters may have annotations.
 ANNOTATED = """tenant: str = "x"
 country: str = "x"

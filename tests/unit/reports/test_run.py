@@ -79,8 +79,6 @@ def lags(result: dict[str, Any]) -> dict[str, int]:
 
 
 # ---- by the command, by papermill ----------------------------------------------------------------
-
-
 def test_of_an_archive_by_the_command(archive: Path, tmp_path: Path) -> None:
     """With a file of parameters, over which the command line wins."""
     (tmp_path / "p.yaml").write_text("over: 48h\ngroup: [nobody]\n")
@@ -140,8 +138,6 @@ def test_of_a_capture_out_of_the_wheel_by_either(installed: Path, tmp_path: Path
 
 
 # ---- how a run fails -----------------------------------------------------------------------------
-
-
 def own(folder: Path, *sources: str) -> str:
     cells = [new_code_cell(source) for source in sources]
     cells[0].metadata["tags"] = ["parameters"]

@@ -88,12 +88,8 @@ def test_systemds_calendar_says_the_same_as_cron(cron: str) -> None:
     begin = datetime(2026, 6, 1, tzinfo=UTC)
     ours = croniter(cron, begin)
     wanted = [f"{ours.get_next(datetime):%Y-%m-%d %H:%M:%S}" for _ in range(12)]
-    command = [
-        "systemd-analyze",
-        "calendar",
-        "--iterations=12",
-        f"--base-time={begin:%Y-%m-%d %H:%M:%S}",
-    ]
+    command = ["systemd-analyze", "calendar", "--iterations=12"]
+    command += [f"--base-time={begin:%Y-%m-%d %H:%M:%S}"]
     said: set[str] = set()
     for line in re.findall(r"^OnCalendar=(.+)$", defined("systemd", cron), re.MULTILINE):
         answer = subprocess.run(

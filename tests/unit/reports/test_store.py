@@ -62,9 +62,8 @@ def test_a_clock_that_was_set_back_leaves_latest_whole(tmp_path: Path) -> None:
     latest = tmp_path / "daily" / "latest"
     assert latest.exists()
     assert latest.resolve().name == kept(tmp_path)[0]
-    with store.reserve(
-        tmp_path, "daily", False, print
-    ):  # the next run does not turn it to the later clock
+    # The next run does not turn it to the later clock.
+    with store.reserve(tmp_path, "daily", False, print):
         assert latest.resolve().name == kept(tmp_path)[0]
 
 
@@ -125,7 +124,6 @@ def test_the_verdict_before_has_to_be_one(tmp_path: Path) -> None:
 
 
 # ---- two at once ---------------------------------------------------------------------------------
-
 _HOLDER = """
 import sys
 from pathlib import Path

@@ -15,10 +15,9 @@ from sharelag.metrics.causes import CAUSES
 from sharelag.reports import cells
 from sharelag.reports.blocks import VERDICT_MIME, group_findings
 from sharelag.reports.capacity import headroom, keeping_up
-from sharelag.reports.inputs import Case, read
+from sharelag.reports.case import Case, read, verdict
 from sharelag.reports.page import mail
 from sharelag.reports.store import Run
-from sharelag.reports.verdict import verdict
 from sharelag.tables.gaps import NO_START_OFFSET
 from sharelag.workbench.judged import CLUSTER
 from tests.support.chapters import CAPTURE
@@ -38,8 +37,6 @@ def reviewed(case: Case) -> str:
 
 
 # ---- who keeps up --------------------------------------------------------------------------------
-
-
 def rated(group: str, arrival: Any, completion: Any, how: str | None, members: int = 1) -> Any:
     row = {"group_id": group, "arrival_rate": arrival, "completion_rate": completion, "lag": 5}
     return row | {"falls_behind": how, "members": members}
@@ -124,8 +121,6 @@ def test_a_rate_is_unknown_where_that_of_one_share_partition_is() -> None:
 
 
 # ---- what is wrong, and where --------------------------------------------------------------------
-
-
 def never(group: str, topic: str) -> dict[str, Any]:
     known = {name: getattr(NEVER_STARTED, name) for name in ("severity", "summary", "advice")}
     return {"cause": "not_started", "group_id": group, "topic": topic} | known
@@ -214,8 +209,6 @@ def test_a_mail_names_files_and_not_their_folders() -> None:
 
 
 # ---- rules of no group ---------------------------------------------------------------------------
-
-
 def ruled(tmp_path: Path, rule: str, name: str = "healthy", **requested: Any) -> Case:
     (tmp_path / "rules.yaml").write_text(f"version: 1\nrules:\n  - {rule}\n")
     return scenario(name, rules=str(tmp_path / "rules.yaml"), **requested)
@@ -278,8 +271,6 @@ def test_a_verdict_before_that_knew_no_such_rules_is_compared(tmp_path: Path) ->
 
 
 # ---- a chart -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("lags", "said"),
     [

@@ -136,9 +136,8 @@ def test_a_state_that_is_deleted_leaves_tombstones(tmp_path: Path, generation: i
     assert (asked["call"], asked["topic"], asked["error_code"]) == ("delete offsets", "t1", 0)
     calls = shown(tmp_path / LOG, "state_calls")
     place = ("group_id", "topic_id", "partition")
-    assert [tuple(call[name] for name in ("call", *place[:2])) for call in calls] == [
-        ("delete", asked["group_id"], asked["topic_id"])
-    ] * 2
+    found = [tuple(call[name] for name in ("call", *place[:2])) for call in calls]
+    assert found == [("delete", asked["group_id"], asked["topic_id"])] * 2
     of_call = [{name: call[name] for name in place} for call in calls]
     if generation == 2:
         states = [one | of for of in of_call for one in keyed()]
@@ -163,9 +162,7 @@ def test_a_state_that_is_deleted_leaves_tombstones(tmp_path: Path, generation: i
 
 @pytest.mark.row("RPC-10", "RPC-17")
 @pytest.mark.parametrize(("version", "lag"), [(0, {}), (1, {"lag": -1})])
-def test_where_one_hop_knows_no_count_lag_is_unknown(
-    version: int, lag: dict[str, int], tmp_path: Path
-) -> None:
+def test_one_hop_without_count_hides_lag(version: int, lag: dict[str, int], tmp_path: Path) -> None:
     """The leader may speak version 1, the share coordinator version 0: nothing has the count."""
     summary = EPOCHS | {"startOffset": 110}
     part = {"partitionIndex": 0, "startOffset": 110, "leaderEpoch": 0, "errorCode": 0} | lag
@@ -185,7 +182,6 @@ def test_where_one_hop_knows_no_count_lag_is_unknown(
 
 
 # ---- the walk, live ------------------------------------------------------------------------------
-
 ACCEPT, RELEASE = [1], [2]
 #: Step -> what members ask for, at milliseconds. Locks take five seconds.
 ASKED = {

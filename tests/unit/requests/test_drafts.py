@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sharelag.wire.requests.drafts import split_at_gaps
+from sharelag.wire.requests.lines import split_at_gaps
 from tests.support.command import sharelag
 from tests.support.request_lines import acknowledge, fetch, line, log_of, of_topic, rows, shown
 
@@ -42,10 +42,8 @@ def test_a_session_of_the_draft_has_no_member(tmp_path: Path) -> None:
     ]
     names = ("member_id", *RUN, "acknowledge_word", "error_code", "legacy")
     found = shown(tmp_path, "acknowledgements")
-    assert [tuple(one[name] for name in names) for one in found] == [
-        (None, 5, 9, "accept", 0, True),
-        ("m", 5, 9, "accept", 0, False),
-    ]
+    said = [tuple(one[name] for name in names) for one in found]
+    assert said == [(None, 5, 9, "accept", 0, True), ("m", 5, 9, "accept", 0, False)]
 
 
 @pytest.mark.row("ACK-02")

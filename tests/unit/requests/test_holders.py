@@ -19,11 +19,8 @@ RUN = ("first_offset", "last_offset", "lock_state", "member_id")
 @pytest.fixture(name="log")
 def log_beside_the_demo(tmp_path: Path) -> Path:
     """A log that goes from a moment before the capture to one after it."""
-    lines = [
-        state_call("InitializeShareGroupState", 0, stateEpoch=1, startOffset=-1),
-        fetch(1_000, "m-7", 0, [(680, 699, 1)]),
-        fetch(50_000, "m-8", 0),
-    ]
+    lines = [state_call("InitializeShareGroupState", 0, stateEpoch=1, startOffset=-1)]
+    lines += [fetch(1_000, "m-7", 0, [(680, 699, 1)]), fetch(50_000, "m-8", 0)]
     return log_of(tmp_path, *[_of_demo(one) for one in lines]).log.path
 
 
@@ -35,10 +32,8 @@ def _of_demo(line: str) -> str:
 def test_what_is_unread_is_held_or_was_never_delivered(log: Path) -> None:
     bench = sharelag.open("chapters", engine="local", requests=log)
     evidence = bench.evidence("billing")
-    assert rows(evidence.holders, *RUN) == [
-        (680, 699, "acquired", "m-7"),
-        (700, 1099, NEVER_DELIVERED, None),
-    ]
+    found = rows(evidence.holders, *RUN)
+    assert found == [(680, 699, "acquired", "m-7"), (700, 1099, NEVER_DELIVERED, None)]
     at = evidence.lag.column("partition").to_pylist().index(0)
     held, never = evidence.lag.column("notes").to_pylist()[at]
     assert held.startswith("680-699 acquired by m-7 since 2026-11-21 11:45:00 UTC")
@@ -134,9 +129,7 @@ def test_windows_name_members_in_every_form(log: Path) -> None:
         (["requests", "LOG", "--capture", "x"], "--capture needs --show findings."),
     ],
 )
-def test_options_that_would_be_ignored_are_refused(
-    log: Path, arguments: list[str], said: str
-) -> None:
+def test_options_that_say_nothing_are_refused(log: Path, arguments: list[str], said: str) -> None:
     given = [str(log) if one == "LOG" else one for one in arguments]
     source = ["--capture", str(CAPTURE)] if given[0] == "lag" else []
     assert said in refused(*given, *source, code=2)

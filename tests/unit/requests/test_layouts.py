@@ -309,9 +309,7 @@ def shipped(folder: Path, *minutes: float, log: timezone = BERLIN, prompt: int =
 
 
 @pytest.mark.parametrize("minutes", [(0, 8), (0, 100), (0.5, 0), (12, 9)])
-def test_what_was_collected_late_is_in_the_zone_of_the_log(
-    minutes: tuple[float, float], tmp_path: Path
-) -> None:
+def test_late_lines_have_the_zone_of_the_log(minutes: tuple[float, float], tmp_path: Path) -> None:
     path = shipped(tmp_path, *minutes, prompt=3)
     check(path)
     said = command("requests", str(path)).stderr
@@ -320,9 +318,7 @@ def test_what_was_collected_late_is_in_the_zone_of_the_log(
 
 #: Minutes at which a log in UTC was shipped: none tells a zone, or they do not agree.
 @pytest.mark.parametrize("minutes", [(123, 123), (12, 9), (60, 200), (52, 53), (0, 30), (900, 900)])
-def test_a_time_of_shipping_is_not_taken_for_a_zone(
-    minutes: tuple[float, float], tmp_path: Path
-) -> None:
+def test_a_time_of_shipping_is_not_a_zone(minutes: tuple[float, float], tmp_path: Path) -> None:
     path = shipped(tmp_path, *minutes, log=timezone(timedelta(0)))
     check(path)
     said = command("requests", str(path)).stderr
@@ -337,9 +333,7 @@ def test_a_time_of_shipping_is_not_taken_for_a_zone(
         *(("Asia/Kolkata", 0, False), ("Asia/Kolkata", 123, True)),
     ],
 )
-def test_a_zone_that_is_named_wins_over_the_time_of_a_collector(
-    zone: str, late: int, is_json: bool, tmp_path: Path
-) -> None:
+def test_a_zone_that_is_named_wins(zone: str, late: int, is_json: bool, tmp_path: Path) -> None:
     path = tmp_path / "late.log"
     with path.open("w") as file:
         for at, said in WHEN_AND_WHAT:
@@ -354,9 +348,7 @@ def test_a_zone_that_is_named_wins_over_the_time_of_a_collector(
 #: Lines that have their own zone, whatever the one of the log is said to be.
 @pytest.mark.parametrize("name", ["nanos", "zone apart", "syslog", "epoch", "ECS"])
 @pytest.mark.parametrize("options", [(), ("--zone", "Asia/Tokyo")])
-def test_lines_with_a_zone_are_said_to_have_their_own(
-    name: str, options: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_lines_have_their_own_zone(name: str, options: tuple[str, ...], tmp_path: Path) -> None:
     path = written(tmp_path, LAYOUTS[name])
     check(path, *options)
     said = command("requests", str(path), *options).stderr
@@ -384,9 +376,8 @@ def test_a_collector_tells_the_zone_before_and_after_summer_time_begins(tmp_path
 @pytest.mark.parametrize("zone", ["IST", "CST", "BST", "AST"])
 def test_an_abbreviation_of_several_zones_is_not_guessed(zone: str, tmp_path: Path) -> None:
     path = written(tmp_path, lambda at, said: f"[{own(at)} {zone}] DEBUG {said}")
-    assert "its time has the abbreviation of several zones: name the one" in refused(
-        "requests", str(path)
-    )
+    words = "its time has the abbreviation of several zones: name the one"
+    assert words in refused("requests", str(path))
     check(path, "--zone", "Africa/Abidjan")
 
 
@@ -441,9 +432,7 @@ UNREADABLE = {
     "show", few_of(["held", "holds", "findings", "acquisitions", "errors"], ["held"])
 )
 @pytest.mark.parametrize("name", UNREADABLE)
-def test_a_log_of_which_nothing_is_understood_is_an_error(
-    name: str, show: str, tmp_path: Path
-) -> None:
+def test_a_log_that_nobody_understands_is_an_error(name: str, show: str, tmp_path: Path) -> None:
     path = tmp_path / "kafka.log"
     path.write_text("".join(f"{UNREADABLE[name]}{said}\n" for said in SAID))
     said = refused("requests", str(path), "--show", show)

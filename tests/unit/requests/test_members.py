@@ -36,8 +36,6 @@ def test_no_member_is_no_row(table: str, tmp_path: Path) -> None:
 
 
 # ---- memberships ---------------------------------------------------------------------------------
-
-
 @pytest.mark.row("GRP-01")
 def test_a_member_that_joins_is_a_row_and_one_that_leaves_has_an_end(tmp_path: Path) -> None:
     beat = heartbeat(10, "m", 0, answered=1, assigned=[0])
@@ -97,8 +95,6 @@ def test_each_life_of_a_member_begins_without_the_one_before(tmp_path: Path) -> 
 
 
 # ---- sessions ------------------------------------------------------------------------------------
-
-
 @pytest.mark.row("FET-02")
 def test_a_session_has_what_was_added_and_not_forgotten(tmp_path: Path) -> None:
     """Add t-0 and t-1, forget t-0: t-1 is left."""
@@ -137,8 +133,6 @@ def test_a_session_ends_when_it_is_closed_or_opened_anew(tmp_path: Path) -> None
 
 
 # ---- locks ---------------------------------------------------------------------------------------
-
-
 def test_acknowledgements_end_what_they_name(tmp_path: Path) -> None:
     log = log_of(
         tmp_path,
@@ -164,11 +158,8 @@ def test_a_lock_expires_unless_it_is_renewed(tmp_path: Path) -> None:
         acknowledge(4_000, "a", 1, [(1, 1, [4])]),
         fetch(7_000, "b", 0, [(0, 0, 2)]),
     )
-    assert rows(log.table("holds"), *HOLD) == [
-        ("a", 0, 0, "lock expired"),
-        ("b", 0, 0, None),
-        ("a", 1, 1, None),
-    ]
+    found = rows(log.table("holds"), *HOLD)
+    assert found == [("a", 0, 0, "lock expired"), ("b", 0, 0, None), ("a", 1, 1, None)]
     expired, _, renewed = log.table("holds").column("locked_until").to_pylist()
     assert expired == at(5_999) + timedelta(microseconds=500)
     assert renewed - expired == timedelta(milliseconds=2_999)
@@ -213,8 +204,6 @@ def test_a_moment_outside_the_log_is_an_error(tmp_path: Path) -> None:
 
 
 # ---- acknowledgements of what was acquired at once -----------------------------------------------
-
-
 @pytest.mark.row("ACK-15")
 def test_a_batch_that_is_acknowledged_as_one(tmp_path: Path) -> None:
     """GL-01, step 2: one range, 100-109."""

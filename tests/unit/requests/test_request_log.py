@@ -14,7 +14,7 @@ import pytest
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.inputs.files.request_log import RequestLog, read_piece
+from sharelag.inputs.files.request_log import RequestLog, read_requests
 from sharelag.inputs.files.text_pieces import Piece
 from sharelag.metrics.columns import series
 from sharelag.model import StateBatch
@@ -22,7 +22,7 @@ from sharelag.schemas import REQUEST_TABLES
 from sharelag.wire import STATE_TOPIC, messages
 from sharelag.wire.messages import APIS, SHARE_APIS, api
 from sharelag.wire.requests.tables import tables_of
-from sharelag.workbench.requests import Requests
+from sharelag.workbench.beside import Requests
 from tests.support.cases import Cases, few_of
 from tests.support.command import refused, sharelag
 from tests.support.request_lines import (
@@ -152,20 +152,14 @@ def test_groups_and_their_members_are_described(tmp_path: Path) -> None:
     answer = {"groups": [group, other]}
     log = log_of(tmp_path, line("ShareGroupDescribe", 0, {"groupIds": ["g", "h"]}, answer))
     names = ("group_id", "group_state", "group_epoch", "assignment_epoch", "members")
-    assert rows(log.table("descriptions"), *names, "authorized_operations") == [
-        ("g", "Stable", 5, 4, 2, None),
-        ("h", "Stable", 5, 4, 0, 264),
-    ]
+    said = rows(log.table("descriptions"), *names, "authorized_operations")
+    assert said == [("g", "Stable", 5, 4, 2, None), ("h", "Stable", 5, 4, 0, 264)]
     of_member = ("group_id", "member_id", "rack_id", "member_epoch", "client_id", "client_host")
     members = log.table("described_members")
-    assert rows(members, *of_member) == [
-        ("g", "m", None, 5, "c", "/h"),
-        ("g", "n", "r1", 5, "c", "/h"),
-    ]
-    assert rows(members, "subscribed_topic_names", "assigned_partitions") == [
-        (["o", "r"], [{"topic_id": TOPIC, "partitions": [0, 2]}]),
-        (["o", "r"], []),
-    ]
+    result = rows(members, *of_member)
+    assert result == [("g", "m", None, 5, "c", "/h"), ("g", "n", "r1", 5, "c", "/h")]
+    seen = rows(members, "subscribed_topic_names", "assigned_partitions")
+    assert seen == [(["o", "r"], [{"topic_id": TOPIC, "partitions": [0, 2]}]), (["o", "r"], [])]
     assert len(shown(tmp_path, "described_members")) == 2
 
 
@@ -237,11 +231,8 @@ def test_every_line_is_a_request_a_reject_or_skipped(tmp_path: Path) -> None:
         good[2].replace("[2026-11-23 00:00:00,002]", "[today]"),
         good[3].replace('"requestApiKey":78,', ""),
     ]
-    other = [
-        "[2026-11-23 00:00:00,000] INFO Kafka version: 4.3.1",
-        good[4].replace('"requestApiKey":78', '"requestApiKey":0'),
-        "",
-    ]
+    other = ["[2026-11-23 00:00:00,000] INFO Kafka version: 4.3.1"]
+    other += [good[4].replace('"requestApiKey":78', '"requestApiKey":0'), ""]
     lines = good + broken + other
     random.Random(1).shuffle(lines)
     log = log_of(tmp_path, *lines)
@@ -276,7 +267,9 @@ def test_pieces_of_a_file_are_the_file(tmp_path: Path, step: int) -> None:
     pieces = [
         read
         for begin in range(0, size, step)
-        for read in read_piece(Piece(str(log.path), begin, min(begin + step, size), log.path.name))
+        for read in read_requests(
+            Piece(str(log.path), begin, min(begin + step, size), log.path.name)
+        )
     ]
     assert sum(one.total for one in pieces) == log.counted[0] == 9
     for name, schema in REQUEST_TABLES.items():
@@ -325,9 +318,7 @@ def test_a_broker_that_leads_no_more_names_the_leader(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("names", [("1/kafka-request.log", "2/kafka-request.log"), ("1", "2")])
-def test_files_of_several_brokers_may_have_the_same_name(
-    tmp_path: Path, names: tuple[str, str]
-) -> None:
+def test_files_of_brokers_may_have_the_same_name(tmp_path: Path, names: tuple[str, str]) -> None:
     """Lines of two brokers have no common order, whatever their files are called."""
     filler = ["no request"] * 50
     first = [*filler, fetch(100, "m", 1, [(0, 9, 1)]), acknowledge(900, "m", 2, [(0, 9, [2])])]
@@ -395,9 +386,7 @@ def test_a_packed_file_of_which_nothing_can_be_unpacked_is_an_error(tmp_path: Pa
     ],
     ids=["many lines", "one line"],
 )
-def test_a_packed_file_that_would_fill_the_memory_is_refused(
-    tmp_path: Path, block: bytes, times: int, words: str
-) -> None:
+def test_packed_files_fill_no_memory(tmp_path: Path, block: bytes, times: int, words: str) -> None:
     path = tmp_path / "request.log.gz"
     path.write_bytes(gzip.compress(block) * times)
     assert path.stat().st_size < 300_000
@@ -504,9 +493,8 @@ def test_leader_epochs_never_go_back(tmp_path: Path) -> None:
         )
 
     assert found(tmp_path, write(0, 4), write(1, 5)) == []
-    assert found(tmp_path, write(0, 5), write(1, 4)) == [
-        ("leader epoch went back", "leader epoch 4 after 5: it never goes back")
-    ]
+    said = found(tmp_path, write(0, 5), write(1, 4))
+    assert said == [("leader epoch went back", "leader epoch 4 after 5: it never goes back")]
     assert found(tmp_path, write(0, 5), write(1, 4, error=74)) == [("fenced", REFUSED)]
 
 

@@ -105,8 +105,6 @@ def test_a_name_that_nobody_declared_is_refused() -> None:
 
 
 # ---- each column is defined once; everything shown has a heading and a meaning -------------------
-
-
 ROOT = Path(__file__).parents[3]
 VIEWS = {
     f"{room.__name__}.{name}": one
@@ -115,7 +113,7 @@ VIEWS = {
     if isinstance(one, View)
 }
 #: Kafka's own headings, which are read and not shown.
-_OTHERS = {"sharelag/cli/grouped.py", "sharelag/inputs/kafka/described.py"}
+_OTHERS = {"sharelag/cli/options.py", "sharelag/inputs/kafka/described.py"}
 
 
 def test_what_is_shown_has_a_heading_and_a_meaning() -> None:
@@ -218,8 +216,6 @@ def test_columns_that_nobody_declared_are_read_by_their_names() -> None:
 
 
 # ---- there is one order of levels, and it has what checks, causes and reports need ---------------
-
-
 def test_the_order() -> None:
     assert list(level.LEVELS) == ["ok", "note", "unknown", "warning", "critical", "failed"]
     assert (level.worst(["ok", "warning", "unknown"]), level.worst([])) == ("warning", "ok")
@@ -245,8 +241,6 @@ def test_rule_files_call_a_warning_otherwise() -> None:
 
 
 # ---- state 3, Archiving (KIP-1191), is a separate state wherever states are shown ----------------
-
-
 ARCHIVING = int(DeliveryState.ARCHIVING)
 
 

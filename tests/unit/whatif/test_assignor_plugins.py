@@ -62,9 +62,7 @@ def test_what_is_no_function_is_named(install: Install) -> None:
     assert assign("sticky", [], {"t": {"partitions": 1}}) == {}  # the others do not suffer
 
 
-def test_a_name_that_is_built_in_is_not_for_others(
-    install: Install, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_built_in_names_are_no_others(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sharelag.whatif.assignors.registry._UNRIVALLED", set())
     install("simple = cold_start:last_first")
     with pytest.raises(InputError, match=r"'simple' is built in, but the package 'cold-start'"):

@@ -50,9 +50,7 @@ def test_everything_is_served_and_only_what_may_be(name: str, given_group: Drawn
 
 @pytest.mark.parametrize("name", ["simple", "simple-4.1"])
 @given(given_group=groups(), seed=st.randoms(use_true_random=False))
-def test_kafkas_own_serves_all_while_all_is_assignable(
-    name: str, given_group: Drawn, seed: Any
-) -> None:
+def test_kafkas_own_serves_all_that_is_assigned(name: str, given_group: Drawn, seed: Any) -> None:
     group, topics = given_group
     for topic in topics.values():
         topic.pop("assignable", None)
@@ -109,19 +107,15 @@ def test_sticky_moves_no_more_than_it_must(given_group: Drawn) -> None:
 @given(given_group=groups(alike=True))
 def test_seats_follow_the_lag(given_group: Drawn) -> None:
     group, topics = given_group
-    numbers = figures(group, topics, assign("lag-proportional", group, topics))
-    assume(0 < len(numbers.counts) <= len(group))
-    assert set(numbers.loads.values()) == {1}
-    lag = {place: topics[place[0]]["lag"].get(place[1]) for place in numbers.counts}
+    found = figures(group, topics, assign("lag-proportional", group, topics))
+    assume(0 < len(found.counts) <= len(group))
+    assert set(found.loads.values()) == {1}
+    lag = {place: topics[place[0]]["lag"].get(place[1]) for place in found.counts}
     known = [place for place in lag if lag[place] is not None]
-    assert all(
-        numbers.counts[a] <= numbers.counts[b] for a in known for b in known if lag[a] < lag[b]
-    )
+    assert all(found.counts[a] <= found.counts[b] for a in known for b in known if lag[a] < lag[b])
 
 
 # ---- lag-aware-sticky ----------------------------------------------------------------------------
-
-
 @given(given_group=groups(), budget=st.integers(0, 3), sharing=st.integers(1, 3))
 def test_movement_and_sessions_are_bounded(given_group: Drawn, budget: int, sharing: int) -> None:
     group, topics = given_group
@@ -145,9 +139,7 @@ def test_movement_and_sessions_are_bounded(given_group: Drawn, budget: int, shar
 @given(
     given_group=groups(), hysteresis=st.sampled_from([0.05, 0.1, 0.3]), sharing=st.integers(1, 3)
 )
-def test_it_comes_to_rest_when_nothing_changes(
-    given_group: Drawn, hysteresis: float, sharing: int
-) -> None:
+def test_it_rests_where_nothing_is_new(given_group: Drawn, hysteresis: float, sharing: int) -> None:
     group, topics = given_group
     options = {"hysteresis": hysteresis, "sharing": sharing}
     seen = [assign("lag-aware-sticky", group, topics, **options)]
@@ -163,9 +155,7 @@ def test_it_comes_to_rest_when_nothing_changes(
 @given(
     count=st.integers(4, 8), partitions=st.integers(3, 5), sharing=st.integers(1, 2), data=st.data()
 )
-def test_a_change_is_not_undone_by_small_changes_of_the_lag(
-    count: int, partitions: int, sharing: int, data: st.DataObject
-) -> None:
+def test_a_change_is_kept(count: int, partitions: int, sharing: int, data: st.DataObject) -> None:
     settings = {"budget": 1, "hysteresis": 0.2, "horizon": 0, "sharing": sharing, "extra": 0}
     # All crowd where the least is to be done, so that joining is not enough.
     bounds = [(100, 300) if p < 2 else (300, 1000) for p in range(partitions)]
@@ -260,12 +250,8 @@ def test_lag_that_is_not_known_is_no_lag_of_zero() -> None:
 
 
 # ---- optimal -------------------------------------------------------------------------------------
-
-
 @given(lag=st.lists(st.integers(1, 100), min_size=1, max_size=3), count=st.integers(1, 5))
-def test_with_one_partition_a_member_the_optimum_is_that_of_all_tries(
-    lag: list[int], count: int
-) -> None:
+def test_with_one_partition_a_member_it_is_the_best_of_all(lag: list[int], count: int) -> None:
     assume(count >= len(lag))
     topics = {"t": {"partitions": len(lag), "lag": dict(enumerate(lag))}}
     group = members(count)

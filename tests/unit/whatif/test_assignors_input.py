@@ -14,9 +14,8 @@ from sharelag.whatif.assignors import contract as rules
 from sharelag.whatif.assignors.group import AssignorError
 from tests.support.groups_to_assign import check, counts, members
 
+
 # ---- what users bring ----------------------------------------------------------------------------
-
-
 @pytest.mark.usefixtures("registered")
 def test_users_register_a_function() -> None:
     @register("to-the-first")
@@ -28,10 +27,8 @@ def test_users_register_a_function() -> None:
     for known in ("to-the-first", to_the_first):  # by its name, or the function itself
         checked = check_assignor(known, group, topics, service_rate=1.0, load_spread=1)
         assert checked.assignment == {"m0": {"t": [0, 1]}, "m1": {}}
-        assert [(f.rule, f.topic, f.partition) for f in checked.findings] == [
-            (rules.STARVED, "u", 0),
-            (rules.UNEVEN_LOADS, None, None),
-        ]
+        found = [(f.rule, f.topic, f.partition) for f in checked.findings]
+        assert found == [(rules.STARVED, "u", 0), (rules.UNEVEN_LOADS, None, None)]
         assert (checked.figures.idle, checked.figures.loads) == (("m1",), {"m0": 2, "m1": 0})
         assert checked.figures.drain == {("t", 0): None, ("t", 1): None, ("u", 0): None}
         only_u = check_assignor(known, group, topics, only="u", moves=0)
@@ -100,9 +97,7 @@ def test_our_names_are_taken() -> None:
         ({}, {"id": "abc"}, "22 characters"),
     ],
 )
-def test_input_errors_say_what_to_mend(
-    member: dict[str, Any], topic: dict[str, Any], message: str
-) -> None:
+def test_errors_say_what_next(member: dict[str, Any], topic: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         assign("simple", [members(1)[0] | member], {"t": {"partitions": 2} | topic})
 

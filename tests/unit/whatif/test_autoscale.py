@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sharelag.engine import engines
-from sharelag.monitoring.exports.metrics import consumers, scaling
+from sharelag.monitoring.exports import consumers, scaling
 from sharelag.whatif import (
     Behaviour,
     Fixed,
@@ -33,9 +33,8 @@ from tests.support.autoscaling import LOAD, QUICK, SECOND, rows
 from tests.support.simulated_input import SimulatedInput
 from tests.support.simulations import only
 
+
 # ---- the formulas
-
-
 @pytest.mark.parametrize(
     ("replicas", "metric", "target", "wanted"),
     [
@@ -57,9 +56,7 @@ from tests.support.simulations import only
         (50, 50 * 90, 75, 60),  # the example of the blog post about the configurable tolerance
     ],
 )
-def test_what_a_metric_asks_for_is_the_formula_of_the_documentation(
-    replicas: int, metric: int, target: int, wanted: int
-) -> None:
+def test_a_metric_asks_as_documented(replicas: int, metric: int, target: int, wanted: int) -> None:
     assert average_value(metric, target, replicas, 0.1) == wanted
     each = metric / replicas
     if abs(each / target - 1) > 0.1:
@@ -121,17 +118,13 @@ def test_a_policy_is_about_its_whole_period() -> None:
 
 
 # ---- KEDA in a simulation
-
-
 @pytest.mark.row("ASG-10", "FUT-08")
 def test_keda_wants_a_member_for_each_threshold_of_lag() -> None:
     """Lag 700 at a threshold of 100 is seven members: by the export, and at the HPA's next look."""
-    scenario = Scenario(
-        (Topic("orders", 1, backlog=700),),
-        (Member(service=Service(60_000), max_poll_records=1),),
-        autoscaler=Keda(100, 1, 20, hpa=Hpa(scale_up=Rules(0, (Policy("pods", 50),)))),
-        duration_ms=20_000,
-    )
+    topic = Topic("orders", 1, backlog=700)
+    member = Member(service=Service(60_000), max_poll_records=1)
+    scaler = Keda(100, 1, 20, hpa=Hpa(scale_up=Rules(0, (Policy("pods", 50),))))
+    scenario = Scenario((topic,), (member,), autoscaler=scaler, duration_ms=20_000)
     result = simulate(scenario)
     answer = scaling(engines.gather(SimulatedInput(result), "local"))["what-if"]
     assert (answer["lag"], consumers(answer, 100)) == (700, 7)
@@ -152,9 +145,8 @@ def test_the_desired_members_follow_the_lag_of_the_timeline_by_the_formula() -> 
         # What is written follows what is in memory by milliseconds.
         assert abs(row["metric"] - by_time[row["time_ms"]]) <= 100
         ratio = row["metric"] / 100 / replicas
-        assert row["recommended"] == (
-            replicas if 0.9 <= ratio <= 1.1 else math.ceil(row["metric"] / 100)
-        )
+        wanted = replicas if 0.9 <= ratio <= 1.1 else math.ceil(row["metric"] / 100)
+        assert row["recommended"] == wanted
         replicas = stabilizer.desired(row["time_ms"] * 1000, replicas, row["recommended"])
         assert row["desired"] == replicas
     all_desired = [row["desired"] for row in rows(result)]
@@ -182,9 +174,8 @@ def test_members_start_late_and_leave_in_order() -> None:
     assert only(result.summary)["redeliveries"] == result.duplicates == 0
     # The youngest go first.
     first = min(gone, key=lambda life: life["left_ms"])
-    assert first["joined_ms"] == max(
-        life["joined_ms"] for life in lives if life["joined_ms"] <= first["left_ms"]
-    )
+    expected = max(life["joined_ms"] for life in lives if life["joined_ms"] <= first["left_ms"])
+    assert first["joined_ms"] == expected
     assert lives[0]["ended"] is None
     # The table's members are those of the lives.
     for row in rows(result):
@@ -203,13 +194,9 @@ def test_who_does_not_close_in_time_is_killed() -> None:
     """A member with a long batch is killed after the grace period; its records come again."""
     pods, back = Pods(grace_ms=5000), Behaviour(restart_ms=1000)
     member = Member(count=2, service=Service(2000), max_poll_records=50, behaviour=back)
-    slow = Scenario(
-        (Topic("orders", 1, backlog=100),),
-        (member,),
-        autoscaler=Fixed(1, pods=pods),
-        settings=Settings(Limits(lock_duration_ms=60_000)),
-        duration_ms=60_000,
-    )
+    topic, scaler = Topic("orders", 1, backlog=100), Fixed(1, pods=pods)
+    settings = Settings(Limits(lock_duration_ms=60_000))
+    slow = Scenario((topic,), (member,), autoscaler=scaler, settings=settings, duration_ms=60_000)
     # Two are there at the begin, one is wanted: it goes before it has anything.
     assert [life["ended"] for life in simulate(slow).members.to_pylist()] == [None, "left"]
     stay = Keda(60, 1, 2, hpa=Hpa(10_000, scale_down=Rules(0)), pods=pods)
@@ -227,13 +214,9 @@ def test_who_does_not_close_in_time_is_killed() -> None:
 def test_from_none_to_some_and_back() -> None:
     """KEDA starts from none on lag above the activation threshold; back after the cooldown."""
     starts: dict[str, Any] = {"activation_lag_threshold": 5, "cooldown_period_ms": 120_000}
-    quiet = Scenario(
-        (Topic("orders", 2),),
-        (),
-        (Producer("orders", 1, "steady", begin_ms=40_000, end_ms=100_000),),
-        autoscaler=replace(Keda(10, 0, 5, pods=QUICK), **starts),
-        duration_ms=400_000,
-    )
+    topic, autoscaler = Topic("orders", 2), replace(Keda(10, 0, 5, pods=QUICK), **starts)
+    producer = Producer("orders", 1, "steady", begin_ms=40_000, end_ms=100_000)
+    quiet = Scenario((topic,), (), (producer,), autoscaler=autoscaler, duration_ms=400_000)
     result = simulate(quiet)
     assert rows(result)[0]["desired"] == 1
     assert rows(result)[0]["time_ms"] == 60_000  # at 40 s it looked not, at 60 s it saw 19
@@ -252,13 +235,8 @@ def test_from_none_to_some_and_back() -> None:
 def test_a_group_that_was_never_fetched_from_wakes_nobody() -> None:
     """Kafka knows no lag of it, so an autoscaler at none stays there."""
     starts = (PartitionStart(500),)
-    new = Scenario(
-        (Topic("orders", 1, starts=starts),),
-        (),
-        settings=Settings(auto_offset_reset="earliest"),
-        autoscaler=Keda(10, 0, 5),
-        duration_ms=120_000,
-    )
+    topic, settings = Topic("orders", 1, starts=starts), Settings(auto_offset_reset="earliest")
+    new = Scenario((topic,), (), settings=settings, autoscaler=Keda(10, 0, 5), duration_ms=120_000)
     result = simulate(new)
     assert rows(result) == []
     assert only(result.summary)["lag_end"] == 500
@@ -300,16 +278,11 @@ def test_partitions_limit_a_consumer_group_and_need_not_limit_a_share_group() ->
 @pytest.mark.parametrize(
     ("metric", "seen"), [("lag", [700, 700, 700]), ("lag_excluding_stuck", [700, 0, 0])]
 )
-def test_what_a_consumer_group_has_not_committed_since_the_last_look_is_stuck(
-    metric: Metric, seen: list[int]
-) -> None:
+def test_what_is_uncommitted_since_the_last_look_is_stuck(metric: Metric, seen: list[int]) -> None:
     """As ``excludePersistentLag`` of KEDA has it: of a record that takes a minute, all behind it."""
-    scenario = Scenario(
-        (Topic("orders", 1, backlog=700),),
-        (Member(service=Service(60_000), max_poll_records=1),),
-        autoscaler=Keda(100, 1, 20, metric),
-        duration_ms=40_000,
-    )
+    topic, scaler = Topic("orders", 1, backlog=700), Keda(100, 1, 20, metric)
+    member = Member(service=Service(60_000), max_poll_records=1)
+    scenario = Scenario((topic,), (member,), autoscaler=scaler, duration_ms=40_000)
     assert [row["metric"] for row in rows(consumer_group_twin(scenario))] == seen
 
 
@@ -318,11 +291,9 @@ def test_what_a_consumer_group_has_not_committed_since_the_last_look_is_stuck(
 )
 def test_the_limit_of_partitions_is_kedas(lag: int, metric: int, wanted: int) -> None:
     """It divides whole numbers, so that four partitions let five members pass."""
-    idle = Scenario(
-        (Topic("orders", 4, backlog=(lag - 300, 100, 100, 100)),),
-        (Member(service=Service(600_000), max_poll_records=1),),
-        autoscaler=Keda(100, 1, 40, limit_to_partitions=True),
-        duration_ms=1000,
-    )
+    topic = Topic("orders", 4, backlog=(lag - 300, 100, 100, 100))
+    member = Member(service=Service(600_000), max_poll_records=1)
+    scaler = Keda(100, 1, 40, limit_to_partitions=True)
+    idle = Scenario((topic,), (member,), autoscaler=scaler, duration_ms=1000)
     (row,) = rows(simulate(idle))
     assert (row["metric"], row["recommended"]) == (metric, wanted)

@@ -36,16 +36,13 @@ from sharelag.whatif.comparison.intervals import COST_AGAINST_AGE
 from tests.support.autoscaling import LOAD, QUICK, rows
 from tests.support.simulations import only
 
+
 # ---- others
-
-
 def test_target_age_keeps_records_young() -> None:
     """At 75 records a second of 40 ms three members are busy; at 80 % utilization it takes four."""
-    steady = replace(
-        LOAD,
-        producers=(Producer("orders", 75, batch_records=5),),
-        autoscaler=TargetAge(10_000, pods=QUICK, hpa=Hpa(scale_down=Rules(60_000))),
-    )
+    producers = (Producer("orders", 75, batch_records=5),)
+    autoscaler = TargetAge(10_000, pods=QUICK, hpa=Hpa(scale_down=Rules(60_000)))
+    steady = replace(LOAD, producers=producers, autoscaler=autoscaler)
     result = simulate(replace(steady, duration_ms=300_000))
     late = [row for row in result.timeline.to_pylist() if row["time_ms"] >= 120_000]
     assert max(row["age_ms"] for row in late) < 10_000
@@ -57,12 +54,10 @@ def test_target_age_keeps_records_young() -> None:
 
 def test_target_age_does_the_sum_of_its_formula() -> None:
     """A backlog of 1,000 records of 100 ms in 40 s takes 25 members of 10 a second each."""
-    scenario = Scenario(
-        (Topic("orders", 1, backlog=1000),),
-        (Member(service=Service(100), max_poll_records=10),),
-        autoscaler=TargetAge(40_000, 1, 100, pods=Pods(startup_ms=0), hpa=Hpa(2000)),
-        duration_ms=4000,
-    )
+    topic = Topic("orders", 1, backlog=1000)
+    member = Member(service=Service(100), max_poll_records=10)
+    scaler = TargetAge(40_000, 1, 100, pods=Pods(startup_ms=0), hpa=Hpa(2000))
+    scenario = Scenario((topic,), (member,), autoscaler=scaler, duration_ms=4000)
     found = rows(simulate(scenario))
     assert found[0]["recommended"] is None  # nobody knows yet how fast a member is
     # At 2 s one batch of ten was acknowledged, and its age is 2 s.
@@ -74,12 +69,9 @@ def test_target_age_does_the_sum_of_its_formula() -> None:
 
 
 def test_fixed_is_always_so_many_and_replaces_who_ends() -> None:
-    crashing = replace(
-        LOAD,
-        duration_ms=120_000,
-        faults=(Fault(20_000, "crash", "member-0"),),
-        autoscaler=Fixed(4, pods=Pods(startup_ms=3000)),
-    )
+    faults = (Fault(20_000, "crash", "member-0"),)
+    autoscaler = Fixed(4, pods=Pods(startup_ms=3000))
+    crashing = replace(LOAD, duration_ms=120_000, faults=faults, autoscaler=autoscaler)
     result = simulate(crashing)
     lives = result.members.to_pylist()
     assert [life["joined_ms"] for life in lives] == [0, 0, 0, 0, 33_000]  # seen at 30 s
@@ -104,8 +96,6 @@ def test_without_an_autoscaler_nothing_changes() -> None:
 
 
 # ---- cost against age
-
-
 def test_cost_against_age_marks_what_no_other_beats() -> None:
     names = {"cheap": (1, 90), "quick": (5, 10), "even": (3, 30)}
     names |= {"worse": (3, 31), "worst": (6, 95), "tie": (3, 30)}
@@ -174,8 +164,6 @@ def test_the_figure_says_its_finding_and_takes_names_as_text(theme: charts.Theme
 
 
 # ---- as text, as JSON, and what cannot be
-
-
 @pytest.mark.parametrize(
     ("answer", "meant"),
     [

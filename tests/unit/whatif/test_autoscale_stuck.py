@@ -8,7 +8,7 @@ import pytest
 
 from sharelag.engine import engines
 from sharelag.model import StateBatch, Window
-from sharelag.monitoring.exports.metrics import scaling
+from sharelag.monitoring.exports import scaling
 from sharelag.whatif import (
     Behaviour,
     Hpa,
@@ -37,9 +37,8 @@ from tests.support.simulations import at as lag_at
 from tests.support.simulations import only
 from tests.support.written_input import Write, WrittenInput
 
+
 # ---- what is stuck
-
-
 def transactional(**more: Any) -> Scenario:
     settings = Settings(isolation_level="read_committed")
     producer = Producer("t", 100, transaction_batches=50, abort_share=0.3, **more)
@@ -69,10 +68,7 @@ STUCK = {
         (45, 75, 105),
     ),
     "failures": (
-        Scenario(
-            (Topic("t", 2, backlog=3000, batch_records=10),),
-            (replace(FAILING, count=2),),
-        ),
+        Scenario((Topic("t", 2, backlog=3000, batch_records=10),), (replace(FAILING, count=2),)),
         (20, 105),
     ),
 }
@@ -106,9 +102,7 @@ def test_what_is_stuck_is_what_the_export_says(name: str) -> None:
         (60, ((7100, 7100, 0, 1),), 0),
     ],
 )
-def test_what_is_stuck_in_a_window_is_what_the_export_says(
-    ago: float, batches: Any, held: int
-) -> None:
+def test_stuck_in_a_window_is_what_the_export_says(ago: float, batches: Any, held: int) -> None:
     """One share partition of 7,200 records, written so many seconds ago; locks last 30 s."""
     count = sum(state != 0 for _, _, state, _ in batches)
     written_input = WrittenInput([Write(ago, 7100, batches, count=count)])
@@ -126,12 +120,10 @@ def test_compacted_offsets_are_no_reason_for_more_members() -> None:
     """The export estimates how many are gone from a sample; the simulation knows."""
     gone = tuple(offset for offset in range(1000) if offset * 7919 % 1009 % 5)
     window = Window(0, 0, 0, 0, 0, BEGINS_MS, BEGINS_MS)
-    scenario = Scenario(
-        (Topic("t", 1, starts=(PartitionStart(1000, 0, window, 10, missing=gone),)),),
-        (Member(service=Service(60_000), max_poll_records=1),),
-        autoscaler=Keda(10, 1, 1, "lag_excluding_stuck"),
-        duration_ms=15_000,
-    )
+    topic = Topic("t", 1, starts=(PartitionStart(1000, 0, window, 10, missing=gone),))
+    member = Member(service=Service(60_000), max_poll_records=1)
+    scaler = Keda(10, 1, 1, "lag_excluding_stuck")
+    scenario = Scenario((topic,), (member,), autoscaler=scaler, duration_ms=15_000)
     result = simulate(scenario)
     found = scaling(engines.gather(SimulatedInput(result), "local"))["what-if"]
     assert (found["lag"], rows(result)[-1]["metric"]) == (1000, 1000 - len(gone))

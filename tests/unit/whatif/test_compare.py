@@ -55,8 +55,6 @@ def differs(measure: str, old: Any, new: Any, **more: Any) -> dict[str, Any]:
 
 
 # ---- variants ------------------------------------------------------------------------------------
-
-
 def test_variants_are_all_combinations_by_readable_names() -> None:
     short = {"share.record.lock.duration.ms": "15000"}
     made = variants(
@@ -123,8 +121,6 @@ def test_what_cannot_be_tried_is_said(given: dict[str, Any], received: str) -> N
 
 
 # ---- intervals -----------------------------------------------------------------------------------
-
-
 def test_a_known_shift_is_found_although_the_seeds_differ_by_much_more() -> None:
     """The pairs show it, the means alone would not."""
     chance = np.random.default_rng(1)
@@ -141,9 +137,8 @@ def test_a_known_shift_is_found_although_the_seeds_differ_by_much_more() -> None
     assert of_old["low"] < of_new["high"]
     assert of_new["low"] < of_old["high"]  # they overlap
     mean = scipy.stats.ttest_1samp(luck, 0).confidence_interval(0.95)
-    assert (of_old["mean"], of_old["low"], of_old["high"], of_old["median"]) == pytest.approx(
-        (np.mean(luck), mean.low, mean.high, np.median(luck))
-    )
+    said = (of_old["mean"], of_old["low"], of_old["high"], of_old["median"])
+    assert said == pytest.approx((np.mean(luck), mean.low, mean.high, np.median(luck)))
 
 
 def test_worse_is_said_by_the_measures_own_direction() -> None:
@@ -257,9 +252,7 @@ def test_a_winner_among_three_takes_more_than_one_of_two() -> None:
         ("member_hours", [0.2] * 3, [0.1 + 0.2, 0.3, 0.1 * 3], (pytest.approx(0.1), None, None, None)),
     ],
 )  # fmt: skip
-def test_the_same_difference_in_every_run_has_to_be_seen_often_enough(
-    measure: str, old: Any, new: Any, said: Any
-) -> None:
+def test_a_difference_is_seen_often_enough(measure: str, old: Any, new: Any, said: Any) -> None:
     found = differs(measure, old, new)
     assert (found["difference"], found["low"], found["high"], found["better"]) == said
 
@@ -273,8 +266,6 @@ def test_one_run_has_no_interval() -> None:
 
 
 # ---- what is not known ---------------------------------------------------------------------------
-
-
 def test_runs_that_never_drain_are_counted_and_not_left_out() -> None:
     old, new = [10.0, 20, 30, 40, 50], [None, 10.0, None, 9.0, 8.0]
     received = compared(runs(old={"drain_ms": old}, new={"drain_ms": new}))
@@ -294,9 +285,7 @@ def test_runs_that_never_drain_are_counted_and_not_left_out() -> None:
 @pytest.mark.parametrize(
     ("slower", "better"), [(15, False), (14, None), (5, True), (6, None), (20, None)]
 )
-def test_never_draining_is_worse_when_it_is_seen_often_enough(
-    slower: int, better: bool | None
-) -> None:
+def test_never_draining_is_worse_when_seen_often_enough(slower: int, better: bool | None) -> None:
     """Exact sign test: 15 pairs against 5 are less than 5 % likely to be luck, 14 to 6 are not."""
     assert scipy.stats.binomtest(15, 20).pvalue < 0.05 < scipy.stats.binomtest(14, 20).pvalue
     old: list[float | None] = [None if slower == 20 else 10.0] * 20  # none of both ever drains
@@ -362,8 +351,6 @@ def test_what_cannot_be_compared_is_said(table: pa.Table, received: str) -> None
 
 
 # ---- simulated -----------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def comparison() -> Comparison:
     tried = variants(QUICK, assignors=["simple", "sticky"], members=[2, 6])
@@ -423,8 +410,6 @@ def test_a_wrong_baseline_is_said_before_anything_runs() -> None:
 
 
 # ---- the grid ------------------------------------------------------------------------------------
-
-
 def test_a_run_has_the_same_id_everywhere() -> None:
     one, other = grid({"a": QUICK}, [0, 1]), grid({"b": replace(QUICK)}, [1])
     assert one.runs[1].id == other.runs[0].id
@@ -476,8 +461,6 @@ def test_what_else_is_in_the_file_of_a_function_counts(tmp_path: Path) -> None:
 
 
 # ---- new columns of the summary ------------------------------------------------------------------
-
-
 def test_fairness_is_jains_index_of_time_busy() -> None:
     def fairness(scenario: Scenario) -> float | None:
         return simulate(scenario).summary.column("fairness")[0].as_py()  # type: ignore[no-any-return]
@@ -526,9 +509,7 @@ def _compared(luck: float = 1, **variants: tuple[float | None, float]) -> Compar
         ((92e3, 9e3), (92e3, 9e3), "tried is not shown to be better by p95 age or drain time"),
     ],
 )
-def test_a_verdict_names_the_measure_and_has_both_figures_of_both(
-    now: Any, tried: Any, said: str
-) -> None:
+def test_a_verdict_has_the_measure_and_both_figures(now: Any, tried: Any, said: str) -> None:
     words = _compared(as_it_is=now, tried=tried).verdict()
     assert words.startswith(f"{said} over 10m: ")
     for drain, age in (now, tried):
@@ -573,9 +554,7 @@ NEVER = "not drained within 10m, p95 age "
         ),
     ],
 )  # fmt: skip
-def test_a_verdict_names_who_ties_what_is_gained_and_who_clears_the_lag(
-    tried: Any, said: str
-) -> None:
+def test_a_verdict_names_who_ties_what_is_won_and_who_clears_it(tried: Any, said: str) -> None:
     found = _compared(luck=3, as_it_is=MINUTES_24, **tried)
     assert found.verdict().startswith(said)
 
@@ -597,9 +576,7 @@ def test_what_is_not_behind_a_variant_that_ties_ties_as_well() -> None:
 
 
 @pytest.mark.slow
-def test_headline_decision_table_and_table_of_all_measures_never_contradict_each_other(
-    cases: Any,
-) -> None:
+def test_headline_and_both_tables_never_contradict_each_other(cases: Any) -> None:
     """As people see them: the sentence, and the cells of both tables."""
     seen = Counter[str]()
     for found in drawn_comparisons(cases(200, 5_000)):

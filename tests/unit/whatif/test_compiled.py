@@ -69,9 +69,7 @@ def by_both(monkeypatch: pytest.MonkeyPatch) -> Both:
 
 
 @pytest.mark.parametrize("block", range(_BLOCKS))
-def test_random_scenarios_give_the_same(
-    by_both: Both, cases: Callable[[int, int], int], block: int
-) -> None:
+def test_random_ones_are_equal(by_both: Both, cases: Callable[[int, int], int], block: int) -> None:
     """All tables, requests, writes, ends of logs, and what was finished when; records of some.
 
     Equal writes make equal records, which take most of the time.
@@ -144,9 +142,7 @@ _often = partial(pytest.param, marks=pytest.mark.exhaustive)
         ({"brokers": 2, "faults": (Fault(300, "broker_down", broker=1),)}, "wasted"),
     ],
 )
-def test_what_happens_to_members_and_records_is_the_same(
-    by_both: Both, change: dict[str, object], happened: str
-) -> None:
+def test_what_happens_is_the_same(by_both: Both, change: dict[str, object], happened: str) -> None:
     """And without it, something else happens: it is not ignored by both."""
     scenario = replace(BUSY, members=(replace(BUSY.members[0], behaviour=Behaviour()),))
     without = simulate(scenario, 3)
@@ -221,9 +217,7 @@ def test_nobody_waits_for_the_compiler_for_few_records(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*.nbi"))
 
 
-def test_it_is_compiled_when_plain_python_has_taken_as_long(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_it_is_compiled_once_python_has_taken_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
     monkeypatch.setattr(support, "_so_far", 0)
     monkeypatch.setattr(support, "_is_loaded", False)

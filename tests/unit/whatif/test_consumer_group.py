@@ -35,9 +35,7 @@ from tests.support.simulations import only
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 6])
-def test_with_a_member_for_each_partition_both_groups_drain_as_arithmetic_says(
-    partitions: int,
-) -> None:
+def test_with_a_member_each_both_groups_drain_as_arithmetic_says(partitions: int) -> None:
     """120 records of 50 ms each, shared out evenly: 6 s over the number of partitions."""
     scenario = appended(120, partitions, partitions, Service(50))
     for run in (consumer_group_twin(scenario), simulate(scenario)):
@@ -78,15 +76,10 @@ def drains(scenario: Scenario, **more: Any) -> float:
 
 
 # ---- the same work
-
-
 def test_both_groups_have_the_same_work_arrivals_and_luck() -> None:
-    scenario = Scenario(
-        (Topic("t", 3, backlog=100),),
-        (Member(count=3, service=Service(10, "lognormal")),),
-        (Producer("t", 50, keys=20, key_skew=1),),
-        duration_ms=60_000,
-    )
+    member = Member(count=3, service=Service(10, "lognormal"))
+    producer = Producer("t", 50, keys=20, key_skew=1)
+    scenario = Scenario((Topic("t", 3, backlog=100),), (member,), (producer,), duration_ms=60_000)
 
     def both(given: Scenario) -> list[Any]:
         return [consumer_group_twin(given, 5), simulate(given, 5)]
@@ -137,15 +130,14 @@ def test_nothing_is_left_out(
     behaviour = replace(behaviour, crash=crash, restart_ms=2000)
     work: dict[str, Any] = {"service": Service(20, "exponential"), "max_poll_records": 15}
     name = "m" if members == 1 else "m-0"
+    faults = tuple(Fault(at * 1000, kind, "late" if at % 3 else name, 20_000) for kind, at in kinds)
     scenario = Scenario(
         (Topic("t", partitions, backlog=80),),
         (
             Member("m", count=members, behaviour=behaviour, **work),
             Member("late", join_ms=4000, leave_ms=20_000),
         ),
-        faults=tuple(
-            Fault(at * 1000, kind, "late" if at % 3 else name, 20_000) for kind, at in kinds
-        ),
+        faults=faults,
         duration_ms=150_000,
     )
     twin = consumer_group_twin(scenario, seed)
@@ -165,8 +157,6 @@ def test_nothing_is_left_out(
 
 
 # ---- the assignor
-
-
 @given(
     members=st.lists(
         st.tuples(st.sets(st.integers(0, 2)), st.sets(st.integers(0, 11))), min_size=1, max_size=6
@@ -206,8 +196,6 @@ def test_partitions_with_the_fewest_to_choose_from_come_first() -> None:
 
 
 # ---- should we move?
-
-
 @pytest.mark.row("FND-13")
 def test_only_a_share_group_uses_more_members_than_partitions() -> None:
     """4 partitions, 12 consumers: a consumer group uses 4, a share group all, and is faster."""
@@ -249,11 +237,9 @@ def test_should_we_move() -> None:
 
 def test_the_price_of_moving_is_the_order() -> None:
     """With uneven work, records of a partition overtake each other in a share group only."""
-    scenario = Scenario(
-        (Topic("t", 2, backlog=600, batch_records=5),),
-        (Member(count=6, service=Service(10, "exponential"), max_poll_records=5),),
-        duration_ms=60_000,
-    )
+    topic = Topic("t", 2, backlog=600, batch_records=5)
+    member = Member(count=6, service=Service(10, "exponential"), max_poll_records=5)
+    scenario = Scenario((topic,), (member,), duration_ms=60_000)
     answers = should_move(scenario, range(3)).answers.to_pylist()
     (order,) = [row for row in answers if row["measure"] == "out_of_order_share"]
     assert order["consumer_group"] == 0

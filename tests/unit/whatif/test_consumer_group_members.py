@@ -27,9 +27,8 @@ from sharelag.whatif.scenario import BEGINS_MS
 from tests.support.consumer_groups import appended, lives
 from tests.support.simulations import at, only
 
+
 # ---- what Kafka promises of a consumer group
-
-
 def test_a_partition_has_one_member_at_a_time() -> None:
     scenario = Scenario(
         (Topic("t", 5, backlog=2000),),
@@ -175,13 +174,10 @@ def test_what_is_silent_is_done() -> None:
 
 def test_deleted_records_are_lost_where_the_reset_says() -> None:
     """Who is behind the log start goes on at its new begin, or at its end."""
-    scenario = Scenario(
-        (Topic("t", 1, backlog=1000),),
-        (Member(service=Service(100), max_poll_records=10),),
-        (Producer("t", 1, "steady", begin_ms=20_000),),
-        faults=(Fault(1500, "delete_records", topic="t", offset=400),),
-        duration_ms=110_000,
-    )
+    topic, member = Topic("t", 1, backlog=1000), Member(service=Service(100), max_poll_records=10)
+    producer = Producer("t", 1, "steady", begin_ms=20_000)
+    fault = Fault(1500, "delete_records", topic="t", offset=400)
+    scenario = Scenario((topic,), (member,), (producer,), faults=(fault,), duration_ms=110_000)
     fetched = ConsumerSettings(max_partition_fetch_bytes=10_000)  # ten records ahead
     resets = scenario, replace(scenario, settings=Settings(auto_offset_reset="earliest"))
     latest, earliest = (only(consumer_group_twin(one, settings=fetched).summary) for one in resets)
@@ -193,11 +189,8 @@ def test_deleted_records_are_lost_where_the_reset_says() -> None:
 def test_it_begins_where_the_share_group_is() -> None:
     batches = (StateBatch(12, 14, 2, 1), StateBatch(17, 17, 4, 5))
     window = Window(0, 0, 0, 10, 0, BEGINS_MS, BEGINS_MS, batches)
-    scenario = Scenario(
-        (Topic("t", 1, starts=(PartitionStart(20, 0, window),)),),
-        (Member(service=Service(10)),),
-        duration_ms=10_000,
-    )
+    topic = Topic("t", 1, starts=(PartitionStart(20, 0, window),))
+    scenario = Scenario((topic,), (Member(service=Service(10)),), duration_ms=10_000)
     twin = consumer_group_twin(scenario)
     assert twin.timeline.column("lag")[0].as_py() == 6
     assert sum(row["busy_ms"] for row in lives(twin)) == 60
@@ -211,13 +204,9 @@ def test_it_begins_where_the_share_group_is() -> None:
 
 
 def test_offsets_without_records_are_no_work() -> None:
-    scenario = Scenario(
-        (Topic("t", 1),),
-        (Member(service=Service(10)),),
-        (Producer("t", 50, transaction_batches=5, abort_share=0.5, end_ms=20_000),),
-        Settings(isolation_level="read_committed"),
-        duration_ms=60_000,
-    )
+    member, settings = Member(service=Service(10)), Settings(isolation_level="read_committed")
+    producer = Producer("t", 50, transaction_batches=5, abort_share=0.5, end_ms=20_000)
+    scenario = Scenario((Topic("t", 1),), (member,), (producer,), settings, duration_ms=60_000)
     twin = consumer_group_twin(scenario)
     log = only(twin.summary)
     assert log["lag_end"] == 0
@@ -227,17 +216,11 @@ def test_offsets_without_records_are_no_work() -> None:
 
 
 def test_partitions_that_are_added_get_a_member() -> None:
-    scenario = Scenario(
-        (Topic("t", 3, added_ms=(20_000,)),),
-        (Member(count=3),),
-        (Producer("t", 30, "steady"),),
-        Settings(auto_offset_reset="earliest"),
-        duration_ms=60_000,
-    )
+    topic, producer = Topic("t", 3, added_ms=(20_000,)), Producer("t", 30, "steady")
+    settings = Settings(auto_offset_reset="earliest")
+    scenario = Scenario((topic,), (Member(count=3),), (producer,), settings, duration_ms=60_000)
     twin = consumer_group_twin(scenario)
     assert only(twin.summary)["lag_end"] <= 3
-    first = next(
-        row for row in twin.timeline.to_pylist() if row["partition"] == 2 and row["members"]
-    )
+    first = next(r for r in twin.timeline.to_pylist() if r["partition"] == 2 and r["members"])
     assert 20_000 < first["time_ms"] <= 31_000
     assert only(twin.summary)["idle_members"] == 0

@@ -25,8 +25,6 @@ def test_kafkas_own_leaves_partitions_without_a_member() -> None:
 
 
 # ---- one that is faulty, by the rule that it breaks ----------------------------------------------
-
-
 def usual(group: Group) -> Answer:
     """Give all to all, which is right."""
     return ASSIGNORS["all-to-all"](group)

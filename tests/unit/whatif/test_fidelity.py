@@ -87,10 +87,8 @@ def test_surprises_are_what_is_too_far_and_what_is_better_than_its_excuse() -> N
     runs = [Run(1000, 100, 10, (20, 10, 0))]
     slower = [replace(runs[0], drain_ms=1200.0, deliveries=110)]
     assert compared(experiment, runs, runs).surprises == []
-    assert compared(experiment, slower, runs).surprises == [
-        "killed: drain is off by +20.0 %",
-        "killed: deliveries is off by +10.0 %",
-    ]
+    found = compared(experiment, slower, runs).surprises
+    assert found == ["killed: drain is off by +20.0 %", "killed: deliveries is off by +10.0 %"]
     excused = replace(experiment, misses=(("drain", 0.25, "why"), ("deliveries", 0.06, "why")))
     assert compared(excused, slower, runs).surprises == ["killed: deliveries is off by +10.0 %"]
     assert compared(excused, runs, runs).surprises == [
@@ -101,10 +99,8 @@ def test_surprises_are_what_is_too_far_and_what_is_better_than_its_excuse() -> N
 
 
 def test_experiments_that_costs_were_fitted_to_are_marked() -> None:
-    assert {name: one.calibration for name, one in EXPERIMENTS.items() if one.calibration} == {
-        "small-polls": "fetch_ms",
-        "commit-each": "write_ms",
-    }
+    found = {name: one.calibration for name, one in EXPERIMENTS.items() if one.calibration}
+    assert found == {"small-polls": "fetch_ms", "commit-each": "write_ms"}
     runs = [Run(1000, 100, 0, (100, 50, 0))]
     result = table([compared(one, runs, runs) for one in EXPERIMENTS.values()])
     marked = [line.split("**")[1] for line in result.splitlines() if " (calibration):" in line]
@@ -125,17 +121,12 @@ def test_lag_curves_are_compared_by_their_distance() -> None:
 
 @pytest.mark.parametrize("wait_ms", [200, 500])
 @pytest.mark.parametrize(("records", "waits"), [(1, True), (2, False)])
-def test_records_given_back_wake_up_nobody_unless_the_start_offset_moves(
-    wait_ms: int, records: int, waits: bool
-) -> None:
+def test_only_a_moved_start_offset_wakes_members(wait_ms: int, records: int, waits: bool) -> None:
     """Kafka's ``rollbackOrProcessStateUpdates``, seen in the experiment with poison."""
-    scenario = Scenario(
-        (Topic("t", 1, backlog=records),),
-        (Member(service=Service(10), fetch_max_wait_ms=wait_ms),),
-        costs=Costs(0.5, 1, 3),
-        poison=(Poison("t", 0, records - 1, attempts=1),),
-        duration_ms=5000,
-    )
+    topic, costs = Topic("t", 1, backlog=records), Costs(0.5, 1, 3)
+    member = Member(service=Service(10), fetch_max_wait_ms=wait_ms)
+    poison = Poison("t", 0, records - 1, attempts=1)
+    scenario = Scenario((topic,), (member,), costs=costs, poison=(poison,), duration_ms=5000)
     row = simulate(scenario).summary.to_pylist()[0]
     # Join and fetch, work, and give back; then fetch, work, and write once more.
     drain_ms = 3 + 10 * records + 0.5 + (wait_ms if waits else 3) + 1.5 + 10 + 3.5

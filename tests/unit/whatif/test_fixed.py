@@ -62,11 +62,8 @@ def test_who_comes_back_after_a_crash_gets_its_own_again() -> None:
 
 def test_members_are_those_of_the_assignment() -> None:
     slow = Service(50.0)
-    before = scenario(
-        members=(Member("a", service=slow), Member("b", count=2)),
-        faults=(Fault(1000, "crash", "a"),),
-        assumed=("x",),
-    )
+    members = (Member("a", service=slow), Member("b", count=2))
+    before = scenario(members=members, faults=(Fault(1000, "crash", "a"),), assumed=("x",))
     after = with_assignment(before, {"b-0": {"orders": [0]}, "new": {"orders": [1]}})
     assert [member.name for member in after.members] == ["b-0", "new"]
     assert after.members[1].service == slow

@@ -9,7 +9,7 @@ import pytest
 import sharelag
 from sharelag.model import StateBatch, Window
 from sharelag.whatif import Limits, PartitionStart, Service, Topic, compare, simulate
-from sharelag.whatif.stuck_records import poison_of, without_stuck_heads
+from sharelag.whatif.estimates import poison_of, without_stuck_heads
 
 
 def test_the_record_that_pins_a_start_offset_is_archived() -> None:
@@ -34,9 +34,7 @@ def test_nothing_is_given_up_where_no_record_pins_anything() -> None:
 
 
 @pytest.mark.parametrize(("part", "is_stuck"), [(0, True), (4, True), (6, False), (9, False)])
-def test_only_what_was_given_back_since_a_record_is_the_first_speaks_against_it(
-    part: int, is_stuck: bool
-) -> None:
+def test_what_was_given_back_before_does_not_speak(part: int, is_stuck: bool) -> None:
     """Of ten parts of the span it was the first in five; others were given back in one part."""
     window = Window(0, 0, 0, 7, 0, 1, 1, (StateBatch(8, 9, 2, 1),))
     begin = datetime(2026, 11, 29, tzinfo=UTC)
@@ -58,9 +56,7 @@ def test_only_what_was_given_back_since_a_record_is_the_first_speaks_against_it(
 @pytest.mark.parametrize(
     ("group", "topic", "seconds"), [("billing", "orders", 35), ("search-index", "catalogue", 100)]
 )
-def test_a_record_that_failed_again_and_again_goes_on_failing(
-    group: str, topic: str, seconds: int
-) -> None:
+def test_a_record_that_failed_often_goes_on_failing(group: str, topic: str, seconds: int) -> None:
     """The shop's consumers take so long for each attempt, and then give the record back."""
     scenario = sharelag.open("demo", engine="local").scenario(group)
     (stuck,) = scenario.poison

@@ -12,7 +12,7 @@ import sharelag
 from sharelag.errors import InputError
 from sharelag.reports import cells
 from sharelag.reports.blocks import Block, Chart
-from sharelag.reports.inputs import read
+from sharelag.reports.case import read
 from sharelag.whatif import Otherwise, Past, otherwise, simulate, variants
 from sharelag.whatif.otherwise import AS_IT_WAS, HAPPENED_NAME
 from tests.support.chapters import CAPTURE

@@ -180,8 +180,6 @@ def test_a_mark_stands_where_the_lag_is_gone() -> None:
 
 
 # ---- intervals ----
-
-
 def test_differences_of_rounding_are_none() -> None:
     values = np.array([0.3, 1.0, 5.0, np.nan])
     others = np.array([0.1 + 0.2, 1.0 + 1e-12, 4.0, 4.0])

@@ -39,19 +39,13 @@ ACCEPTS = Behaviour()
 
 def ten(behaviour: Behaviour = ACCEPTS, poison: tuple[Poison, ...] = (), **more: Any) -> Scenario:
     """Ten records in one record batch, and a member that needs 100 ms for each."""
-    scenario = Scenario(
-        (Topic("t", 1, backlog=10, batch_records=10),),
-        (Member(service=Service(100), behaviour=behaviour),),
-        poison=poison,
-        duration_ms=3000,
-        step_ms=10,
-    )
+    topic = Topic("t", 1, backlog=10, batch_records=10)
+    member = Member(service=Service(100), behaviour=behaviour)
+    scenario = Scenario((topic,), (member,), poison=poison, duration_ms=3000, step_ms=10)
     return replace(scenario, **more)
 
 
 # ---- acknowledgements ----
-
-
 @pytest.mark.row("ACK-03")
 def test_implicit_acknowledgement_accepts_all_with_the_next_poll() -> None:
     topic = Topic("t", 1, backlog=5, batch_records=5)
@@ -128,8 +122,6 @@ def test_what_the_member_has_said_of_its_records_the_leader_knows_after_the_comm
 
 
 # ---- share sessions ----
-
-
 @pytest.mark.row("FET-01")
 def test_a_fetch_names_partitions_and_no_offsets() -> None:
     requested = simulate(named("one-session"), requests=True).requests
@@ -141,14 +133,10 @@ def test_a_fetch_names_partitions_and_no_offsets() -> None:
 @pytest.mark.row("FET-02")
 def test_a_session_holds_the_partitions_that_were_added_and_not_forgotten() -> None:
     """It has both partitions until another member takes one over."""
-    scenario = Scenario(
-        (Topic("t", 2),),
-        (Member("a"), Member("b", join_ms=1000)),
-        (Producer("t", 50, "steady"),),
-        Settings(assignment_interval_ms=0, heartbeat_interval_ms=500),
-        duration_ms=5000,
-        step_ms=100,
-    )
+    topic, producer = Topic("t", 2), Producer("t", 50, "steady")
+    members = (Member("a"), Member("b", join_ms=1000))
+    settings = Settings(assignment_interval_ms=0, heartbeat_interval_ms=500)
+    scenario = Scenario((topic,), members, (producer,), settings, duration_ms=5000, step_ms=100)
     result = simulate(scenario, requests=True)
     assert {at(result, time, p)["members"] for time in (900, 4000) for p in (0, 1)} == {1}
     # One partition stays with a, which goes on in its session; b has the other one.
@@ -159,8 +147,6 @@ def test_a_session_holds_the_partitions_that_were_added_and_not_forgotten() -> N
 
 
 # ---- windows ----
-
-
 @pytest.mark.row("FUT-07")
 def test_a_sparse_window_costs_by_its_runs() -> None:
     billion = 10**9
@@ -197,8 +183,6 @@ def test_what_failed_at_every_delivery_would_be_a_dead_letter() -> None:
 
 
 # ---- writes ----
-
-
 @pytest.mark.row("PRS-03")
 def test_a_batch_is_one_write_and_a_messy_one_is_six() -> None:
     """Of the KIP's walk: ten records for one write, ten for six, and the one of the new state."""

@@ -34,9 +34,8 @@ from tests.support.groups_to_assign import check
 from tests.support.records import offsets
 from tests.support.simulations import at, only
 
+
 # ---- what a group is ----
-
-
 @pytest.mark.row("FND-06")
 def test_one_partition_and_three_groups_are_three_share_partitions() -> None:
     topic = StateTopic()
@@ -44,20 +43,15 @@ def test_one_partition_and_three_groups_are_three_share_partitions() -> None:
         topic.initialize(SharePartition(group, "A" * 22, 0), 1, 0, 0)
     windows = replay_arrow(decode_arrow(topic.records()).records)
     lag = lag_arrow(windows, offsets(7)).to_pylist()
-    assert [(row["group_id"], row["topic"], row["partition"], row["lag"]) for row in lag] == [
-        (group, "orders", 0, 7) for group in ("g1", "g2", "g3")
-    ]
+    found = [(row["group_id"], row["topic"], row["partition"], row["lag"]) for row in lag]
+    assert found == [(group, "orders", 0, 7) for group in ("g1", "g2", "g3")]
 
 
 @pytest.mark.row("FND-08")
 def test_members_ask_the_leaders_only() -> None:
     """Where the leader is, wherever the member is."""
-    scenario = Scenario(
-        (Topic("t", 3, backlog=30),),
-        (Member(rack="a", max_poll_records=5),),
-        brokers=3,
-        duration_ms=20_000,
-    )
+    member = Member(rack="a", max_poll_records=5)
+    scenario = Scenario((Topic("t", 3, backlog=30),), (member,), brokers=3, duration_ms=20_000)
     change = Fault(8000, "leader_change", topic="t")
     result = simulate(replace(scenario, faults=(change,)), requests=True)
     asked = [(row["time_ms"], row["broker"]) for row in result.requests.to_pylist()]
@@ -66,8 +60,6 @@ def test_members_ask_the_leaders_only() -> None:
 
 
 # ---- group records ----
-
-
 @pytest.mark.row("GRP-16", "GMR-01")
 def test_a_group_is_there_from_its_first_record_to_its_tombstone() -> None:
     rows = [record(11, "g", epoch=1, metadata_hash=7), *delete("other"), *delete("g")]
@@ -99,19 +91,13 @@ def test_members_have_no_offsets_and_no_positions() -> None:
 
 
 # ---- rebalances ----
-
-
 @pytest.mark.row("GRP-08")
 def test_members_come_to_their_targets_one_by_one_without_waiting_for_each_other() -> None:
     """b gets its partition at once, a gives it up at its next heartbeat: meanwhile both fetch."""
-    scenario = Scenario(
-        (Topic("t", 2),),
-        (Member("a"), Member("b", join_ms=2000)),
-        (Producer("t", 100, "steady"),),
-        Settings(assignment_interval_ms=0),
-        duration_ms=12_000,
-        step_ms=100,
-    )
+    topic, producer = Topic("t", 2), Producer("t", 100, "steady")
+    members = (Member("a"), Member("b", join_ms=2000))
+    settings = Settings(assignment_interval_ms=0)
+    scenario = Scenario((topic,), members, (producer,), settings, duration_ms=12_000, step_ms=100)
     result = simulate(scenario)
     assert result.assignments.column("revoked").to_pylist() == [0, 1]
     moved = next(p for p in (0, 1) if at(result, 4000, p)["members"] == 2)
@@ -167,13 +153,10 @@ def test_members_that_have_the_same_partitions_are_no_finding() -> None:
 @pytest.mark.row("CFG-13")
 def test_a_full_group_refuses_the_next_one() -> None:
     """200 members are the default; the 201st gets GROUP_MAX_SIZE_REACHED and does not retry."""
-    crowd = Scenario(
-        (Topic("t", 4),),
-        (Member("m", 200), Member("late", join_ms=3000), Member("later", join_ms=30_000)),
-        faults=(Fault(15_000, "crash", "m-0"),),
-        settings=Settings(session_timeout_ms=10_000),
-        duration_ms=40_000,
-    )
+    topic, fault = Topic("t", 4), Fault(15_000, "crash", "m-0")
+    members = (Member("m", 200), Member("late", join_ms=3000), Member("later", join_ms=30_000))
+    settings = Settings(session_timeout_ms=10_000)
+    crowd = Scenario((topic,), members, faults=(fault,), settings=settings, duration_ms=40_000)
     lives = {row["member"]: row for row in simulate(crowd).members.to_pylist()}
     late = [lives["late"][name] for name in ("ended", "left_ms", "deliveries")]
     assert late == ["refused", 3000, 0]
@@ -184,8 +167,6 @@ def test_a_full_group_refuses_the_next_one() -> None:
 
 
 # ---- assignors ----
-
-
 @pytest.mark.row("ASG-01")
 @pytest.mark.usefixtures("registered")
 def test_an_assignor_of_ones_own_runs_in_a_simulation() -> None:

@@ -64,8 +64,6 @@ def evidence(name: str, group: str | None = None) -> Evidence:
 
 
 # ---- by name ----
-
-
 def test_an_unknown_name_is_answered_with_those_there_are() -> None:
     with pytest.raises(InputError, match="window-full"):
         named("nothing")
@@ -188,8 +186,6 @@ def test_leader_change() -> None:
 
 
 # ---- from a cluster ----
-
-
 @pytest.mark.parametrize(
     "name", ["hot_partition", "slow", "head_of_line", "window_full", "no_members"]
 )
@@ -254,9 +250,8 @@ def test_rates_and_windows_go_on() -> None:
     behind = max(rates, key=lambda partition: rates[partition])
     theirs = [set(row["assigned_partitions"][0]["partitions"]) for row in known.members.to_pylist()]
     (held,) = (one for one in theirs if behind in one)
-    assert scenario.members[0].service.mean_ms == pytest.approx(
-        1000 / sum(rates[one] for one in held), rel=0.01
-    )
+    found = scenario.members[0].service.mean_ms
+    assert found == pytest.approx(1000 / sum(rates[one] for one in held), rel=0.01)
     assert any(": 1 member busy " in sentence for sentence in scenario.assumed)
     window = scenario.topics[0].starts[0].window
     assert window is not None
@@ -408,8 +403,6 @@ def test_an_assumption_is_a_sentence_with_a_code_also_elsewhere() -> None:
 
 
 # ---- mistakes ----
-
-
 @pytest.mark.parametrize("name", ["duration_ms", "step_ms", "brokers", "begins_ms"])
 @pytest.mark.parametrize("value", [1500.0, 2.5, float("nan"), "1500", True, None])
 def test_what_counts_milliseconds_is_a_whole_number(name: str, value: Any) -> None:
@@ -485,11 +478,8 @@ def test_what_is_no_value_is_refused_wherever_it_stands() -> None:
     """A misspelt choice would pass for a default, and a strange number end a run in its middle."""
     found = {path: value for path, _, value in fields_with_values(FULL)}
     assert len(found) > 90
-    assert {
-        "settings.isolation_level",
-        "faults.kind",
-        "autoscaler.hpa.scale_up.policies.value",
-    } <= {*found}
+    result = {"settings.isolation_level", "faults.kind", "autoscaler.hpa.scale_up.policies.value"}
+    assert result <= {*found}
     for path, value in found.items():
         wrong = ["nonsense"] if isinstance(value, str) else [float("nan"), float("inf"), -2]
         for one in wrong:

@@ -116,9 +116,7 @@ def test_the_fewest_are_what_trying_all_of_them_says() -> None:
 
 
 @given(least=st.integers(0, 5), span=st.integers(0, 60), enough=st.integers(-3, 70))
-def test_few_numbers_are_tried_and_the_neighbours_always(
-    least: int, span: int, enough: int
-) -> None:
+def test_few_numbers_are_tried_and_always_neighbours(least: int, span: int, enough: int) -> None:
     requests: list[int] = []
 
     def meets(count: int) -> bool:
@@ -151,9 +149,7 @@ def test_a_number_is_enough_only_if_the_runs_say_so(result: Callable[..., Found]
 
 
 @pytest.mark.parametrize(("confidence", "enough"), [(0.6, 2), (0.95, 5), (0.99, 7)])
-def test_the_same_in_every_run_is_sure_after_enough_of_them_only(
-    result: Callable[..., Found], confidence: float, enough: int
-) -> None:
+def test_enough_runs_are_sure(result: Callable[..., Found], confidence: float, enough: int) -> None:
     """Student's t has no spread to judge by there, and would be sure of anything after two runs."""
     goal = Goal("redeliveries", 0, confidence=confidence)
     found = result(lambda *_: 0, goal, seeds=range(enough), between=(1, 4))

@@ -12,13 +12,7 @@ from sharelag.whatif import Limits
 from sharelag.whatif.records import StateTopic, Write
 from sharelag.wire import decode_arrow
 from tests.support.records import offsets
-from tests.support.share_partition import (
-    InvalidRecordStateError,
-    LogBatch,
-    SharePartition,
-    StateNotWrittenError,
-    persist,
-)
+from tests.support.share_partition import InvalidRecordStateError, LogBatch, SharePartition, persist
 from tests.support.share_partitions import (
     ACCEPT,
     ACKNOWLEDGED,
@@ -37,9 +31,8 @@ from tests.support.share_partitions import (
 )
 from tests.support.share_schedules import KEY
 
+
 # ---- other worked examples -----------------------------------------------------------------------
-
-
 def played(last: int) -> tuple[SharePartition, StateTopic]:
     """Offsets 2 to ``last`` as in KIP-932: 2, 4 acquired, 3 failed twice, 5 and 6 finished."""
     topic = StateTopic(partitions=1)
@@ -123,8 +116,6 @@ def test_a_whole_batch_is_one_write() -> None:
 
 
 # ---- locks ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.row("LCK-05", "SEC-04")
 def test_a_late_or_foreign_acknowledgement_is_refused() -> None:
     walk = Walk(7)
@@ -151,16 +142,6 @@ def test_an_acknowledgement_fails_as_a_whole() -> None:
     assert share.start_offset == 111
 
 
-def test_a_refused_write_leaves_all_acquired() -> None:
-    """A whole batch, and the first offsets of the next one, which are apart from each other."""
-    share = SharePartition(0, persist=lambda _: False)
-    for first in (0, 10):
-        share.acquire("c", 0, [LogBatch(first, first + 9)], 10)
-    with pytest.raises(StateNotWrittenError):
-        say(share, "c", 1, (0, 12, ACCEPT))
-    assert {share.state_of(offset) for offset in range(20)} == {ACQUIRED}
-
-
 @pytest.mark.row("LCK-07")
 def test_a_batch_has_one_lock_until_it_is_split() -> None:
     share = SharePartition(110)
@@ -183,8 +164,6 @@ def test_the_end_of_a_session_gives_back_at_once() -> None:
 
 
 # ---- fetching ------------------------------------------------------------------------------------
-
-
 @pytest.mark.row("FET-05")
 def test_whole_record_batches_are_preferred() -> None:
     batches = log(0, 99, 10)
@@ -196,8 +175,6 @@ def test_whole_record_batches_are_preferred() -> None:
 
 
 # ---- the log moves -------------------------------------------------------------------------------
-
-
 @pytest.mark.row("RST-10")
 @pytest.mark.parametrize("one", [ACCEPT, RELEASE, REJECT])
 def test_deleted_records_that_are_acquired_may_still_be_acknowledged(one: int) -> None:
@@ -231,20 +208,11 @@ def test_compacted_records_are_archived_when_the_next_fetch_misses_them() -> Non
 
 
 # ---- what is refused -----------------------------------------------------------------------------
-
-
 def test_a_load_takes_only_what_kafka_could_load() -> None:
     with pytest.raises(InputError, match=r"3..4 in state 0 after offset 9"):
         SharePartition.load(Window(0, 0, 0, 10, 0, 1, 1, (StateBatch(3, 4, 0, 1),)))
     with pytest.raises(InputError, match="delivery_count_limit of Limits is 0"):
         Limits(delivery_count_limit=0)
-
-
-def test_what_was_in_flight_before_a_load_is_acquired_from_the_first_hole_on() -> None:
-    finished = tuple(StateBatch(first, first + 9, 2, 1) for first in (10, 30))
-    share = SharePartition.load(Window(0, 0, 0, 0, 20, 1, 1, finished))
-    assert share.next_fetch_offset() == 0
-    assert share.acquire("c", 0, log(0, 49, 10), 100) == [(0, 9, 1), (20, 29, 1), (40, 49, 1)]
 
 
 def test_kafka_stands_still_when_the_last_of_a_full_window_is_acquired_twice_after_a_load() -> None:
@@ -264,8 +232,6 @@ def test_kafka_stands_still_when_the_last_of_a_full_window_is_acquired_twice_aft
 
 
 # ---- the coordinator -----------------------------------------------------------------------------
-
-
 def test_every_501st_write_is_a_snapshot() -> None:
     topic = StateTopic()
     topic.initialize(KEY, 1, 0, 0)

@@ -16,6 +16,7 @@ from sharelag.model import Window
 from sharelag.replay import replay_arrow
 from sharelag.whatif import (
     Behaviour,
+    Burst,
     Costs,
     Fault,
     Limits,
@@ -33,11 +34,27 @@ from sharelag.whatif import (
 from sharelag.whatif.compiled import support
 from sharelag.whatif.simulation.clock import interruptible
 from sharelag.wire import STATE_TOPIC, decode_arrow
-from tests.support.simulations import MIXED, at, only
+from tests.support.simulations import at, only
+
+_USUAL = Behaviour(0.9, 0.05, 0.03, 0.02, crash=0.01, restart_ms=3000)
+_MANY = Member("m", 3, service=Service(8, "lognormal"), max_poll_records=40, behaviour=_USUAL)
+_WORK = Service(3, "exponential")
+_LATE = Member("late", topics=("b",), service=_WORK, join_ms=9000, leave_ms=40_000)
+_BURSTS = Producer("b", 10, batch_records=4, bursts=(Burst(10_000, 20_000, 5),))
+_FAULTS = (Fault(6000, "hang", "m-1", 35_000), Fault(12_000, "leader_change", topic="a"))
+#: Much of what can happen, at once; but no record vanishes.
+MIXED = Scenario(
+    (Topic("a", 3, backlog=(300, 20, 0), batch_records=7), Topic("b", 2)),
+    (_MANY, _LATE),
+    (Producer("a", 20, keys=50, key_skew=1.1), _BURSTS),
+    poison=(Poison("a", 0, 33), Poison("a", 1, 4, "crash", 1)),
+    faults=(*_FAULTS, Fault(30_000, "mute", "m-0", 50_000)),
+    brokers=2,
+    duration_ms=120_000,
+)
+
 
 # ---- the same again ----
-
-
 @pytest.mark.parametrize(
     "service",
     [
@@ -48,12 +65,9 @@ from tests.support.simulations import MIXED, at, only
 )
 def test_a_longer_run_begins_with_the_same_luck(service: Service) -> None:
     """Its logs are longer, and what members do with the first records stays."""
-    short = Scenario(
-        (Topic("t", 2),),
-        (Member("m", 3, service=service, behaviour=Behaviour(0.8, 0.15, 0.05)),),
-        (Producer("t", 300, pattern="steady"),),
-        duration_ms=5000,
-    )
+    member = Member("m", 3, service=service, behaviour=Behaviour(0.8, 0.15, 0.05))
+    producer = Producer("t", 300, pattern="steady")
+    short = Scenario((Topic("t", 2),), (member,), (producer,), duration_ms=5000)
     ran, longer = simulate(short).timeline, simulate(replace(short, duration_ms=9000)).timeline
     assert longer.slice(0, ran.num_rows).equals(ran)
 
@@ -66,19 +80,14 @@ def test_assignors_meet_the_same_luck() -> None:
         {str(run.column(f"{end}_offset").to_pylist()) for run in runs} for end in ("end", "start")
     )
     assert (len(ends), len(starts)) == (1, 3)
-    alone = Scenario(
-        (Topic("t", 1, backlog=1000),),
-        (Member(service=Service(5, "lognormal")),),
-        duration_ms=60_000,
-    )
+    member = Member(service=Service(5, "lognormal"))
+    alone = Scenario((Topic("t", 1, backlog=1000),), (member,), duration_ms=60_000)
     whole = simulate(alone).members.column("busy_ms")[0].as_py()
     shared = simulate(replace(alone.with_members(3), assignor="all-to-all"))
     assert sum(shared.members.column("busy_ms").to_pylist()) == pytest.approx(whole)
 
 
 # ---- what is written ----
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_every_record_is_counted_once(seed: int) -> None:
     """The lag is what came less what was finished; deliveries end in one of five ways."""
@@ -109,11 +118,9 @@ def test_durable_writes_go_by_record_batches() -> None:
     """A hundred records need a write each, or one together, as their producer sent them."""
     writes = {}
     for size in (1, 100):
-        alone = Scenario(
-            (Topic("t", 1, backlog=100, batch_records=size),),
-            (Member(service=Service(1), max_poll_records=size),),
-            duration_ms=10_000,
-        )
+        topic = Topic("t", 1, backlog=100, batch_records=size)
+        member = Member(service=Service(1), max_poll_records=size)
+        alone = Scenario((topic,), (member,), duration_ms=10_000)
         result = simulate(alone)
         assert only(result.summary)["lag_end"] == 0
         writes[size] = result.records().num_rows - 1  # the first is the state at the begin
@@ -121,8 +128,6 @@ def test_durable_writes_go_by_record_batches() -> None:
 
 
 # ---- what is in flight ----
-
-
 def test_the_state_of_every_offset_in_flight_is_known_at_any_moment() -> None:
     result = simulate(named("crash-redelivery"))
     rows = [tuple(row.values()) for row in result.in_flight(5000).to_pylist()]
@@ -143,33 +148,22 @@ def test_the_state_of_every_offset_in_flight_is_known_at_any_moment() -> None:
 
 
 # ---- fetches ----
-
-
 @pytest.mark.row("FET-04")
 def test_fetches_take_turns_with_partitions() -> None:
-    scenario = Scenario(
-        (Topic("t", 3, backlog=40, batch_records=10),),
-        (Member(service=Service(10), max_poll_records=10),),
-        duration_ms=1100,
-        step_ms=10,
-    )
+    topic = Topic("t", 3, backlog=40, batch_records=10)
+    member = Member(service=Service(10), max_poll_records=10)
+    scenario = Scenario((topic,), (member,), duration_ms=1100, step_ms=10)
     result = simulate(scenario)
-    starts = [
-        [at(result, time, p)["start_offset"] for p in range(3)] for time in range(0, 1100, 10)
-    ]
-    steps = [zip(*pair, strict=True) for pair in pairwise(starts)]
+    seen = [[at(result, time, p)["start_offset"] for p in range(3)] for time in range(0, 1100, 10)]
+    steps = [zip(*pair, strict=True) for pair in pairwise(seen)]
     order = [place for step in steps for place, (was, now) in enumerate(step) if now > was]
     # The fetch that opens the session does not rotate, and the second moves on by one.
     assert order[:6] == [0, 1, 2, 0, 1, 2]
 
 
 def test_a_waiting_fetch_wakes_up_for_a_record() -> None:
-    quiet = Scenario(
-        (Topic("t", 1),),
-        (Member(service=Service(1)),),
-        (Producer("t", 1, "steady"),),
-        duration_ms=30_000,
-    )
+    member = Member(service=Service(1))
+    quiet = Scenario((Topic("t", 1),), (member,), (Producer("t", 1, "steady"),), duration_ms=30_000)
     row = only(simulate(quiet).summary)
     # Half a millisecond there and back, a fetch, the work and the write: not the 500 ms that a
     # fetch may wait.
@@ -179,13 +173,10 @@ def test_a_waiting_fetch_wakes_up_for_a_record() -> None:
 
 def test_a_full_window_lets_nobody_fetch() -> None:
     """One record that is held makes new ones wait, although all others are finished."""
-    stuck = Scenario(
-        (Topic("t", 1, backlog=3000, batch_records=10),),
-        (Member(count=2, service=Service(1), max_poll_records=50),),
-        settings=Settings(Limits(max_record_locks=200), assignment_interval_ms=0),
-        poison=(Poison("t", 0, 5, "silent", 1),),
-        duration_ms=60_000,
-    )
+    topic, poison = Topic("t", 1, backlog=3000, batch_records=10), Poison("t", 0, 5, "silent", 1)
+    member = Member(count=2, service=Service(1), max_poll_records=50)
+    settings = Settings(Limits(max_record_locks=200), assignment_interval_ms=0)
+    stuck = Scenario((topic,), (member,), settings=settings, poison=(poison,), duration_ms=60_000)
     result = simulate(stuck)
     full = at(result, 20_000)
     assert (full["start_offset"], full["window_end_offset"]) == (5, 210)
@@ -197,13 +188,10 @@ def test_a_full_window_lets_nobody_fetch() -> None:
 
 
 def test_an_acknowledgement_makes_room_for_a_waiting_fetch_at_once() -> None:
-    scenario = Scenario(
-        (Topic("t", 1, backlog=1000, batch_records=10),),
-        (Member(service=Service(1), max_poll_records=10),),
-        settings=Settings(Limits(max_record_locks=10)),
-        costs=Costs(0.5, 1, 3),
-        duration_ms=60_000,
-    )
+    topic, costs = Topic("t", 1, backlog=1000, batch_records=10), Costs(0.5, 1, 3)
+    member = Member(service=Service(1), max_poll_records=10)
+    settings = Settings(Limits(max_record_locks=10))
+    scenario = Scenario((topic,), (member,), settings=settings, costs=costs, duration_ms=60_000)
     # 100 polls: 10 ms of work, 3 ms until the write, 1 ms for the fetch, 1 ms for the way.
     assert only(simulate(scenario).summary)["drain_ms"] == pytest.approx(1500, abs=20)
 
@@ -227,13 +215,9 @@ def test_one_fetch_at_a_time_has_a_share_partition() -> None:
 @pytest.mark.slow
 def test_a_queue_with_one_server_is_as_theory_has_it() -> None:
     """M/M/1: the time in the system is exponential, service rate less arrival rate."""
-    scenario = Scenario(
-        (Topic("t", 1),),
-        (Member(service=Service(5, "exponential"), max_poll_records=1),),
-        (Producer("t", 100),),
-        costs=Costs(network_ms=0.001, fetch_ms=0, write_ms=0),
-        duration_ms=600_000,
-    )
+    member = Member(service=Service(5, "exponential"), max_poll_records=1)
+    producer, costs = Producer("t", 100), Costs(network_ms=0.001, fetch_ms=0, write_ms=0)
+    scenario = Scenario((Topic("t", 1),), (member,), (producer,), costs=costs, duration_ms=600_000)
     row = only(simulate(scenario, 3).summary)
     assert row["latency_p50_ms"] == pytest.approx(1000 * math.log(2) / (200 - 100), rel=0.05)
     assert row["latency_p95_ms"] == pytest.approx(1000 * math.log(20) / (200 - 100), rel=0.05)
@@ -263,27 +247,19 @@ def test_the_percentiles_of_latency_count_records() -> None:
     """Two batches of 10 and 90 records: the median is that of the larger one."""
     window = Window(0, 0, 0, 0, 0, 0, 0)
     starts = tuple(PartitionStart(count, 0, window, count) for count in (10, 90))
-    scenario = Scenario(
-        (Topic("t", 2, starts=starts),),
-        (Member(service=Service(10), max_poll_records=10),),
-        duration_ms=5000,
-    )
+    member = Member(service=Service(10), max_poll_records=10)
+    scenario = Scenario((Topic("t", 2, starts=starts),), (member,), duration_ms=5000)
     row = only(simulate(scenario).summary)
     assert row["latency_p50_ms"] > 900
     assert np.isclose(row["latency_p50_ms"], row["latency_p95_ms"])
 
 
 @pytest.mark.parametrize(("kind", "values"), [("exponential", 1_000), ("fixed", 1)])
-def test_the_percentiles_of_latency_are_those_of_all_records(
-    kind: Literal["exponential", "fixed"], values: int
-) -> None:
+def test_latency_is_of_all_records(kind: Literal["exponential", "fixed"], values: int) -> None:
     """By what was finished when: record batches of 3 records are appended every 15 ms."""
-    scenario = Scenario(
-        (Topic("t", 1),),
-        (Member(service=Service(4, kind), max_poll_records=20),),
-        (Producer("t", 200, "steady", batch_records=3),),
-        duration_ms=20_000,
-    )
+    member = Member(service=Service(4, kind), max_poll_records=20)
+    producer = Producer("t", 200, "steady", batch_records=3)
+    scenario = Scenario((Topic("t", 1),), (member,), (producer,), duration_ms=20_000)
     result = simulate(scenario, 3)
     waited = [
         row["time_ms"] - (offset // 3 + 1) * 15
@@ -325,9 +301,7 @@ class GoneError(Exception):
 
 
 @pytest.mark.parametrize("is_loaded", [False, True])
-def test_a_simulation_that_nobody_waits_for_ends(
-    is_loaded: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_endless_simulation_ends(is_loaded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = replace(named("uneven"), duration_ms=3_600_000)
     monkeypatch.setattr(support, "_is_loaded", is_loaded)
     monkeypatch.setattr(support, "LOADED_FROM", 1 << 60)

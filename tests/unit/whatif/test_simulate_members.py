@@ -23,18 +23,15 @@ from sharelag.whatif import (
 )
 from tests.support.simulations import at, only
 
+
 # ---- members and what happens to them ----
-
-
 @pytest.mark.row("ACK-01")
 def test_members_do_four_things_with_records() -> None:
     behaviour = Behaviour(accept=0.9, release=0.05, reject=0.03, silent=0.02)
-    scenario = Scenario(
-        (Topic("t", 2, backlog=10_000, batch_records=10),),
-        (Member(service=Service(0.1), behaviour=behaviour),),
-        settings=Settings(Limits(delivery_count_limit=10)),
-        duration_ms=600_000,
-    )
+    topic = Topic("t", 2, backlog=10_000, batch_records=10)
+    member = Member(service=Service(0.1), behaviour=behaviour)
+    settings = Settings(Limits(delivery_count_limit=10))
+    scenario = Scenario((topic,), (member,), settings=settings, duration_ms=600_000)
     result = simulate(scenario)
     row = only(result.summary)
     ways = {
@@ -59,13 +56,9 @@ def test_a_member_holds_a_record_past_its_lock_then_goes_on(
 ) -> None:
     """It acknowledges the rest of its poll first, and what it holds too late, or in time."""
     held = Poison("t", 0, 5, "hold", 1, hold_ms=hold_ms)
-    scenario = Scenario(
-        (Topic("t", 1, backlog=40),),
-        (Member(max_poll_records=10, service=Service(1), behaviour=Behaviour(commit=commit)),),
-        settings=Settings(Limits(lock_duration_ms=15_000)),
-        poison=(held,),
-        duration_ms=60_000,
-    )
+    topic, settings = Topic("t", 1, backlog=40), Settings(Limits(lock_duration_ms=15_000))
+    member = Member(max_poll_records=10, service=Service(1), behaviour=Behaviour(commit=commit))
+    scenario = Scenario((topic,), (member,), settings=settings, poison=(held,), duration_ms=60_000)
     result = simulate(scenario)
     (row,) = result.deliveries.to_pylist()
     assert (row["acknowledged"], row["refused"], row["redeliveries"]) == (40, late, late)
@@ -84,13 +77,9 @@ def test_a_member_holds_a_record_past_its_lock_then_goes_on(
 
 def test_a_member_renews_what_it_holds_and_holds_one_record_after_the_other() -> None:
     poison = tuple(Poison("t", 0, offset, "hold", 1, hold_ms=3000) for offset in (2, 7))
-    scenario = Scenario(
-        (Topic("t", 1, backlog=10),),
-        (Member(behaviour=Behaviour(renew_ms=1000)),),
-        settings=Settings(Limits(lock_duration_ms=2000)),
-        poison=poison,
-        duration_ms=30_000,
-    )
+    topic, member = Topic("t", 1, backlog=10), Member(behaviour=Behaviour(renew_ms=1000))
+    settings = Settings(Limits(lock_duration_ms=2000))
+    scenario = Scenario((topic,), (member,), settings=settings, poison=poison, duration_ms=30_000)
     result = simulate(scenario)
     assert only(result.summary)["expired"] == 0
     finished = [(one["time_ms"], one["first_offset"]) for one in result.finished().to_pylist()]
@@ -138,12 +127,9 @@ def test_a_restarted_member_is_a_new_one() -> None:
 
 def test_members_join_and_leave_by_heartbeats() -> None:
     member = Member("a", max_poll_records=10)
-    scenario = Scenario(
-        (Topic("t", 2, backlog=1000),),
-        (member, replace(member, name="b", join_ms=2000, leave_ms=12_000)),
-        costs=Costs(0.5, 1, 3),
-        duration_ms=30_000,
-    )
+    members = (member, replace(member, name="b", join_ms=2000, leave_ms=12_000))
+    costs = Costs(0.5, 1, 3)
+    scenario = Scenario((Topic("t", 2, backlog=1000),), members, costs=costs, duration_ms=30_000)
     result = simulate(scenario)
     a, b = result.members.to_pylist()
     assert (a["left_ms"], a["ended"]) == (None, None)
@@ -178,13 +164,10 @@ def test_at_the_limit_one_more_record_is_acquired_after_each_accept() -> None:
 
 @pytest.mark.row("GRP-12")
 def test_a_silent_member_is_removed_after_the_session_timeout() -> None:
-    scenario = Scenario(
-        (Topic("t", 2),),
-        (Member("silent"), Member("b", join_ms=1)),
-        settings=Settings(assignment_interval_ms=0),
-        faults=(Fault(1, "hang", "silent"),),
-        duration_ms=60_000,
-    )
+    topic, settings = Topic("t", 2), Settings(assignment_interval_ms=0)
+    members = (Member("silent"), Member("b", join_ms=1))
+    fault = Fault(1, "hang", "silent")
+    scenario = Scenario((topic,), members, settings=settings, faults=(fault,), duration_ms=60_000)
     defaults = scenario.settings
     assert defaults.session_timeout_ms == 9 * defaults.heartbeat_interval_ms == 45_000
     made = simulate(scenario).assignments.to_pylist()
@@ -196,13 +179,11 @@ def test_a_silent_member_is_removed_after_the_session_timeout() -> None:
 
 @pytest.mark.row("GRP-13")
 def test_a_removed_member_can_still_acknowledge() -> None:
+    topic, producer = Topic("t", 1), Producer("t", 10, "steady", 10, begin_ms=39_000, end_ms=40_000)
+    members = (Member("a", service=Service(1000)), Member("b", join_ms=60_000))
+    fault = Fault(100, "mute", "a", 51_000)
     scenario = Scenario(
-        (Topic("t", 1),),
-        (Member("a", service=Service(1000)), Member("b", join_ms=60_000)),
-        (Producer("t", 10, "steady", 10, begin_ms=39_000, end_ms=40_000),),
-        faults=(Fault(100, "mute", "a", 51_000),),
-        assignor="all-to-all",
-        duration_ms=70_000,
+        (topic,), members, (producer,), faults=(fault,), assignor="all-to-all", duration_ms=70_000
     )
     result = simulate(scenario)
     of = {row["member"]: row for row in result.deliveries.to_pylist()}

@@ -27,21 +27,17 @@ from sharelag.whatif.scenario import BEGINS_MS
 from sharelag.whatif.simulation.loop import SimulationTables
 from tests.support.simulations import at, only
 
+
 # ---- logs ----
-
-
 @pytest.mark.row("WIN-11", "WIN-12")
 @pytest.mark.parametrize("acknowledged", [0, 10])
 def test_retention_moves_the_start_and_loses_what_was_not_delivered(acknowledged: int) -> None:
     batches = (StateBatch(40, 49, 0, 1), StateBatch(50, 59, 2, 1)) if acknowledged else ()
     window = Window(0, 0, 0, 40, acknowledged, BEGINS_MS, BEGINS_MS, batches)
     log = PartitionStart(200, 0, window, oldest_age_ms=160_000)  # a record a second
-    scenario = Scenario(
-        (Topic("t", 1, starts=(log,), retention_ms=100_500, segment_records=100),),
-        (Member(service=Service(1), max_poll_records=1, join_ms=10),),
-        duration_ms=50,
-        step_ms=1,
-    )
+    topic = Topic("t", 1, starts=(log,), retention_ms=100_500, segment_records=100)
+    member = Member(service=Service(1), max_poll_records=1, join_ms=10)
+    scenario = Scenario((topic,), (member,), duration_ms=50, step_ms=1)
     result = simulate(scenario)
     assert at(result, 10)["start_offset"] == 40
     assert at(result, 50)["start_offset"] >= 100
@@ -51,12 +47,9 @@ def test_retention_moves_the_start_and_loses_what_was_not_delivered(acknowledged
 
 
 def test_deleted_records_are_lost_and_leave_the_lag() -> None:
-    scenario = Scenario(
-        (Topic("t", 1, backlog=100),),
-        (Member(service=Service(1), join_ms=2000),),
-        faults=(Fault(1000, "delete_records", topic="t", offset=70),),
-        duration_ms=10_000,
-    )
+    topic, member = Topic("t", 1, backlog=100), Member(service=Service(1), join_ms=2000)
+    fault = Fault(1000, "delete_records", topic="t", offset=70)
+    scenario = Scenario((topic,), (member,), faults=(fault,), duration_ms=10_000)
     row = only(simulate(scenario).summary)
     assert (row["lost"], row["completed"], row["lag_end"]) == (70, 30, 0)
 
@@ -64,12 +57,8 @@ def test_deleted_records_are_lost_and_leave_the_lag() -> None:
 @pytest.mark.row("WIN-05", "PSC-16")
 @pytest.mark.parametrize(("reset", "start"), [("latest", 100), ("earliest", 0)])
 def test_a_new_group_begins_where_its_settings_say(reset: Any, start: int) -> None:
-    scenario = Scenario(
-        (Topic("t", 1, starts=(PartitionStart(100),)),),
-        (),
-        settings=Settings(auto_offset_reset=reset),
-        duration_ms=1,
-    )
+    topic = Topic("t", 1, starts=(PartitionStart(100),))
+    scenario = Scenario((topic,), (), settings=Settings(auto_offset_reset=reset), duration_ms=1)
     assert at(simulate(scenario), 0)["start_offset"] == start
     # Until the leader has decided that, no record says it, and lag is not known.
     rows = sharelag.open("not_started", engine="local").lag().table.to_pylist()
@@ -140,12 +129,9 @@ def test_services_have_the_mean_of_the_scenario() -> None:
 
 
 def test_sessions_count_their_requests() -> None:
-    scenario = Scenario(
-        (Topic("t", 2, backlog=100, batch_records=10),),
-        (Member(max_poll_records=10, leave_ms=1000),),
-        brokers=2,
-        duration_ms=3000,
-    )
+    topic = Topic("t", 2, backlog=100, batch_records=10)
+    member = Member(max_poll_records=10, leave_ms=1000)
+    scenario = Scenario((topic,), (member,), brokers=2, duration_ms=3000)
     made = simulate(scenario, requests=True).requests.to_pylist()
     for broker in (0, 1):
         epochs = [one["session_epoch"] for one in made if one["broker"] == broker]
@@ -156,8 +142,6 @@ def test_sessions_count_their_requests() -> None:
 
 
 # ---- long backlogs ----
-
-
 def _tables(one: SimulationTables) -> list[Any]:
     kinds = ("timeline", "deliveries", "members", "summary")
     return [getattr(one, kind).to_pylist() for kind in kinds] + [one.finished().to_pylist()]
@@ -174,9 +158,7 @@ def _tables(one: SimulationTables) -> list[Any]:
     ids=["alone", "while records come", "deleted in part", "poison"],
 )
 @pytest.mark.parametrize("count", [2, 60])
-def test_how_far_members_get_in_a_long_backlog_makes_no_difference(
-    count: int, more: dict[str, Any]
-) -> None:
+def test_progress_in_a_backlog_makes_no_difference(count: int, more: dict[str, Any]) -> None:
     """A topic that is compacted, in years, has all of its records from the begin."""
     topic = Topic("t", 2, backlog=(300_000, 70_000), batch_records=3)
     member = Member(count=count, service=Service(2, "exponential"))

@@ -30,8 +30,6 @@ EAGER = Settings(heartbeat_interval_ms=100, assignment_interval_ms=0)
 
 
 # ---- renewed locks ----
-
-
 @pytest.mark.parametrize("commit", ["poll", "record"])
 def test_a_member_that_renews_keeps_what_takes_longer_than_a_lock(commit: Any) -> None:
     """Three records of 20 s, locks of 30 s: without renewals the last are delivered repeatedly."""
@@ -54,12 +52,9 @@ def test_a_member_that_renews_keeps_what_takes_longer_than_a_lock(commit: Any) -
 
 
 def test_renewals_are_refused_where_the_group_does_not_allow_them() -> None:
-    scenario = Scenario(
-        (Topic("t", 1, backlog=1),),
-        (Member(service=Service(40_000), behaviour=Behaviour(renew_ms=10_000)),),
-        settings=Settings(Limits(renew_enabled=False)),
-        duration_ms=50_000,
-    )
+    topic, settings = Topic("t", 1, backlog=1), Settings(Limits(renew_enabled=False))
+    member = Member(service=Service(40_000), behaviour=Behaviour(renew_ms=10_000))
+    scenario = Scenario((topic,), (member,), settings=settings, duration_ms=50_000)
     result = simulate(scenario)
     assert only(result.summary)["expired"] == 1
     # Once: that of its work, not those of its renewals.
@@ -67,12 +62,9 @@ def test_renewals_are_refused_where_the_group_does_not_allow_them() -> None:
 
 
 def test_who_stands_still_does_not_renew() -> None:
-    scenario = Scenario(
-        (Topic("t", 1, backlog=10, batch_records=10),),
-        (Member("a", service=Service(10_000), behaviour=Behaviour(renew_ms=10_000)),),
-        faults=(Fault(25_000, "hang", "a", 60_000),),
-        duration_ms=80_000,
-    )
+    topic, fault = Topic("t", 1, backlog=10, batch_records=10), Fault(25_000, "hang", "a", 60_000)
+    member = Member("a", service=Service(10_000), behaviour=Behaviour(renew_ms=10_000))
+    scenario = Scenario((topic,), (member,), faults=(fault,), duration_ms=80_000)
     result = simulate(scenario)
     assert at(result, 50_000)["in_flight"] == 10  # renewed at 20 s
     assert at(result, 51_000)["in_flight"] == 0
@@ -80,8 +72,6 @@ def test_who_stands_still_does_not_renew() -> None:
 
 
 # ---- other topics ----
-
-
 @pytest.mark.row("FND-04")
 def test_members_subscribe_to_other_topics_at_any_time() -> None:
     """m1 has T1 only, and so no partition of T2, until it subscribes to that as well."""
@@ -129,8 +119,6 @@ def test_who_subscribes_to_nothing_leaves_the_group_and_may_come_back() -> None:
 
 
 # ---- brokers ----
-
-
 def down(for_ms: int | None = None, **more: Any) -> Scenario:
     return Scenario(
         (Topic("t", 2, backlog=400, batch_records=10),),
@@ -215,13 +203,9 @@ def test_who_fetches_from_all_brokers_waits_for_none_that_has_nothing() -> None:
     """With ``record_limit`` a member asks one after the other, and waits 500 ms at the second."""
     drains = {}
     for mode in ("batch_optimized", "record_limit"):
-        scenario = Scenario(
-            (Topic("t", 2),),
-            (Member(service=Service(1), max_poll_records=100, acquire_mode=mode),),
-            (Producer("t", 1000, "steady", weights=(1, 0), begin_ms=1000, end_ms=2000),),
-            brokers=2,
-            duration_ms=20_000,
-        )
+        member = Member(service=Service(1), max_poll_records=100, acquire_mode=mode)
+        producer = Producer("t", 1000, "steady", weights=(1, 0), begin_ms=1000, end_ms=2000)
+        scenario = Scenario((Topic("t", 2),), (member,), (producer,), brokers=2, duration_ms=20_000)
         drains[mode] = only(simulate(scenario).summary)["drain_ms"]
     assert drains["batch_optimized"] < 2100
     assert drains["record_limit"] > 5000
@@ -265,13 +249,10 @@ def test_locks_run_while_records_wait_for_a_poll() -> None:
 
 
 def test_acknowledgements_for_a_broker_that_is_down_are_lost() -> None:
+    topic, member = Topic("t", 1, backlog=10, batch_records=10), Member(service=Service(500))
+    costs, fault = Costs(failover_ms=9000), Fault(2000, "broker_down", broker=0)
     scenario = Scenario(
-        (Topic("t", 1, backlog=10, batch_records=10),),
-        (Member(service=Service(500)),),
-        costs=Costs(failover_ms=9000),
-        faults=(Fault(2000, "broker_down", broker=0),),
-        brokers=2,
-        duration_ms=30_000,
+        (topic,), (member,), costs=costs, faults=(fault,), brokers=2, duration_ms=30_000
     )
     result = simulate(scenario)
     row = only(result.deliveries)
@@ -303,17 +284,12 @@ def test_scenarios_say_what_is_wrong_with_their_faults() -> None:
 
 
 # ---- compaction ----
-
-
 def test_compaction_takes_what_a_later_record_of_the_key_replaces() -> None:
     """Ten records a second of five keys; a late member finds one of each key, and the newest."""
-    scenario = Scenario(
-        (Topic("t", 1, compact_ms=10_000),),
-        (Member(service=Service(1), join_ms=25_000),),
-        (Producer("t", 10, "steady", keys=5, end_ms=20_000),),
-        settings=Settings(auto_offset_reset="earliest", assignment_interval_ms=0),
-        duration_ms=40_000,
-    )
+    topic, member = Topic("t", 1, compact_ms=10_000), Member(service=Service(1), join_ms=25_000)
+    producer = Producer("t", 10, "steady", keys=5, end_ms=20_000)
+    settings = Settings(auto_offset_reset="earliest", assignment_interval_ms=0)
+    scenario = Scenario((topic,), (member,), (producer,), settings=settings, duration_ms=40_000)
     result = simulate(scenario)
     row = only(result.summary)
     assert (row["arrived"], row["lag_end"]) == (200, 0)
@@ -328,20 +304,15 @@ def test_compaction_takes_what_a_later_record_of_the_key_replaces() -> None:
 def test_compaction_keeps_what_was_committed_and_not_what_was_aborted() -> None:
     producer = Producer("t", 10, "steady", keys=3, end_ms=10_000)
     aborting = replace(producer, transaction_batches=1, abort_share=1)
-    scenario = Scenario(
-        (Topic("t", 1, compact_ms=30_000),),
-        (Member(service=Service(1), join_ms=31_000),),
-        (producer, replace(aborting, begin_ms=10_000, end_ms=20_000)),
-        settings=Settings(isolation_level="read_committed", auto_offset_reset="earliest"),
-        duration_ms=60_000,
-    )
+    topic, member = Topic("t", 1, compact_ms=30_000), Member(service=Service(1), join_ms=31_000)
+    producers = (producer, replace(aborting, begin_ms=10_000, end_ms=20_000))
+    settings = Settings(isolation_level="read_committed", auto_offset_reset="earliest")
+    scenario = Scenario((topic,), (member,), producers, settings=settings, duration_ms=60_000)
     row = only(simulate(scenario).summary)
     assert (row["acknowledged"], row["lag_end"]) == (3, 0)
 
 
 # ---- partitions ----
-
-
 @pytest.mark.parametrize("reset", ["latest", "earliest"])
 def test_a_group_begins_with_a_new_partition_when_it_hears_of_it(reset: Any) -> None:
     """It has two seconds of records by then: Kafka 4.4 delivers them, whatever the reset."""

@@ -44,9 +44,7 @@ seeds = st.integers(0, 10**9)
 @pytest.mark.row("FND-12")
 @settings(max_examples=settings().max_examples * 2 // 5)
 @given(seeds)
-def test_while_no_record_vanishes_each_is_delivered_to_one_at_a_time_until_it_is_finished(
-    seed: int,
-) -> None:
+def test_each_record_is_delivered_to_one_at_a_time_until_it_is_finished(seed: int) -> None:
     """Members crash, hang, renew, resubscribe; brokers fail. The ledger checks each step."""
     scenario = random_scenario(Random(seed), plain=True)
     result, ledgers = audited(scenario, seed, plain=True)
@@ -63,9 +61,7 @@ def test_while_no_record_vanishes_each_is_delivered_to_one_at_a_time_until_it_is
 
 @given(seeds)
 @pytest.mark.exhaustive  # the one above is tried in each run
-def test_while_records_are_deleted_compacted_and_aborted_none_is_delivered_to_two(
-    seed: int,
-) -> None:
+def test_while_records_are_deleted_and_compacted_none_is_delivered_to_two(seed: int) -> None:
     scenario = random_scenario(Random(seed), plain=False)
     result, ledgers = audited(scenario, seed, plain=False)
     if not any(producer.abort_share for producer in scenario.producers):
@@ -144,8 +140,6 @@ def test_the_ledger_sees_what_is_wrong() -> None:
 
 
 # ---- the same again ----
-
-
 def test_everything_at_once_is_the_same_in_every_process() -> None:
     code = (
         "from random import Random; from sharelag.whatif.simulate import simulate\n"
@@ -201,8 +195,6 @@ def values(result: SimulationResult) -> str:
     ],
     ids=["uneven", "chance"],
 )
-def test_the_same_seed_gives_what_it_gave_on_the_machine_that_this_was_committed_on(
-    scenario: Scenario, committed: str
-) -> None:
+def test_a_seed_gives_the_same_on_any_machine(scenario: Scenario, committed: str) -> None:
     """When it fails, simulations have changed: on purpose, or by a library or a machine."""
     assert values(simulate(scenario, 7, requests=True)) == committed

@@ -24,8 +24,7 @@ from sharelag.whatif import (
     to_json,
 )
 from sharelag.whatif.assignors.group import AssignorError
-from sharelag.whatif.ranking import ALL, rank_runs
-from sharelag.whatif.suite import FAMILIES, family_of
+from sharelag.whatif.ranking import ALL, FAMILIES, family_of, rank_runs
 from tests.support.command import refused, rows_of, sharelag
 from tests.support.own_process import run_by_any_hashes
 from tools import assignors_page
@@ -110,7 +109,6 @@ def test_a_number_is_the_same_scenario_in_every_process() -> None:
 
 
 # ---- a ranking -----------------------------------------------------------------------------------
-
 #: Two of each family.
 FEW = 10
 
@@ -165,9 +163,7 @@ def test_a_ranking_says_what_its_runs_say() -> None:
     told = found.presentation()
     # Its interval goes beyond 1: 0.84 may be chance.
     assert told.notes[0] == "none is shown to drain sooner than simple"
-    clear = [
-        run(one, name, ms) for one in scenarios for name, ms in (("simple", 4e4), ("mine", 2e4))
-    ]
+    clear = [run(s, name, ms) for s in scenarios for name, ms in (("simple", 4e4), ("mine", 2e4))]
     verdict = rank_runs(pa.Table.from_pylist(clear), scenarios, "simple").verdict()
     assert verdict.startswith("mine drains soonest: 0.50 [0.50..0.50] of the time of simple, with ")
     assert told.table.column("assignor").to_pylist() == ["mine", "simple"]
@@ -201,7 +197,6 @@ def test_what_cannot_be_ranked_is_said_before_anything_runs() -> None:
 
 
 # ---- in the terminal -----------------------------------------------------------------------------
-
 MINE = """
 from dataclasses import dataclass
 
@@ -247,8 +242,6 @@ def test_a_command_says_what_is_wrong(mine: str, given: str, said: str) -> None:
 
 
 # ---- the leaderboard -----------------------------------------------------------------------------
-
-
 def test_the_leaderboard_says_what_the_kept_runs_say() -> None:
     page = assignors_page.PAGE.read_text("utf-8")
     assert assignors_page.page(page) == page, "run `python -m tools.assignors_page`"

@@ -86,9 +86,8 @@ def test_the_fewest_member_hours_that_keep_all_goals_are_found(found: Tuned) -> 
     assert found.changed["members"] == 7
     rows = by_name(found)
     assert int(rows[POLL]["recommended"]) * 100 <= int(rows[LOCK]["recommended"])
-    assert [name for name in rows if rows[name]["now"] != rows[name]["recommended"]] == list(
-        found.changed
-    )
+    said = [name for name in rows if rows[name]["now"] != rows[name]["recommended"]]
+    assert said == list(found.changed)
     assert len(found.changed) <= 3  # what does not matter stays as it is
     assert "7" in found.verdict()
     assert "keep age_p95 <= 30s" in found.verdict()
@@ -197,12 +196,8 @@ def test_records_are_not_given_up_to_be_faster() -> None:
 
 
 def test_simulated_members_alone_are_the_fewest_that_a_search_finds() -> None:
-    work = Scenario(
-        (Topic("orders", 2, backlog=300),),
-        (Member(service=Service(40, "exponential"), max_poll_records=5),),
-        duration_ms=20_000,
-        settled=True,
-    )
+    member = Member(service=Service(40, "exponential"), max_poll_records=5)
+    work = Scenario((Topic("orders", 2, backlog=300),), (member,), duration_ms=20_000, settled=True)
     stays = {knob.name: as_it_is(work, [knob])[knob.name] for knob in knobs(work)}
     answer = tune(
         work, ["drain<7s"], ranges={**stays, "members": (1, 8)}, trials=16, seeds=5, margins=False
@@ -213,8 +208,6 @@ def test_simulated_members_alone_are_the_fewest_that_a_search_finds() -> None:
 
 
 # ---- knobs ----
-
-
 def settings_of(**values: str) -> pa.Table:
     rows = [
         {"scope": "broker", "name": name.replace("_", "."), "value": value, "source": "broker"}
@@ -293,18 +286,14 @@ def test_turning_changes_only_what_is_given() -> None:
 
 
 # ---- the command ----
-
-
 def test_the_command_prints_settings_margins_and_what_to_do(tmp_path: Path) -> None:
     """Polls of 200 records of 100 ms take 20 s, more than a lock of 15 s."""
     file = tmp_path / "group.json"
-    group = Scenario(
-        (Topic("orders", 2, backlog=400, batch_records=50),),
-        (Member(count=2, service=Service(100), max_poll_records=200),),
-        settings=Settings(Limits(lock_duration_ms=15_000)),
-        poison=(Poison("orders", 0, 5, "reject", 1),),
-        duration_ms=60_000,
-    )
+    topic = Topic("orders", 2, backlog=400, batch_records=50)
+    member = Member(count=2, service=Service(100), max_poll_records=200)
+    settings = Settings(Limits(lock_duration_ms=15_000))
+    poison = Poison("orders", 0, 5, "reject", 1)
+    group = Scenario((topic,), (member,), settings=settings, poison=(poison,), duration_ms=60_000)
     file.write_text(to_json(group))
     stays = [
         *("--setting", "renew=false", "--setting", "share.delivery.count.limit=5"),
@@ -315,9 +304,8 @@ def test_the_command_prints_settings_margins_and_what_to_do(tmp_path: Path) -> N
     given = ["--scenario", str(file), "--tune", "--seeds", "5", *stays]
     given += ["--goal", "redelivered_share<1%"]
     human = sharelag("simulate", *given, code=0)
-    assert human.stdout.splitlines()[0].split() == [
-        *("SETTING", "WHOSE", "NOW", "RECOMMENDED", "SAFE-FROM", "SAFE-TO", "CLIFF")
-    ]
+    said = human.stdout.splitlines()[0].split()
+    assert said == [*("SETTING", "WHOSE", "NOW", "RECOMMENDED", "SAFE-FROM", "SAFE-TO", "CLIFF")]
     rows = {row["setting"]: row for row in ask("simulate", *given)}
     lock = int(rows[LOCK]["recommended"])
     assert 20_000 <= lock <= 40_000

@@ -11,7 +11,7 @@ import pytest
 
 from sharelag.whatif import Goal, Limits, Scenario, Tuned, compare, tune
 from sharelag.whatif.comparison.tables import MEASURED
-from sharelag.whatif.suite import draw_scenario
+from sharelag.whatif.ranking import draw_scenario
 
 #: From here on nothing was tried on these numbers while the tuner was made.
 UNSEEN, SCENARIOS = 3000, 50

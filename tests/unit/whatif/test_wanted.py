@@ -9,8 +9,7 @@ import pytest
 import sharelag
 from sharelag.engine import engines
 from sharelag.errors import InputError
-from sharelag.monitoring.exports.metrics import Gathered
-from sharelag.monitoring.exports.server import application
+from sharelag.monitoring.exports import Gathered, application
 from sharelag.whatif import TargetAge, members_wanted
 from sharelag.whatif.autoscale import autoscaler_of, fewest
 from tests.support.chapters import CAPTURE

@@ -94,9 +94,7 @@ def test_both_decoders_read_mutated_records_alike(topic: str, cases: Any) -> Non
 
 
 @pytest.mark.parametrize("generation", range(TODAY))
-def test_mutated_records_read_as_those_of_an_older_generation_are_all_there(
-    generation: int, cases: Any
-) -> None:
+def test_mutated_records_of_older_generations_are_there(generation: int, cases: Any) -> None:
     chance = np.random.default_rng(generation)
     recorded = corpus(STATE_TOPIC, recordings=False)
     for _ in range(cases(1, 50)):

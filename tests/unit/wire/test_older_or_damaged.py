@@ -110,9 +110,7 @@ def test_a_damaged_record_does_not_move_a_window(cut: Pair, end: int) -> None:
 
 @pytest.mark.parametrize("most_updates", [2, 500])
 @pytest.mark.parametrize("generation", [0, 1, 2, 3, TODAY])
-def test_a_record_of_any_generation_that_is_cut_anywhere_is_a_reject(
-    generation: int, most_updates: int
-) -> None:
+def test_a_record_cut_anywhere_is_a_reject(generation: int, most_updates: int) -> None:
     whole = raw_of(WALK.values(), generation, most_updates).to_pylist()
     logs: list[dict[str, Any]] = []
     cut: list[tuple[int, int]] = []
@@ -200,8 +198,6 @@ def test_the_lag_of_a_damaged_capture_is_that_of_its_other_records(tmp_path: Pat
 
 
 # ---- what may be either --------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("generation", [2, 3])
 def test_a_record_that_may_be_either_is_older_only_beside_older_ones(generation: int) -> None:
     epochs = {"state_epoch": 0, "leader_epoch": 0} if generation == 3 else {}
@@ -237,8 +233,6 @@ def test_a_record_with_numbers_that_nobody_writes_is_not_older(number: str) -> N
 
 
 # ---- control records -----------------------------------------------------------------------------
-
-
 def test_a_checkpoints_generation_does_not_depend_on_the_records_beside_it() -> None:
     for rows, expected in ((control(0), [1, *[0] * 7]), (control(1), [1] * 8)):
         whole = decode_arrow(older_records.raw(rows)).records.column("generation").to_pylist()

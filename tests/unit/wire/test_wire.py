@@ -29,9 +29,7 @@ from tests.support.columns import with_column
 from tests.support.fields import assert_fields
 from tests.support.records import raw
 
-_KINDS = [(STATE_TOPIC, kind) for kind in STATE_KINDS] + [
-    (GROUP_TOPIC, kind) for kind in GROUP_KINDS
-]
+_KINDS = [(STATE_TOPIC, k) for k in STATE_KINDS] + [(GROUP_TOPIC, k) for k in GROUP_KINDS]
 _NAMES = [kind.name for _, kind in _KINDS]
 _SCHEMAS = {STATE_TOPIC: schemas.RECORDS, GROUP_TOPIC: schemas.GROUP_RECORDS}
 _TOPIC_IDS = st.binary(min_size=16, max_size=16).map(
@@ -74,9 +72,7 @@ def _tags() -> st.SearchStrategy[list[dict[str, Any]]]:
 @pytest.mark.row("PSS-01", "PSS-02")
 @pytest.mark.parametrize(("topic", "kind"), _KINDS, ids=_NAMES)
 @given(data=st.data())
-def test_decoding_gives_back_what_was_encoded(
-    topic: str, kind: RecordKind, data: st.DataObject
-) -> None:
+def test_decoding_undoes_encoding(topic: str, kind: RecordKind, data: st.DataObject) -> None:
     rows = data.draw(st.lists(rows_of(kind, topic), min_size=1, max_size=4))
     columns = without_schema_timestamps(_SCHEMAS[topic])
     table = pa.Table.from_pylist(rows, schema=columns).cast(_SCHEMAS[topic])

@@ -83,8 +83,6 @@ def test_an_export_of_lag_alone_leaves_out_what_is_unknown(tmp_path: Path) -> No
 
 
 # ---- lag before Spark has started: of what, and what it leaves for the reading that follows ------
-
-
 @pytest.fixture
 def written(monkeypatch: pytest.MonkeyPatch) -> list[Write]:
     """What is written to a cluster, which may be more from one request to the next."""

@@ -45,8 +45,6 @@ WIDGETS = ROOT / "widgets" / "sharelag_widgets" / "shared"
 
 
 # ---- what there is to draw -----------------------------------------------------------------------
-
-
 def strings(value: Any) -> Iterator[str]:
     """Every text in a figure that plotly may read as HTML: not the plain one for screen readers."""
     if isinstance(value, str):
@@ -58,8 +56,6 @@ def strings(value: Any) -> Iterator[str]:
 
 
 # ---- colours and words ---------------------------------------------------------------------------
-
-
 def test_colours_and_patterns_are_those_of_the_widgets() -> None:
     source = (WIDGETS / "palette.js").read_text()
     names = re.findall(
@@ -138,8 +134,6 @@ def test_without_plotly_there_is_advice(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 # ---- every figure --------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_says_its_finding_and_as_of_when(name: str, theme: palette.Theme) -> None:
@@ -225,8 +219,6 @@ def test_points_name_their_share_partitions_for_picking() -> None:
 
 
 # ---- the chart of brokers counts share partitions by role, and says whose broker is not known ----
-
-
 ROLES = ("leader_id", "share_coordinator", "group_coordinator")
 
 
@@ -244,9 +236,8 @@ def test_each_role_counts_every_share_partition_once(brokers: pa.Table) -> None:
     assert [trace.name for trace in figure.data] == ["Leads", "Keeps state", "Coordinates group"]
     assert all(sum(trace.x) == len(brokers) for trace in figure.data)
     most = Counter(brokers.column("share_coordinator").to_pylist()).most_common(1)[0]
-    assert figure.layout.meta["title"] == (
-        f"Broker {most[0]} keeps the state of {most[1]} of {len(brokers)} share partitions"
-    )
+    expected = f"Broker {most[0]} keeps the state of {most[1]} of {len(brokers)} share partitions"
+    assert figure.layout.meta["title"] == expected
 
 
 def test_a_broker_that_is_not_known_is_no_bar(brokers: pa.Table) -> None:
@@ -299,8 +290,6 @@ def test_keys_of_a_topic_with_more_partitions_than_were_thought() -> None:
 
 
 # ---- the story of a group in one chart: lag, age, causes, events, and what may follow ------------
-
-
 @pytest.fixture(scope="module", name="demo")
 def opened_demo() -> Workbench:
     return sharelag.open("demo", engine="local")

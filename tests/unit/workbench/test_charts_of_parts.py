@@ -16,9 +16,8 @@ from sharelag.errors import InputError
 from sharelag.metrics.lag import rollup_arrow
 from tests.support.charts import TOPIC_ID, evidence, health, lag_rows, moments, renamed, row_of
 
+
 # ---- decomposition -------------------------------------------------------------------------------
-
-
 def test_parts_add_up_to_the_distance() -> None:
     lag = evidence("chapters").lag
     parts = charts.decomposition_records(lag).column("offsets").to_pylist()
@@ -89,10 +88,8 @@ def test_delivery_counts_are_of_every_offset_in_the_windows() -> None:
     # Two states share the count 1; alone, a bar stands over its count.
     assert [(t.offset[0], t.width[0]) for t in figure.data] == [(-0.4, 0.8), (-0.4, 0.4), (0, 0.4)]
     known = evidence("lock_expiry")
-    stateless = charts.delivery_count_records(known.windows).filter(
-        pc.field("delivery_state").is_null()
-    )
-    found = pc.sum(stateless.column("offsets")).as_py() or 0
+    none = charts.delivery_count_records(known.windows).filter(pc.field("delivery_state").is_null())
+    found = pc.sum(none.column("offsets")).as_py() or 0
     assert found == pc.sum(known.lag.column("window_unknown")).as_py()
 
 
@@ -150,8 +147,6 @@ def test_a_full_window_reaches_its_limit() -> None:
 
 
 # ---- spread, members, rates ----------------------------------------------------------------------
-
-
 def test_the_area_above_the_curve_is_the_gini_coefficient() -> None:
     made = charts.lorenz_records(evidence("chapters").lag)
     for group in pc.unique(made.column("group_id")).to_pylist():

@@ -15,9 +15,8 @@ from sharelag.metrics.rates import DRAINED, DRAINS, NOBODY, STALLED, UNCERTAIN, 
 from tests.support.charts import CAUSES, NOW, evidence, history, row_of, timeline
 from tests.support.columns import with_column
 
+
 # ---- lag and age over time -----------------------------------------------------------------------
-
-
 def moment_row(second: int, head: int | None, end: int | None, **more: Any) -> dict[str, Any]:
     lag = None if head is None or end is None else end - head
     offsets = {"start_offset": head, "effective_start_offset": head, "end_offset": end}
@@ -27,12 +26,13 @@ def moment_row(second: int, head: int | None, end: int | None, **more: Any) -> d
 
 
 def test_age_is_when_the_end_passed_the_oldest_unfinished_offset() -> None:
+    schema = schemas.TIMELINE
     table = pa.Table.from_pylist(
         [
             *(moment_row(0, 50, 100), moment_row(10, 100, 200), moment_row(20, 150, 200)),
             *(moment_row(30, 200, 200), moment_row(40, None, 300, lag_reason="no_start_offset")),
         ],
-        schema=schemas.TIMELINE,
+        schema=schema,
     )
     made = charts.lag_over_time_records(table).to_pylist()
     assert [row["lag"] for row in made] == [50, 100, 50, 0, None]
@@ -87,9 +87,7 @@ def test_no_lag_is_not_reported_as_the_most_lag() -> None:
 
 def test_lines_are_the_worst_of_each_group_by_their_lag_now() -> None:
     def lags(group: str, partition: int, *lags: int | None) -> list[dict[str, Any]]:
-        rows = [
-            moment_row(second, 0, lag, lag=lag, group_id=group) for second, lag in enumerate(lags)
-        ]
+        rows = [moment_row(n, 0, lag, lag=lag, group_id=group) for n, lag in enumerate(lags)]
         return [row | {"partition": partition} for row in rows]
 
     rows = lags("a", 0, 900, 900, 500) + lags("a", 1, 5, 5, 600)
@@ -120,8 +118,6 @@ def test_lines_are_those_with_the_most_lag() -> None:
 
 
 # ---- windows -------------------------------------------------------------------------------------
-
-
 def test_heat_ends_with_the_windows_as_they_are_now() -> None:
     table = charts.window_heat_records(history("poison"), "deliveries")
     last = {(row["topic_id"], row["partition"]): row["value"] for row in table.to_pylist()}
@@ -287,9 +283,7 @@ def test_the_forecast_has_its_interval_and_one_without_a_time_is_a_sentence() ->
 
 def test_share_partitions_without_a_time_to_drain_are_reported_together() -> None:
     """Thirty times the same sentence says no more than once, and nothing is drawn of it."""
-    alone = [
-        progress_row(n, NOBODY) | {"group_id": group} for group in "abcdefgh" for n in range(40)
-    ]
+    alone = [progress_row(n, NOBODY) | {"group_id": g} for g in "abcdefgh" for n in range(40)]
     timed = [
         progress_row(n, DRAINS, drain_ms=1000, drain_low_ms=500, drain_high_ms=9000)
         | {"group_id": "z"}
@@ -337,8 +331,6 @@ def test_words_for_an_unknown_rate_stand_where_no_mark_is() -> None:
 
 
 # ---- causes --------------------------------------------------------------------------------------
-
-
 def test_causes_last_from_their_beginning_and_are_open_where_it_is_not_known() -> None:
     figure = charts.cause_figure(charts.cause_records(CAUSES, NOW))
     bar, mark = figure.data
@@ -353,11 +345,9 @@ def test_causes_last_from_their_beginning_and_are_open_where_it_is_not_known() -
     assert figure.layout.meta["facts"][1] == (
         "Not known: the beginning of 1 cause, an open mark at the moment of judging; how much 1 cause holds."
     )
-    nothing = charts.cause_figure(
-        charts.cause_records(schemas.CAUSES.empty_table(), NOW), as_of=NOW
-    )
-    assert nothing.layout.meta["title"] == "Nothing wrong was found"
-    assert nothing.layout.meta["facts"][0].startswith("As of 2026-11-21 03:10:00 UTC.")
+    none = charts.cause_figure(charts.cause_records(schemas.CAUSES.empty_table(), NOW), as_of=NOW)
+    assert none.layout.meta["title"] == "Nothing wrong was found"
+    assert none.layout.meta["facts"][0].startswith("As of 2026-11-21 03:10:00 UTC.")
 
 
 def test_causes_of_a_capture_are_all_drawn() -> None:

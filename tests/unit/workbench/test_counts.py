@@ -74,8 +74,6 @@ def test_a_lag_that_is_not_known_is_no_number_in_a_sentence() -> None:
 
 
 # ---- what shows a cause, in words that people read -----------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def demo() -> Workbench:
     return sharelag.open("demo", engine="local")

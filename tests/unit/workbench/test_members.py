@@ -60,8 +60,6 @@ def test_of_many_members_that_are_behind_the_first_are_named() -> None:
 
 
 # ---- groups in one row each: state, epochs, members and lag; and members with their assignments --
-
-
 IDLE = str(CAPTURE.parent / "scenarios" / "idle_members")
 
 

@@ -78,9 +78,7 @@ def test_what_is_public_is_listed() -> None:
         ),
     ],
 )
-def test_a_misspelled_name_is_told_the_right_one(
-    ask: Callable[[Any], Any], said: str, bench: Workbench
-) -> None:
+def test_a_misspelled_name_is_told(ask: Callable[[Any], Any], said: str, bench: Workbench) -> None:
     with pytest.raises(AttributeError) as found:
         ask(bench)
     assert str(found.value) == said
@@ -123,6 +121,10 @@ MISTAKES: list[tuple[Callable[[Workbench], Any], str]] = [
     ),
     (lambda b: b.diff(NAIVE), "has no time zone: add tzinfo=UTC"),
     (lambda b: b.at("nope"), "invalid time 'nope': give one such as"),
+    (
+        lambda b: b.only(["billing"]),  # type: ignore[arg-type]
+        "groups are given one after the other, as texts, not as (['billing'],)",
+    ),
     (lambda _: opened(as_of=NAIVE), "has no time zone: add tzinfo=UTC"),
     (lambda _: opened(groups=3), "groups are given by their names, as texts, not as 3"),
     (lambda _: opened(topics=[1]), "topics are given by their names, as texts, not as [1]"),
@@ -135,9 +137,7 @@ MISTAKES: list[tuple[Callable[[Workbench], Any], str]] = [
 
 
 @pytest.mark.parametrize(("ask", "said"), MISTAKES, ids=[said[:40] for _, said in MISTAKES])
-def test_a_mistake_is_answered_by_a_sentence(
-    ask: Callable[[Workbench], Any], said: str, bench: Workbench
-) -> None:
+def test_mistakes_have_words(ask: Callable[[Workbench], Any], said: str, bench: Workbench) -> None:
     with pytest.raises(ShareLagError) as found:
         ask(bench)
     assert said in str(found.value)

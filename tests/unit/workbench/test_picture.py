@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sharelag.cli.windows import _paint
+from sharelag.cli.questions import _paint
 from sharelag.inputs.recorded import folder_of
 from sharelag.workbench.show import pictures
 from tests.support.command import refused, sharelag

@@ -12,7 +12,7 @@ from sharelag import schemas
 from sharelag.durations import parse_duration
 from sharelag.errors import InputError
 from sharelag.metrics.reset import delete_command
-from sharelag.whatif.after_reset import Drained, after_reset, simulate_drain
+from sharelag.whatif.horizon import Drained, after_reset, simulate_drain
 from sharelag.workbench.questions.planned import deletion_of
 from tests.support.command import refused
 from tests.support.command import sharelag as command

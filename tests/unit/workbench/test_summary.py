@@ -49,8 +49,6 @@ AGES = comparison(
 
 
 # ---- the chart -----------------------------------------------------------------------------------
-
-
 def test_a_difference_is_a_point_with_its_interval() -> None:
     records = charts.compared_records(AGES, "age_p95_ms")
     assert (records.schema, records.column("seeds").to_pylist()) == (COMPARED, [3, 3])
@@ -115,8 +113,6 @@ def test_every_measure_has_words_with_one_unit(measure: str) -> None:
 
 
 # ---- as results ----------------------------------------------------------------------------------
-
-
 def test_a_comparison_names_its_winner_and_what_is_unknown() -> None:
     result = sharelag.summarize(AGES)
     rows = {row["variant"]: row for row in result.table.to_pylist()}

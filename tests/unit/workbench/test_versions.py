@@ -47,9 +47,7 @@ def batches_of(source: Cluster) -> list[list[int]]:
 
 
 @pytest.mark.parametrize(("release", "expected"), [("4.3", APART), ("4.4", JOINED), (None, JOINED)])
-def test_boundaries_are_those_of_a_clusters_release(
-    release: str | None, expected: list[list[int]]
-) -> None:
+def test_boundaries_are_the_releases(release: str | None, expected: list[list[int]]) -> None:
     (batch,) = pq.read_table(SEAM).cast(schemas.RAW).combine_chunks().to_batches()
     source = Cluster(batch, release)
     assert (batches_of(source), set(source.told)) == (expected, {release})

@@ -6,13 +6,17 @@ import re
 import sys
 import tomllib
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from html.parser import HTMLParser
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -32,8 +36,8 @@ from sharelag.tables.table import COLUMNS
 from sharelag.tables.words import moment
 from sharelag.wire import STATE_TOPIC
 from sharelag.workbench import Result, Workbench
-from sharelag.workbench.one_group import worst_first
-from sharelag.workbench.views import load_view
+from sharelag.workbench.opened import worst_first
+from sharelag.workbench.result import load_view
 from sharelag_widgets import dashboards
 from tests.support import readings
 from tests.support.command import ask
@@ -85,8 +89,6 @@ class Cells(HTMLParser):
 
 
 # ---- what is opened ------------------------------------------------------------------------------
-
-
 def test_what_is_there_decides_what_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sharelag.inputs.spark.existing", lambda: None)
     raw = tmp_path / "raw.parquet"
@@ -94,15 +96,9 @@ def test_what_is_there_decides_what_opens(tmp_path: Path, monkeypatch: pytest.Mo
     log = tmp_path / "log" / "__share_group_state-0"
     log.mkdir(parents=True)
     (log / "00000000000000000000.log").touch()
-    kinds = {
-        str(DEMO): CaptureInput,
-        "poison": CaptureInput,
-        str(raw): RawInput,
-        str(tmp_path / "log"): SegmentsInput,
-        "broker-1:9092,broker-2:9092": KafkaInput,
-        "[::1]:9092": KafkaInput,
-        "s3a://lake/state": RawInput,
-    }
+    kinds = {str(DEMO): CaptureInput, "poison": CaptureInput, str(raw): RawInput}
+    kinds |= {str(tmp_path / "log"): SegmentsInput, "broker-1:9092,broker-2:9092": KafkaInput}
+    kinds |= {"[::1]:9092": KafkaInput, "s3a://lake/state": RawInput}
     assert {where: type(sharelag.open(where, engine="local").source) for where in kinds} == kinds
     assert sharelag.open("lake.state", engine="spark").source == RawInput("lake.state")
     assert sharelag.open(DEMO, engine="local").source == CaptureInput(DEMO)
@@ -172,8 +168,6 @@ def test_a_capture_that_is_not_there_can_be_looked_at(tmp_path: Path) -> None:
 
 
 # ---- what is answered ----------------------------------------------------------------------------
-
-
 def test_answers_are_those_of_the_functions(demo: Workbench) -> None:
     source = CaptureInput(DEMO)
     lag = demo.lag().table
@@ -209,6 +203,24 @@ def test_a_moment_of_the_past_is_another_workbench(demo: Workbench) -> None:
         demo.at(middle.replace(tzinfo=None))
 
 
+def test_a_time_of_any_zone_is_that_time(demo: Workbench) -> None:
+    records = demo.history("billing").table.column("record_timestamp")
+    utc, here = records[len(records) // 2].as_py(), ZoneInfo("Asia/Tokyo")
+    questions: list[Callable[[datetime], Result]] = [
+        lambda at: demo.at(at).lag(),
+        lambda at: demo.at(at).explain("billing"),
+        demo.diff,
+        lambda at: demo.history("billing", since=at),
+        lambda at: demo.events("billing", since=at),
+        lambda at: demo.timeline("billing", since=at),
+        lambda at: demo.plan_reset("billing", to=at),
+    ]
+    for question in questions:
+        for at in (utc.astimezone(here), pd.Timestamp(utc), pd.Timestamp(utc).tz_convert(here)):
+            assert question(at).table == question(utc).table
+            assert repr(question(at)) == repr(question(utc))
+
+
 def test_each_question_is_read_once_and_anew_after_a_refresh() -> None:
     found = WrittenInput([Write(5, 10), Write(3, 12)])
     bench = Workbench(found, engine="local")
@@ -224,7 +236,7 @@ def test_each_question_is_read_once_and_anew_after_a_refresh() -> None:
 
 
 def test_windows_of_many_moments_end_with_the_last(demo: Workbench) -> None:
-    moments = demo.moments("fraud-check", most=25).table
+    moments = demo.moments("fraud-check", most=np.int64(25)).table  # type: ignore[arg-type]
     times = sorted(set(moments.column("as_of").to_pylist()))
     assert len(times) == 25
     last = moments.filter(pc.equal(moments["as_of"], pa.scalar(times[-1], schemas.TIMESTAMP)))
@@ -328,8 +340,6 @@ def test_a_moment_later_than_all_that_was_given_is_answered_in_part(demo: Workbe
 
 
 # ---- how it looks --------------------------------------------------------------------------------
-
-
 def test_tab_completes_what_people_ask_and_nothing_of_the_inside(demo: Workbench) -> None:
     names = {name for name in dir(demo) if not name.startswith("_")}
     assert names >= {"lag", "explain", "plan_reset", "frames", "sql", "at", "source"}

@@ -17,8 +17,8 @@ from sharelag.errors import ShareLagError
 from sharelag.metrics.causes import HEADS, LAG_AWARE, MEMBERS, known_causes
 from sharelag.whatif import Clearing, Comparison, Scenario
 from sharelag.whatif.comparison.rows import sentence, unknown_work
+from sharelag.whatif.estimates import without_stuck_heads
 from sharelag.whatif.horizon import cut_short
-from sharelag.whatif.stuck_records import without_stuck_heads
 from sharelag.workbench import Workbench
 
 from ..run import Run, is_watched
@@ -330,7 +330,7 @@ class PastGroup(GroupDashboard):
 
     def _code(self, name: str) -> str:
         group, simulated_ms = self._tried_of, self.found[name].scenarios[BASELINE].duration_ms
-        skips = "from sharelag.whatif.stuck_records import without_stuck_heads\n"
+        skips = "from sharelag.whatif.estimates import without_stuck_heads\n"
         return f"""from dataclasses import replace
 from sharelag.whatif import compare
 from sharelag import charts

@@ -27,7 +27,7 @@ from pyspark.sql import DataFrame
 
 from sharelag import schemas
 from sharelag.engine.spark.packing import PACKED, pack_records, to_bytes
-from sharelag.engine.spark.records import is_raw
+from sharelag.engine.spark.states import is_raw
 from sharelag.engine.spark.stream.state import REPLAYED, WINDOWS, State
 from sharelag.errors import InputError
 from sharelag.inputs.files.parquet import open_table, remove_old_files, replace_table

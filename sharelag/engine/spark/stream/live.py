@@ -1,40 +1,114 @@
-"""Lag that a stream keeps current, as people and programs see it: one call watches it."""
+"""Windows and lag of now: tables in this process that a stream keeps current.
+
+The stream begins with all that the state topic holds, as Kafka's own coordinators do, or with all
+that the user's stream begins with; it has nothing to continue, so nothing can be stale when it
+begins again. After each micro-batch, and again
+and again while there is none, end offsets are requested, and the lag of every share partition is
+computed of its window and them, in this order: the other way round it could seem negative.
+
+Where lag cannot be computed the tables stay as they were, and `Live.stale` says why they are not
+current. Where brokers are away the stream begins again as soon as they answer.
+"""
 
 from __future__ import annotations
 
+import logging
+import shutil
+import threading
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from sharelag import schemas
 from sharelag.durations import parse_duration
 from sharelag.engine.spark.cluster import config_of
-from sharelag.engine.spark.stream.kept import Kept, OnUpdate
-from sharelag.errors import InputError
+from sharelag.engine.spark.stream.changes import updated, windows
+from sharelag.errors import (
+    ClusterError,
+    DataLossError,
+    InputError,
+    ShareLagError,
+    are_away,
+    first_line,
+    raised_in_worker,
+)
+from sharelag.inputs import KafkaInput
+from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import ClientConfig
+from sharelag.inputs.offsets import latest_ends
 from sharelag.inputs.spark import session
-from sharelag.inputs.spark.data_source import require_admission_control
-from sharelag.inputs.spark.ends import Ends
+from sharelag.inputs.spark.data_source import FORMAT, register, require_admission_control
+from sharelag.inputs.spark.ends import Ends, read_ends
 from sharelag.inputs.spark.frames import FrameInput, as_frame
-from sharelag.inputs.spark.queries import require_own_process
+from sharelag.inputs.spark.queries import brief, has_ended, require_own_process, start_query
+from sharelag.metrics.lag import lag_arrow
+from sharelag.model.versions import Told
 from sharelag.tables import render, views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.gaps import of_lag
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import counted, moment
+from sharelag.wire.fields import STATE_TOPIC
 
 if TYPE_CHECKING:
     from sharelag.inputs.spark.frames import Tabular
 
+_LOG = logging.getLogger(__name__)
 
-class Live(Kept, Displayable):
+#: Called with windows and lag (`sharelag.schemas.WINDOWS`, `LAG`) each time lag was computed.
+OnUpdate = Callable[[pa.Table, pa.Table], None]
+
+# Each shuffle partition is a Python worker and a state store in every micro-batch.
+_MOST_PARTITIONS = 8
+
+# Seconds between attempts to begin again while brokers are away; each waits for the timeout, too.
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 1.0, 10.0
+
+
+class Live(Displayable):
     """Windows and lag of a cluster as they are now. Made by `sharelag.stream.watch`."""
+
+    def __init__(
+        self,
+        source: ClientConfig | FrameInput,
+        spark: SparkSession,
+        groups: frozenset[str],
+        every: float,
+        on_update: OnUpdate | None,
+        checkpoints: str | Path | None,
+        topic: str = STATE_TOPIC,
+        generation: int | None = None,
+    ) -> None:
+        self._source: _Topic | _Stream = (
+            _Stream(source) if isinstance(source, FrameInput) else _Topic(source, topic)
+        )
+        self._groups, self._every, self._on_update = groups, every, on_update
+        self._generation = generation
+        self._checkpoints = checkpoints
+        self._spark = spark
+        self._found = schemas.WINDOWS.empty_table()  # of all that was read
+        self._windows = schemas.WINDOWS.empty_table()  # those that the lag is of
+        self._lag = schemas.LAG.empty_table()
+        self._number = 0  # of lags that were computed, and of changes of `_why`
+        self._sampled = 0.0
+        self._current = False  # whether all that was there when the stream began is in the windows
+        self._checkpoint: Path | None = None
+        self._why: str | None = None  # why the lag is not current
+        self._failure: ShareLagError | None = None
+        self._changed = threading.Condition(threading.RLock())
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sharelag-live", daemon=True)
+        self._thread.start()
 
     @property
     def lag(self) -> pa.Table:
@@ -132,6 +206,220 @@ class Live(Kept, Displayable):
             )
             self.check()
             return self._number if self._number > number else 0
+
+    # ---- behind it -------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        """Follow until stopped, again and again while brokers are away."""
+        pause = _SHORTEST_PAUSE
+        try:
+            while not self._stopped.is_set():
+                try:
+                    self._follow()
+                except Exception as error:
+                    if not self._number or not are_away(error):
+                        raise
+                    self._not_computed(error)
+                    pause = _SHORTEST_PAUSE if self._current else min(2 * pause, _LONGEST_PAUSE)
+                    self._stopped.wait(pause)
+        except BaseException as error:
+            ended = raised_in_worker(error) or ClusterError(first_line(error))
+            why = f"the stream of {self._source.records} has ended ({ended}): watch again"
+            self._failure = error if isinstance(error, ShareLagError) else type(ended)(why)
+        with self._changed:
+            self._changed.notify_all()
+
+    def _follow(self) -> None:
+        """Read records from their beginning until stopped, or some were pruned unread."""
+        self._current, self._found = False, schemas.WINDOWS.empty_table()
+        query = start_query(self._start)
+        try:
+            self._attend(query)
+        finally:
+            if query.isActive:
+                query.stop()
+            self._tidy()
+
+    def _not_computed(self, error: BaseException) -> None:
+        """Keep the lag, and say what is wrong now: another broker may be away than at first."""
+        said = str(raised_in_worker(error) or first_line(error))
+        goes_on = ". It goes on as soon as brokers answer" if are_away(error) else ""
+        self._not_current(said + goes_on)
+
+    def _not_current(self, why: str) -> None:
+        with self._changed:
+            if why != self._why:
+                self._why = why
+                self._number += 1
+                _LOG.warning("the lag is not current: %s", why)
+                self._changed.notify_all()
+
+    def _start(self) -> StreamingQuery:
+        raw = self._source.read(self._spark)
+        changes = windows(
+            raw,
+            groups=self._groups,
+            generation=self._generation,
+            kafka_version=self._source.kafka_version,
+        )
+        writer = changes.writeStream.outputMode("update")
+        self._tidy()
+        if self._checkpoints:
+            self._checkpoint = Path(self._checkpoints) / uuid4().hex
+            writer = writer.option("checkpointLocation", str(self._checkpoint))
+        partitions = min(self._spark.sparkContext.defaultParallelism, _MOST_PARTITIONS)
+        writer = writer.foreachBatch(brief(self._take))
+        with _set(self._spark, "spark.sql.shuffle.partitions", str(partitions)):
+            return writer.trigger(processingTime=f"{self._every} seconds").start()
+
+    def _take(self, changes: DataFrame, _: int) -> None:
+        rows = changes.toArrow()
+        with self._changed:
+            self._found = updated(self._found, rows)
+            self._current |= self._source.first_is_all
+            if self._current:
+                self._compute()
+
+    def _attend(self, query: StreamingQuery) -> None:
+        """Sample end offsets while no records come, until the query ends or is to end."""
+        while not self._stopped.is_set():
+            with self._changed:
+                if not self._current:
+                    self._current = self._source.is_read(query)
+                    progress = query.lastProgress
+                    if not self._current and progress is not None and progress["batchId"] > 0:
+                        self._not_current(
+                            f"{self._source.records} that were there when the stream began are "
+                            "still being read"
+                        )
+                if self._current and time.monotonic() - self._sampled >= max(self._every, 1.0):
+                    self._compute()
+            if has_ended(query):
+                break
+        if self._stopped.is_set():
+            return
+        failure = query.exception()
+        if failure is None:
+            raise ClusterError("the stream was stopped by somebody else: watch again")
+        if DataLossError.__name__ not in str(failure):
+            raise failure
+        # What was pruned unread is superseded, but share partitions may have been deleted
+        # meanwhile.
+        self._not_current(
+            f"records of {self._source.records} were pruned before they were read: it is read "
+            "again from its beginning"
+        )
+
+    def _compute(self) -> None:
+        try:
+            topic_ids = pc.unique(self._found.column("topic_id")).to_pylist()
+            offsets = self._source.offsets(topic_ids)
+            self._lag = pa.Table.from_batches([lag_arrow(self._found, offsets)])
+        except ShareLagError as error:
+            if self._number:
+                self._not_computed(error)
+            else:
+                self._end(error)
+            return
+        self._windows = self._found
+        self._sampled = time.monotonic()
+        self._why = None
+        try:
+            if self._on_update is not None:
+                self._on_update(self._windows, self._lag)
+        except ShareLagError as error:
+            if not self._number:
+                self._end(error)
+                return
+            _LOG.warning("on_update failed: %s", error)  # the lag is current all the same
+        self._number += 1
+        self._changed.notify_all()
+
+    def _end(self, error: ShareLagError) -> None:
+        """End with what went wrong before there was any lag."""
+        self._failure = error
+        self._stopped.set()
+        self._changed.notify_all()
+
+    def _tidy(self) -> None:
+        if self._checkpoint is not None:
+            shutil.rmtree(self._checkpoint, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class _Topic:
+    """The state topic of a cluster, and its ends as brokers tell them."""
+
+    config: ClientConfig
+    records: str
+    first_is_all: ClassVar[bool] = True  # micro-batches have no limit
+
+    @property
+    def kafka_version(self) -> Told:
+        return KafkaInput(self.config).kafka_version
+
+    def read(self, spark: SparkSession) -> DataFrame:
+        register(spark)
+        # It says better than Spark what is wrong.
+        kafka.offset_ranges(self.config.renewed(), self.records)
+        options = {"subscribe": self.records, "startingOffsets": "earliest"}
+        options |= self.config.spark_options()
+        return spark.readStream.format(FORMAT).options(**options).load()
+
+    def is_read(self, _: StreamingQuery) -> bool:
+        """Whether the topic is empty: its first record begins the first micro-batch."""
+        ranges = kafka.offset_ranges(self.config.renewed(), self.records)
+        return all(first == end for first, end in ranges.values())
+
+    def offsets(self, topic_ids: Sequence[str]) -> pa.Table:
+        return KafkaInput(self.config.renewed()).offsets(topic_ids)
+
+    def describe(self) -> str:
+        return KafkaInput(self.config).describe()
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """A stream of the user's, and end offsets that are read anew each time."""
+
+    given: FrameInput
+    records: str = "raw records"
+    first_is_all: ClassVar[bool] = False  # its reader may limit them, as by maxFilesPerTrigger
+    kafka_version: ClassVar[None] = None  # nobody tells
+
+    def read(self, _: SparkSession) -> DataFrame:
+        return self.given.raw
+
+    def is_read(self, query: StreamingQuery) -> bool:
+        """Whether the last trigger found no rows, or its sources report none after those read."""
+        status, progress = query.status, query.lastProgress
+        # Spark puts idle triggers into the progress ten seconds after the last micro-batch only.
+        if status["message"].startswith("Waiting") and not status["isDataAvailable"]:
+            return True
+        return progress is not None and (
+            not progress["numInputRows"]
+            or all(one["endOffset"] == one["latestOffset"] for one in progress["sources"])
+        )
+
+    def offsets(self, _: Sequence[str]) -> pa.Table:
+        given = self.given.given_offsets
+        if given is None:
+            return schemas.OFFSETS.empty_table()
+        return latest_ends(read_ends(given, self.given.raw.sparkSession))
+
+    def describe(self) -> str:
+        return self.given.describe()
+
+
+@contextmanager
+def _set(spark: SparkSession, name: str, value: str) -> Iterator[None]:
+    """Set a session setting while a query starts, and restore it."""
+    before = spark.conf.get(name)
+    spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        spark.conf.set(name, str(before))
 
 
 def watch(

@@ -1,17 +1,28 @@
-"""A broker's log of requests beside what was read: who holds what, and what the checkers found."""
+"""A broker's log of requests and metrics of brokers, beside what was read."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from sharelag.engine.tables import Once
+from sharelag.engine import Once
 from sharelag.errors import InputError
-from sharelag.inputs.files.request_log import LineCounts, RequestLog, lacking_requests
-from sharelag.metrics.evidence import Evidence
-from sharelag.metrics.holders import add_holders, holders_arrow
+from sharelag.inputs import Input
+from sharelag.inputs.files.request_log import RequestLog, lacking_requests
+from sharelag.inputs.measured import read_metrics
+from sharelag.metrics.holders import holders_arrow
+from sharelag.metrics.measured import (
+    CLOSE,
+    about_share_groups,
+    acknowledgement_words,
+    letter_words,
+    measured_arrow,
+)
 from sharelag.metrics.requests import (
     batching,
     check_requests,
@@ -22,10 +33,13 @@ from sharelag.metrics.requests import (
     sessions,
 )
 from sharelag.model import iso
+from sharelag.model.versions import told
 from sharelag.replay.holds import held_at, holds_of
 from sharelag.schemas import HOLDERS, REQUEST_TABLES, Arrow
+from sharelag.tables import views
 from sharelag.tables.words import counted
 from sharelag.wire.requests.times import BESIDE, OWN, TAKEN
+from sharelag.workbench.result import Result
 
 _WORKED_OUT = {
     "memberships": memberships,
@@ -104,7 +118,7 @@ class Requests:
     @property
     def lacks(self) -> tuple[str, ...]:
         """Return what answers lack, in sentences: many requests that could not be read."""
-        counts = LineCounts.of(self.log.counted, self.log.tables["rejects"])
+        counts = self.log.counts
         return lacking_requests(self.log.path, counts)
 
     def _require_some(self) -> None:
@@ -145,13 +159,103 @@ class Requests:
         )
 
 
-def with_requests(evidence: Evidence, requests: Requests | None) -> Evidence:
-    """Add who holds what to evidence and to the notes of its lag, where a log covers its moment."""
-    if requests is None:
-        return evidence
-    holders = requests.holders(evidence.lag, evidence.windows, evidence.as_of)
-    return replace(evidence, holders=holders, lag=add_holders(evidence.lag, holders))
-
-
 def _micros(at: datetime) -> int:
     return (at - _EPOCH) // timedelta(microseconds=1)
+
+
+_NOT_CLOSE = (
+    f"what brokers measured then: no metrics of a share partition within {CLOSE.seconds} s of that "
+    "moment"
+)
+_NOT_LOADED = (
+    "what is in flight: the metrics that were read have none of these share partitions; brokers "
+    "have them where they lead them, and from Kafka 4.4 on only while the group has members"
+)
+_SEVERAL = "which broker leads some share partitions, as several {} have metrics of them{}"
+_NAME = ": name the broker of each place, 1=FILE_OR_URL"
+_EARLIER = (
+    "what is in flight: a broker has loaded share partitions more than once, and its gauges may "
+    "be of an earlier load; two readings between which a gauge changes tell"
+)
+
+
+@dataclass(frozen=True)
+class BrokerMetrics:
+    """Files and addresses with metrics, each read once."""
+
+    places: tuple[str | Path, ...]
+    timeout: float = 10.0
+    _once: Once = field(default_factory=Once, init=False, compare=False, repr=False)
+
+    @property
+    def table(self) -> pa.Table:
+        """`sharelag.schemas.BROKER_METRICS`."""
+        return self._once("table", lambda: read_metrics(self.places, self.timeout))
+
+    def words(self, groups: Collection[str] | None = None) -> tuple[str, ...]:
+        """How members acknowledged records, by broker, and the letters of groups; None: of all."""
+        return (*acknowledgement_words(self.table), *letter_words(self.table, groups))
+
+    def beside(self, lag: pa.Table, as_of: datetime, source: Input) -> pa.Table:
+        """Return what is measured of share partitions of an input: `sharelag.schemas.MEASURED`."""
+        return measured_arrow(lag, self.table, as_of, told(source.kafka_version))
+
+    def unknown(self, measured: pa.Table) -> tuple[str, ...]:
+        """Say why the metrics describe no share partition of `beside`, where that is so."""
+        if not measured.num_rows:
+            return ()
+        if measured.column("in_flight_offsets").null_count < measured.num_rows:
+            return ()
+        groups = pc.unique(measured.column("group_id"))
+        of_groups = pc.is_in(self.table.column("group_id"), value_set=groups)
+        is_gauge = pc.equal(self.table.column("metric"), "InFlightMessageCount")
+        gauges = self.table.filter(pc.and_(is_gauge, of_groups))
+        if not gauges.num_rows:
+            return (_NOT_LOADED,)
+        is_read = measured.column("lock_timeouts").null_count < measured.num_rows
+        return (*_several(gauges), *([_EARLIER] if is_read else [])) or (_NOT_CLOSE,)
+
+
+def metrics_of(
+    places: str | Path | Sequence[str | Path] | None, timeout: float
+) -> BrokerMetrics | None:
+    """Return the metrics of one place or of several; None without any."""
+    if places is None:
+        return None
+    given = (places,) if isinstance(places, str | Path) else tuple(places)
+    return BrokerMetrics(given, timeout) if given else None
+
+
+def _several(gauges: pa.Table) -> tuple[str, ...]:
+    """Say where several places have gauges of one share partition."""
+    place = pc.coalesce(gauges.column("broker").cast(pa.string()), gauges.column("read_from"))
+    places = (
+        gauges.append_column("place", place)
+        .group_by(["group_id", "topic", "partition"])
+        .aggregate([("place", "count_distinct")])
+    )
+    several = places.filter(pc.greater(places.column("place_count_distinct"), 1))
+    if not several.num_rows:
+        return ()
+    is_named = gauges.column("broker").null_count == 0
+    return (_SEVERAL.format(*(("brokers", "") if is_named else ("places", _NAME))),)
+
+
+def metrics_answer(
+    metrics: BrokerMetrics, groups: Collection[str] | None, everything: bool
+) -> Result:
+    """Return the figures of some groups or all, with how members acknowledged records."""
+    table = metrics.table if everything else about_share_groups(metrics.table)
+    if groups is not None:
+        chosen = pa.array(sorted(groups), pa.string())
+        table = table.filter(pc.is_in(table.column("group_id"), value_set=chosen))
+    at = pc.max(table.column("as_of")).as_py() or datetime.now(UTC)
+    return Result(
+        "What brokers measure",
+        table,
+        views.BROKER_METRICS.columns,
+        at,
+        ", ".join(sorted(set(metrics.table.column("read_from").to_pylist()))),
+        means=views.BROKER_METRICS.means,
+        notes=metrics.words(groups),
+    )

@@ -1,1 +1,0 @@
-"""Exports for other programs: metrics to scrape, a value to scale by, tables for a lake."""
