@@ -433,9 +433,9 @@ def delivery_count_records(windows: Arrow, as_of: datetime | None = None) -> pa.
     place = pa.array(window)
     each = pa.table(
         {
-            "group_id": table.column("group_id").take(place),
-            "delivery_state": pa.array(state, from_pandas=True),
-            "delivery_count": pa.array(count, from_pandas=True),
+            "group_id": flat(table.column("group_id")).dictionary_encode().take(place),
+            "delivery_state": pa.array(state, pa.int8(), from_pandas=True),
+            "delivery_count": pa.array(count, pa.int16(), from_pandas=True),
             "offsets": last + 1 - first,
             "window": place,
             "as_of": table.column("record_timestamp").take(place),
