@@ -577,7 +577,7 @@ def test_a_comparison_is_shown_side_by_side() -> None:
 
 def test_an_assignment_by_hand_is_tried_out(uneven: Workbench) -> None:
     lab = quick(uneven)
-    editor = lab.editor.children[1].children[0]
+    editor = lab.editor.children[1]
     given = editor.assignment.values()
     assert sum(len(parts) for topics in given for parts in topics.values()) == 6
     everything = {t: list(range(6)) for topics in editor.assignment.values() for t in topics}
