@@ -16,8 +16,6 @@ from sharelag.model import DeliveryState
 from sharelag.tables.level import CRITICAL, NOTE, WARNING
 
 Theme: TypeAlias = Literal["light", "dark"]
-#: A value for each theme.
-_ByTheme: TypeAlias = dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -25,80 +23,68 @@ class Kind:
     """What is drawn for a kind of offsets."""
 
     words: str
-    fill: _ByTheme
+    colours: str  # on light paper, and on dark
     pattern: str  # plotly's name of it
     means: str
     size: int = 7
     solidity: float = 0.22
 
-
-def _fills(light: str, dark: str) -> _ByTheme:
-    return {"light": light, "dark": dark}
+    @property
+    def fill(self) -> dict[str, str]:
+        """The colour in each theme."""
+        return dict(zip(("light", "dark"), self.colours.split(), strict=True))
 
 
 #: Kinds of offsets, by the name that the widgets have for them.
 KINDS = {
     "available": Kind(
         "Available",
-        _fills("#E69F00", "#E69F00"),
+        "#E69F00 #E69F00",
         "-",
         "released or timed out, waiting for another delivery",
         11,
         0.1,
     ),
     "acquired": Kind(
-        "Acquired",
-        _fills("#A8502D", "#B4603C"),
-        "/",
-        "locked by a member; never persisted by Kafka",
+        "Acquired", "#A8502D #B4603C", "/", "locked by a member; never persisted by Kafka"
     ),
-    "acknowledged": Kind("Acknowledged", _fills("#CFE6DB", "#1F3B33"), ".", "done"),
-    "archiving": Kind(
-        "Archiving", _fills("#B25D8C", "#C77BA5"), "-", "on its way to a dead letter queue"
-    ),
+    "acknowledged": Kind("Acknowledged", "#CFE6DB #1F3B33", ".", "done"),
+    "archiving": Kind("Archiving", "#B25D8C #C77BA5", "-", "on its way to a dead letter queue"),
     "archived": Kind(
-        "Archived", _fills("#4A1A5C", "#7A3F93"), "x", "rejected, at the delivery limit, or a gap"
+        "Archived", "#4A1A5C #7A3F93", "x", "rejected, at the delivery limit, or a gap"
     ),
     "tx_pending": Kind(
-        "Transaction pending",
-        _fills("#8C7BD6", "#9B8CE0"),
-        "|",
-        "acknowledged in an open transaction",
+        "Transaction pending", "#8C7BD6 #9B8CE0", "|", "acknowledged in an open transaction"
     ),
     "unknown": Kind(
         "Unknown",
-        _fills("#8A93A3", "#7C8698"),
+        "#8A93A3 #7C8698",
         "\\",
         "acquired, or never persisted: the topic does not say which",
     ),
     "unread": Kind(
         "Unread",
-        _fills("#0072B2", "#56B4E9"),
+        "#0072B2 #56B4E9",
         "",
         "beyond the window: never delivered, as far as the topic shows",
     ),
     "finished": Kind(
         "Complete",
-        _fills("#BFDCCF", "#2B4F44"),
+        "#BFDCCF #2B4F44",
         ".",
         "acknowledged or archived; the start offset has not passed it yet",
         11,
     ),
-    "other": Kind(
-        "Another state", _fills("#D43D2A", "#E0604A"), "+", "of a newer Kafka than this sharelag"
-    ),
+    "other": Kind("Another state", "#D43D2A #E0604A", "+", "of a newer Kafka than this sharelag"),
     "window": Kind(
-        "In the window",
-        _fills("#C9CFD8", "#454C57"),
-        "+",
-        "this table has no states offset by offset",
+        "In the window", "#C9CFD8 #454C57", "+", "this table has no states offset by offset"
     ),
 }
 
 #: An available offset whose next delivery is its last: at the limit, Kafka archives it.
 LAST = Kind(
     "Next delivery is the last",
-    _fills("#B3001B", "#FF4D5E"),
+    "#B3001B #FF4D5E",
     "-",
     "one delivery below the limit: if it fails again, Kafka archives the record",
 )
@@ -127,15 +113,13 @@ PAPER = {
         ("dark", "#15181d #e6e9ef #a6b0c0 #363d49 #1e232b"),
     )
 }
-WARN = _fills("#8A3200", "#FFB37A")
+WARN = {"light": "#8A3200", "dark": "#FFB37A"}
 
 #: How bad a cause is.
 SEVERITIES = {
-    CRITICAL: Kind(
-        "critical", _fills("#A33B20", "#C05A3E"), "x", "records are lost, or nothing moves"
-    ),
-    WARNING: Kind("warning", _fills("#E69F00", "#E69F00"), "/", "lag grows, or will"),
-    NOTE: Kind("note", _fills("#6E98C4", "#4D78A9"), "", "good to know"),
+    CRITICAL: Kind("critical", "#A33B20 #C05A3E", "x", "records are lost, or nothing moves"),
+    WARNING: Kind("warning", "#E69F00 #E69F00", "/", "lag grows, or will"),
+    NOTE: Kind("note", "#6E98C4 #4D78A9", "", "good to know"),
 }
 
 

@@ -148,6 +148,11 @@ def spans(table: Arrow) -> Any:
     return np.where(np.isnan(head), np.nan, np.maximum(np.nan_to_num(end) - head, 0))
 
 
+def axis_times(milliseconds: Any) -> list[str]:
+    """Return times for an axis, as `text.axis_time` has them."""
+    return [str(at).replace("T", " ") for at in milliseconds.astype("datetime64[ms]")]
+
+
 def optional(values: Iterable[float | None]) -> list[float | None]:
     """Return numbers for plotly: None where unknown, which is a gap."""
     return [None if value is None or value != value else float(value) for value in values]

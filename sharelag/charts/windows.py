@@ -1,4 +1,4 @@
-"""Windows over time: how wide they were, and the state of every offset in one of them."""
+"""Windows over time, the state of every offset in one of them, and how often each was delivered."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from sharelag.charts.figure import (
     TIME_AXIS,
     Figure,
     Story,
+    axis,
     bar,
     empty,
     figure,
@@ -26,9 +27,9 @@ from sharelag.charts.figure import (
 from sharelag.charts.palette import KINDS, LAST, PAPER, Kind, Theme, marker, state_kind
 from sharelag.errors import InputError
 from sharelag.metrics.columns import bools, numbers
-from sharelag.model import milliseconds
+from sharelag.model import DeliveryState, milliseconds
 from sharelag.schemas import Arrow
-from sharelag.tables.arrow import as_table, flat
+from sharelag.tables.arrow import as_table, ascending, flat
 
 # ---- a cell per share partition and stretch of time ----------------------------------------------
 
@@ -139,12 +140,14 @@ def window_heat_figure(records: pa.Table, theme: Theme = "light", most: int = 40
         for label, values in zip(whole, grid.tolist(), strict=True)
     ]
     cells = [rows.optional(values) for values in grid.tolist()]
-    heat = heat_map(cells, theme, measure, x=_axis_times((begins + ends) / 2), text=lines, ygap=2)
+    heat = heat_map(
+        cells, theme, measure, x=rows.axis_times((begins + ends) / 2), text=lines, ygap=2
+    )
     # Neighbours that are not known are one stretch.
     edge = np.diff(np.pad(np.isnan(grid).astype(np.int8), ((0, 0), (1, 1))), axis=1)
     row, first = np.nonzero(edge == 1)
     last = np.nonzero(edge == -1)[1] - 1
-    dark, words = _axis_times(begins[first]), "no state known"
+    dark, words = rows.axis_times(begins[first]), "no state known"
     gaps = bar(
         KINDS["unknown"],
         theme,
@@ -190,10 +193,6 @@ def _last_rows(
     found = np.searchsorted(sorted_by, requested, side="right") - 1
     there = found >= np.repeat(begins, len(ends))
     return order[np.maximum(found, 0)], there
-
-
-def _axis_times(milliseconds: Any) -> list[str]:
-    return [str(at).replace("T", " ") for at in milliseconds.astype("datetime64[ms]")]
 
 
 def _heat_title(records: pa.Table, measure: str, largest: str) -> str:
@@ -244,7 +243,9 @@ def window_state_records(windows: Arrow, moments: pa.Array | None = None) -> pa.
     is_last = np.append(np.diff(code) != 0, True)
     lasted = np.where(np.roll(is_last, 1), 1000, time - np.roll(time, 1))
     until = np.where(is_last, time + np.maximum(lasted, 1), np.append(time[1:], 0))
-    window, first, last, state, count = _pieces(table)
+    pieces = _pieces(table)
+    order = np.lexsort((pieces[1], pieces[0]))
+    window, first, last, state, count = (values[order] for values in pieces)
     wide = table.take(pa.array(window))
     columns = rows.names_of(wide) | {
         "as_of": wide.column("moment"),
@@ -293,7 +294,8 @@ def window_state_figure(
     states = pc.unique(records.column("delivery_state")).to_pylist()
     kinds: list[tuple[pa.Table, Kind]] = []
     for state in sorted(states, key=lambda one: (one is None, one)):
-        mine, kind = _of_state(records, state), _kind(state)
+        mine = _of_state(records, state)
+        kind = KINDS["unknown"] if state is None else state_kind(state)
         if limit is not None and kind is KINDS["available"]:
             last = pc.greater_equal(mine.column("delivery_count"), limit - 1)
             kinds += [(mine.filter(pc.invert(last)), kind), (mine.filter(last), LAST)]
@@ -323,8 +325,8 @@ def window_state_figure(
     )
 
 
-def _pieces(table: pa.Table) -> tuple[Any, Any, Any, Any, Any]:
-    """Return runs and the stretches between: window, offsets, state, delivery count."""
+def _pieces(table: pa.Table) -> tuple[Any, ...]:
+    """Return runs, then the stretches between: window, offsets, state, delivery count."""
     lists = flat(table.column("runs"))
     counts = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
     window = np.repeat(np.arange(len(counts)), counts)
@@ -348,7 +350,7 @@ def _pieces(table: pa.Table) -> tuple[Any, Any, Any, Any, Any]:
     before = np.where(is_first, np.nan_to_num(start[places]).astype(np.int64), np.roll(finishes, 1))
     hole = before < begins
     unknown = np.full(int(hole.sum()), np.nan)
-    every = [
+    return tuple(
         np.concatenate(pair)
         for pair in (
             (window, places[hole]),
@@ -357,19 +359,12 @@ def _pieces(table: pa.Table) -> tuple[Any, Any, Any, Any, Any]:
             (state, unknown),
             (count, unknown),
         )
-    ]
-    order = np.lexsort((every[1], every[0]))
-    window, first, last, state, count = (values[order] for values in every)
-    return window, first, last, state, count
+    )
 
 
 def _of_state(records: pa.Table, state: int | None) -> pa.Table:
     column = records.column("delivery_state")
     return records.filter(pc.is_null(column) if state is None else pc.equal(column, state))
-
-
-def _kind(state: int | None) -> Kind:
-    return KINDS["unknown"] if state is None else state_kind(state)
 
 
 def _boxes(mine: pa.Table, kind: Kind, label: str, theme: Theme) -> Any:
@@ -389,7 +384,7 @@ def _boxes(mine: pa.Table, kind: Kind, label: str, theme: Theme) -> Any:
         )
         for one in mine.to_pylist()
     )
-    middle = _axis_times((begin + until) / 2)
+    middle = rows.axis_times((begin + until) / 2)
     place = {"x": middle, "y": last - first + 1, "base": first - 0.5, "width": until - begin}
     return bar(kind, theme, lines, marker=look, **place)
 
@@ -405,4 +400,166 @@ def _state_title(records: pa.Table, ends: pa.Table) -> str:
     return (
         f"{text.share_partition(head, True)}: the window spans {width}; its head, offset {low} "
         f"({words}), was seen there since {since}"
+    )
+
+
+# ---- delivery counts -----------------------------------------------------------------------------
+
+LIMIT = "share.delivery.count.limit"
+#: Offsets in the windows of one group with the same state and delivery count.
+DELIVERY_COUNTS = pa.schema(
+    [
+        ("group_id", pa.string()),
+        ("delivery_state", pa.int8()),  # null: no state persisted, so neither is the count
+        ("delivery_count", pa.int16()),
+        ("offsets", pa.int64()),
+        ("share_partitions", pa.int64()),  # with at least one of them
+        # of the windows, or of the group's last record; null: not known
+        ("as_of", schemas.TIMESTAMP),
+    ]
+)
+
+
+def delivery_count_records(windows: Arrow, as_of: datetime | None = None) -> pa.Table:
+    """Return how many offsets have which state and delivery count, as `DELIVERY_COUNTS`.
+
+    They are sorted by group, state and count; offsets without a persisted state come last in a
+    group. ``as_of`` is that of the windows, as nothing was written since; without it, of the
+    group's last record.
+    """
+    schemas.require(windows, schemas.WINDOWS, "windows")
+    table = as_table(windows)
+    window, first, last, state, count = _pieces(table)
+    place = pa.array(window)
+    each = pa.table(
+        {
+            "group_id": flat(table.column("group_id")).dictionary_encode().take(place),
+            "delivery_state": pa.array(state, pa.int8(), from_pandas=True),
+            "delivery_count": pa.array(count, pa.int16(), from_pandas=True),
+            "offsets": last + 1 - first,
+            "window": place,
+            "as_of": table.column("record_timestamp").take(place),
+        }
+    )
+    keys = ["group_id", "delivery_state", "delivery_count"]
+    summed = each.group_by(keys).aggregate(
+        [("offsets", "sum"), ("window", "count_distinct"), ("as_of", "max")]
+    )
+    at = pa.repeat(pa.scalar(as_of, schemas.TIMESTAMP), len(summed))
+    columns = {name: summed.column(name) for name in keys} | {
+        "offsets": summed.column("offsets_sum"),
+        "share_partitions": summed.column("window_count_distinct"),
+        "as_of": summed.column("as_of_max") if as_of is None else at,
+    }
+    return rows.conform(columns, DELIVERY_COUNTS).sort_by(ascending(*keys))
+
+
+def delivery_count_figure(
+    records: pa.Table, theme: Theme = "light", limit: int | None = None
+) -> Figure:
+    """Draw one bar per delivery count, its parts by state; all groups of the records together.
+
+    Parameters
+    ----------
+    records : pyarrow.Table
+        `DELIVERY_COUNTS`.
+    theme : {"light", "dark"}
+    limit : int, optional
+        ``share.delivery.count.limit`` of the groups, if it is known and the same for all.
+    """
+    has_state = records.column("delivery_state").is_valid()
+    known = records.filter(has_state)
+    stateless = pc.sum(records.filter(pc.invert(has_state)).column("offsets")).as_py() or 0
+    story = Story(
+        title=_delivery_title(known, limit),
+        as_of=rows.latest(records),
+        unit="Offsets in the windows, by how often they were delivered.",
+        unknown=f"Not known: state and delivery count of {text.counted(stateless, 'offset')} in "
+        "the windows, which are acquired or were never persisted; not drawn." * bool(stateless),
+        facts=() if limit is not None else (f"{LIMIT} is not known, so no mark shows it.",),
+    )
+    if not len(known):
+        return empty("No offset in these windows has a persisted state", story, theme)
+    keys = ["delivery_state", "delivery_count"]
+    summed = known.group_by(keys).aggregate([("offsets", "sum"), ("share_partitions", "sum")])
+    summed = summed.sort_by(ascending(*keys))
+    # Side by side where a count has several states, so that a bar is never far from its count.
+    places: dict[int, list[int]] = {}
+    by_state: dict[int, list[dict[str, Any]]] = {}
+    for one in summed.to_pylist():
+        places.setdefault(one["delivery_count"], []).append(one["delivery_state"])
+        by_state.setdefault(one["delivery_state"], []).append(one)
+    bars = []
+    for state, mine in by_state.items():
+        kind = state_kind(state)
+        beside = [places[one["delivery_count"]] for one in mine]
+        bars.append(
+            bar(
+                kind,
+                theme,
+                (
+                    (
+                        (
+                            f"{text.counted(one['offsets_sum'], 'offset')} {kind.words.lower()}: "
+                            f"{kind.means}"
+                        ),
+                        f"delivery count {one['delivery_count']}",
+                        f"in {text.counted(one['share_partitions_sum'], 'share partition')}",
+                    )
+                    for one in mine
+                ),
+                x=[one["delivery_count"] for one in mine],
+                y=[one["offsets_sum"] for one in mine],
+                width=[0.8 / len(states) for states in beside],
+                offset=[0.8 * states.index(state) / len(states) - 0.4 for states in beside],
+            )
+        )
+    last = max([*places, limit or 1])
+    least, most = (
+        pc.min_max(summed.column("offsets_sum"))[name].as_py() for name in ("min", "max")
+    )
+    up: dict[str, Any] = {"title": {"text": "offsets"}, "type": "log", "dtick": 1}
+    across = {"dtick": max(1, last // 12), "range": [-0.6, last + 0.6]}
+    return figure(
+        bars,
+        story,
+        theme,
+        barmode="overlay",
+        xaxis={"title": {"text": "delivery count"}} | across,
+        yaxis=up if most > 50 * least else axis("offsets"),
+        **({} if limit is None else _limit_mark(limit, theme)),
+    )
+
+
+def _limit_mark(limit: int, theme: Theme) -> dict[str, Any]:
+    look = {"color": PAPER[theme]["ink"], "width": 2, "dash": "dash"}
+    at = limit + 0.5
+    mark = {"type": "line", "x0": at, "x1": at, "y0": 0, "y1": 1, "yref": "paper", "line": look}
+    place = {"x": at, "y": 1, "yref": "paper", "xanchor": "right", "xshift": -6, "yanchor": "top"}
+    return {
+        "shapes": [mark],
+        "annotations": [place | {"showarrow": False, "text": f"limit {limit}"}],
+    }
+
+
+def _delivery_title(known: pa.Table, limit: int | None) -> str:
+    if not len(known):
+        return "No offset in these windows has a persisted delivery count"
+    groups = rows.groups_of(known)
+    available = pc.equal(known.column("delivery_state"), int(DeliveryState.AVAILABLE))
+    waiting = known.filter(pc.and_(available, pc.not_equal(known.column("delivery_count"), 0)))
+    if not len(waiting):
+        return f"{groups}: no offset waits for another delivery"
+    highest = pc.max(waiting.column("delivery_count")).as_py()
+    worst = waiting.filter(pc.equal(waiting.column("delivery_count"), highest))
+    count, total = (
+        text.counted(pc.sum(some.column("offsets")).as_py(), "offset") for some in (worst, waiting)
+    )
+    left = ""
+    if limit is not None:
+        below = text.counted(max(limit - highest, 0), "delivery", "deliveries")
+        left = f", {below} below the limit"
+    return (
+        f"{groups}: {total} given back and waiting; the highest delivery count is {highest} "
+        f"({count}){left}"
     )

@@ -31,18 +31,19 @@ from sharelag_widgets.dashboards import (
     WindowExplorer,
 )
 from sharelag_widgets.dashboards.dashboard import Dashboard, _parts
-from sharelag_widgets.dashboards.health import generations
-from sharelag_widgets.dashboards.parts import ChartPart, TablePart
-from sharelag_widgets.dashboards.poison import PINS
+from sharelag_widgets.dashboards.fleet import generations
+from sharelag_widgets.dashboards.group import PINS
+from sharelag_widgets.dashboards.pieces import ChartPart, TablePart
 from sharelag_widgets.dashboards.trials import (
     CancelledError,
     difference_rows,
     numbers,
+    settings_of,
     shorter,
     simulate_options,
     watch_comparison,
 )
-from sharelag_widgets.selection import SHARE_PARTITION, key_text
+from sharelag_widgets.view import SHARE_PARTITION, key_text
 from tests.support.cases import few_of
 from tests.support.drawn_comparisons import runs
 from tests.support.fields import assert_fields
@@ -548,7 +549,7 @@ def test_what_cannot_be_is_an_error(field: str, value: Any, what: str, uneven: W
 
 def test_settings_are_tried_by_kafkas_names(uneven: Workbench) -> None:
     scenario = uneven.scenario()
-    made = simulate_options(scenario, (), (), [15.0], [2, 8])
+    made = simulate_options(scenario, {"settings": settings_of([15.0], [2, 8])})
     assert list(made) == ["the group as it is", "lock 15 s 2 deliveries", "lock 15 s 8 deliveries"]
     last = made["lock 15 s 8 deliveries"].settings.limits
     assert (last.lock_duration_ms, last.delivery_count_limit) == (15_000, 8)
@@ -576,7 +577,7 @@ def test_a_comparison_is_shown_side_by_side() -> None:
 
 def test_an_assignment_by_hand_is_tried_out(uneven: Workbench) -> None:
     lab = quick(uneven)
-    editor = lab.editor.children[1].children[0]
+    editor = lab.editor.children[1]
     given = editor.assignment.values()
     assert sum(len(parts) for topics in given for parts in topics.values()) == 6
     everything = {t: list(range(6)) for topics in editor.assignment.values() for t in topics}

@@ -13,7 +13,7 @@ from sharelag.whatif import Member, Poison, Scenario, Service, Topic, simulate
 from sharelag.workbench import Workbench
 from sharelag_widgets import Selection
 from sharelag_widgets.dashboards import PoisonHunt, WindowExplorer
-from sharelag_widgets.dashboards.poison import (
+from sharelag_widgets.dashboards.group import (
     GIVEN_UP,
     NOT_PERSISTED,
     OFTEN,

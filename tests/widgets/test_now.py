@@ -19,11 +19,10 @@ from sharelag.reports.case import Case, verdict
 from sharelag.tables.words import lag_sum, moment
 from sharelag.workbench import Workbench
 from sharelag_widgets import LagTable
-from sharelag_widgets.dashboards import GroupView, Now, tried
+from sharelag_widgets.dashboards import GroupView, Now, past
 from sharelag_widgets.dashboards.now import LAB_REFUSES, READING
-from sharelag_widgets.dashboards.parts import TablePart
-from sharelag_widgets.dashboards.past import RANGES
-from sharelag_widgets.dashboards.tried import CLEARS, NONE_FITS, NOTHING_STUCK, TRIALS
+from sharelag_widgets.dashboards.past import CLEARS, NONE_FITS, NOTHING_STUCK, RANGES, TRIALS
+from sharelag_widgets.dashboards.pieces import TablePart
 from tests.support.columns import with_column
 from tests.support.widgets.samples import HOSTILE
 from tests.support.written_input import Write, WrittenInput
@@ -272,7 +271,7 @@ def test_what_cannot_help_says_why_and_is_not_simulated(monkeypatch: pytest.Monk
     # Also above all groups, where the worst has a cause that fits, but nothing is stuck.
     worst = healthy.bench.overview().table.column("cause")[0].as_py()
     fits = [replace(one, what_if=HEADS) for one in known_causes() if one.name == worst]
-    monkeypatch.setattr(tried, "known_causes", lambda: fits)
+    monkeypatch.setattr(past, "known_causes", lambda: fits)
     healthy.show()
     assert healthy.verdict.actions[0] == ["what if", "Simulate the fix", NOTHING_STUCK]
     assert healthy.cards.cards[0]["why"] == NOTHING_STUCK

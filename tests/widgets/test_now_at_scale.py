@@ -15,7 +15,7 @@ import sharelag
 from sharelag.metrics import explain
 from sharelag.workbench import Workbench
 from sharelag.workbench.questions import timeline
-from sharelag_widgets.dashboards import Now, now
+from sharelag_widgets.dashboards import Now, past
 from tests.support.synthetic import capture_of
 
 PARTITIONS = 50  # of each group
@@ -71,7 +71,7 @@ def test_a_pick_costs_as_its_group(bench: Workbench, tmp_path: Path, sent: dict[
 
 
 def test_the_group_in_sight_moves_first(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(now, "AT_ONCE", 1000)
+    monkeypatch.setattr(past, "AT_ONCE", 1000)
     board, end = Now(bench, "group-00001"), bench.evidence().as_of
     before, shown = board.verdict.sentence, []
 

@@ -1,11 +1,10 @@
 """Widgets that show share groups: arrays and labels in, pictures and selections out."""
 
-from .assignment_editor import AssignmentEditor
+from .assignment_editor import AssignmentEditor, Difference
 from .lag_table import LagTable
 from .partition_grid import PartitionGrid
 from .plot_view import PlotView
-from .run import Difference
-from .selection import Selection
+from .view import Selection
 from .window_strip import WindowStrip
 
 __all__ = [

@@ -1,6 +1,6 @@
 // An assignment to edit by mouse or keys, a what-if to run on it, and the difference that it makes.
 
-import { button, make, ownsKeys } from "./shared/dom.js";
+import { button, make, ownsKeys, takesKeys } from "./shared/dom.js";
 import { counted, isolated, number, words } from "./shared/format.js";
 import { pickedRows } from "./shared/rows.js";
 import { inSight } from "./shared/sight.js";
@@ -8,8 +8,7 @@ import { view } from "./shared/view.js";
 import { draggable } from "./editor_drag.js";
 import { LINE, chipsOf, lineOf, memberWords, placeWords, renewed } from "./editor_lines.js";
 import { asRanges, changesOf, folded, freshName, groupsOf, holdersOf, lineAt, linesOf, stepped } from "./editor_math.js";
-import { assignmentTable } from "./editor_result.js";
-import { runPanel } from "./editor_run.js";
+import { assignmentTable, runPanel } from "./editor_run.js";
 
 const TALLEST = 12 * LINE;
 const WATCHED = ["edits", "at", "filter", "picked", "choices", "runs", "state", "progress", "result", "failure", "member_labels"];
@@ -96,10 +95,8 @@ function build({ model, root, link, say, later }) {
     if (top + LINE > list.scrollTop + list.clientHeight) list.scrollTop = top + LINE - list.clientHeight;
   }
   function pick(row, more) {
-    const before = new Set(picks.rows());
-    if (!more) return picks.pick(row < 0 ? groups[active.group].rows : before.size === 1 && before.has(row) ? [] : [row], columns);
-    const rows = row < 0 ? groups[active.group].rows : [row];
-    return picks.pick(rows.length === 1 && before.delete(row) ? before : new Set([...before, ...rows]), columns);
+    const isAlone = picks.rows().length === 1 && picks.rows()[0] === row;
+    picks.pick(row < 0 ? groups[active.group].rows : isAlone && !more ? [] : [row], columns, more);
   }
   /** The partition at the cursor, and with it those of the same member that are picked. */
   function handful(group, row) {
@@ -155,14 +152,10 @@ function build({ model, root, link, say, later }) {
     z: ({ shiftKey }) => step(shiftKey ? 1 : -1),
     y: () => step(1),
   };
-  list.addEventListener("keydown", (event) => {
-    if (event.target !== list || event.altKey || !layout) return;
+  takesKeys(list, (event) => {
+    if (event.target !== list || !layout) return null;
     const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
-    const act = event.ctrlKey || event.metaKey ? commands[key] : drag.now ? (key === "Escape" ? drag.end : null) : lifted ? lifting[key] : keys[key];
-    if (!act) return;
-    event.preventDefault();
-    event.stopPropagation();
-    act(event);
+    return event.ctrlKey || event.metaKey ? commands[key] : drag.now ? (key === "Escape" ? drag.end : null) : lifted ? lifting[key] : keys[key];
   });
   list.addEventListener("focus", later);
   list.addEventListener("blur", () => { lifted = null; later(); });

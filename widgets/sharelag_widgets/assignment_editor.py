@@ -7,24 +7,26 @@ whom. Partitions are numbers of rows, as ranges (``0-2,7``), so that a thousand 
 
 from __future__ import annotations
 
+import math
 import pprint
+import threading
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import pairwise
+from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import traitlets
 
-from sharelag.errors import InputError
+from sharelag.errors import InputError, ShareLagError, first_line
 from sharelag.tables.words import counted
 
 from .bundle import script, style
 from .columns import Column, Rows, column_of, require, table_of
-from .run import RunView, words_of
-from .selection import Selection, selection_for
-from .view import key_names, labels_of
+from .run import STATES, Run
+from .view import RowsView, Selection, key_names, labels_of, selection_for
 
 #: Partitions of each topic of each member, as `sharelag.whatif.assign` gives them.
 Assignment: TypeAlias = dict[str, dict[str, list[int]]]
@@ -98,13 +100,9 @@ def renumber(edits: Sequence[Edit], places: Mapping[int, int]) -> list[dict[str,
 
 def as_ranges(numbers: Iterable[int]) -> str:
     """``[0, 1, 2, 7]`` as ``0-2,7``."""
-    ascending = sorted(set(numbers))
-    if not ascending:
-        return ""
-    breaks = [(a, b) for a, b in pairwise(ascending) if b > a + 1]
-    firsts = [ascending[0], *(b for _, b in breaks)]
-    lasts = [*(a for a, _ in breaks), ascending[-1]]
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in zip(firsts, lasts, strict=True))
+    runs = groupby(enumerate(sorted(set(numbers))), lambda one: one[1] - one[0])
+    ends = [(run[0][1], run[-1][1]) for run in (list(run) for _, run in runs)]
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in ends)
 
 
 def numbers_in(text: str) -> list[int]:
@@ -135,6 +133,67 @@ def _after(held: Held, edit: Edit) -> Held:
     return held
 
 
+_NEEDED = ("measure", "baseline", "edited")
+_WORDS = ("unit", "better", "unknown", "verdict")
+_RANGE = ("low", "high")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What an ``on_run`` gives back.
+
+    Attributes
+    ----------
+    rows
+        A row per measure: ``measure`` (its name for people), ``baseline`` and ``edited``
+        (numbers, null where there is none), and if wanted ``unit`` (``ms`` is shown as a duration),
+        ``better`` (``less`` or ``more``; else neither is), ``low`` and ``high`` (the change, edited
+        less baseline, over the seeds), ``unknown`` (what null means, such as ``not drained``; it is
+        worse than any number), ``verdict`` (``better``, ``worse``, ``same``, ``unclear``; else it
+        follows from the others).
+    seeds
+        Random seeds, the same for both sides.
+    assumed
+        Sentences for people.
+    range
+        What ``low`` and ``high`` are, such as ``95 % interval``.
+    about
+        What both sides begin with, as a sentence.
+    """
+
+    rows: Rows
+    seeds: tuple[int, ...] = ()
+    assumed: tuple[str, ...] = ()
+    range: str = "Over the seeds"
+    about: str = ""
+
+
+def difference_of(given: Any) -> Difference:
+    """Return what an ``on_run`` gave back, a bare table included."""
+    found = given if isinstance(given, Difference) else Difference(given)
+    require(table_of(found.rows), _NEEDED, "what on_run gave")
+    return found
+
+
+def difference_state(difference: Difference, of: str) -> dict[str, Any]:
+    """Return the same as the browser takes it; ``of`` is the last edit that it is of."""
+    table = table_of(difference.rows)
+    rows = [
+        {name: str(row.get(name) or "") for name in ("measure", *_WORDS)}
+        | {name: _number(row.get(name)) for name in ("baseline", "edited", *_RANGE)}
+        for row in table.to_pylist()
+    ]
+    parts = {name: list(getattr(difference, name)) for name in ("seeds", "assumed")}
+    about = {"range": difference.range, "about": difference.about}
+    return {"of": of, "rows": rows} | about | parts
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+#: No edit has this id.
+_ANOTHER = "another"
 #: Takes the assignment, `cancelled` and `progress`; gives a `Difference`, or a table with its
 #: columns.
 OnRun: TypeAlias = Callable[[Assignment, Callable[[], bool], Callable[[int, int], None]], Any]
@@ -147,11 +206,18 @@ _EMPTY = (
 )
 
 
-class AssignmentEditor(RunView):
+class AssignmentEditor(RowsView):
     """Members and their partitions: move them, run the what-if, see the difference.
 
     Make one with `AssignmentEditor.of`. Edits are a list of which the first ``at`` hold: undo takes
     one back.
+
+    Attributes
+    ----------
+    difference
+        What the last run gave that was neither cancelled nor failed.
+    error
+        What the last one raised that failed.
     """
 
     _esm = script("assignment_editor.js")
@@ -162,6 +228,11 @@ class AssignmentEditor(RunView):
     measure = traitlets.Unicode("").tag(sync=True)  # the column that bars show
     choices = traitlets.List(traitlets.Unicode()).tag(sync=True)  # assignments that can be loaded
     member_labels = traitlets.Dict().tag(sync=True)  # what else members are called
+    runs = traitlets.Bool(False).tag(sync=True)  # is there something to run?
+    state = traitlets.Enum(STATES, "idle").tag(sync=True)
+    progress = traitlets.List(traitlets.Int()).tag(sync=True)  # done and total, or nothing
+    result = traitlets.Dict().tag(sync=True)  # `difference`, for the browser
+    failure = traitlets.Unicode("").tag(sync=True)
 
     def __init__(
         self,
@@ -173,10 +244,15 @@ class AssignmentEditor(RunView):
         on_load: OnLoad | None,
         **traits: Any,
     ) -> None:
-        self._on_load = on_load
+        self._on_run, self._on_load, self._lock = on_run, on_load, threading.RLock()
+        self._run: Run | None = None
+        self._begun = 0  # how often there was another thing to begin with
+        self._to_tell: list[dict[str, Any]] | None = None  # picks of the message at hand
+        self.difference: Difference | None = None
+        self.error: BaseException | None = None
         self._places = _places(_sorted(rows))
-        self._base = self._held(baseline)
-        super().__init__(rows, keys, selection, _EMPTY, on_run=on_run, **traits)
+        self._base = held_of(baseline, self._places)
+        super().__init__(rows, keys, selection, _EMPTY, runs=on_run is not None, **traits)
 
     @classmethod
     def of(
@@ -243,11 +319,11 @@ class AssignmentEditor(RunView):
     @property
     def assignment(self) -> Assignment:
         """Partitions of each topic of each member, as edited; set it to edit it all at once."""
-        return self._reported(fold(self._base, self.edits, self.at))
+        return assignment_of(fold(self._base, self.edits, self.at), self._places)
 
     @assignment.setter
     def assignment(self, assignment: Mapping[str, Mapping[str, Iterable[int]]]) -> None:
-        held, now = self._held(assignment), fold(self._base, self.edits, self.at)
+        held, now = held_of(assignment, self._places), fold(self._base, self.edits, self.at)
         edits = [new_edit("add", member=member) for member in held if member not in now]
         edits += [new_edit("remove", member=member) for member in now if member not in held]
         self._edit(*edits, _set_all(held))
@@ -255,7 +331,7 @@ class AssignmentEditor(RunView):
     @property
     def baseline(self) -> Assignment:
         """The assignment that it began with."""
-        return self._reported(self._base)
+        return assignment_of(self._base, self._places)
 
     def renew(
         self,
@@ -285,7 +361,7 @@ class AssignmentEditor(RunView):
         places = _places(table)
         with self._lock, self.hold_sync():
             base = held_of(assignment, places)
-            if self._reported(self._base) != assignment_of(base, places):
+            if assignment_of(self._base, self._places) != assignment_of(base, places):
                 self._begins_anew()
             if list(self._places) != list(places):
                 numbers = {
@@ -318,7 +394,49 @@ class AssignmentEditor(RunView):
             raise InputError(
                 f"there is no {choice!r} to load: choose one of {', '.join(self.choices) or 'none'}"
             )
-        self._edit(_set_all(self._held(self._on_load(choice, self.assignment)), name=choice))
+        held = held_of(self._on_load(choice, self.assignment), self._places)
+        self._edit(_set_all(held, name=choice))
+
+    def run(self) -> None:
+        """Begin to try it out, in a separate thread; a run that is going on is cancelled.
+
+        Raises
+        ------
+        InputError
+            Nobody said how.
+        """
+        if self._on_run is None:
+            raise InputError("there is no what-if to run: give on_run=...")
+        with self._lock:
+            self.cancel()
+            act, given, begun = self._on_run, self.assignment, self._begun
+            of = str(self.edits[self.at - 1]["id"]) if self.at else ""
+            run = Run(
+                lambda cancelled, progress: difference_of(act(given, cancelled, progress)),
+                lambda run, found, error: self._ended(run, found, error, of, begun),
+                self._progressed,
+            )
+            with self.hold_sync():
+                self._run, self.error = run, None
+                self.state, self.progress, self.failure = "running", [], ""
+        run.start()
+
+    def cancel(self) -> None:
+        """Wait for the run no longer: the result before it stays, and it ends when it next asks."""
+        with self._lock:
+            if self.state == "running" and self._run is not None:
+                self._run.cancel()
+                self.state = "cancelled"
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the last run ends; return whether it did within so many seconds."""
+        return self._run is None or self._run.join(timeout)
+
+    def close(self) -> None:
+        """Let go of the selection and of what is running."""
+        if self.comm is not None:
+            self.cancel()
+        super().close()
 
     def summary(self) -> str:
         """Return what is shown, in a sentence."""
@@ -366,23 +484,9 @@ class AssignmentEditor(RunView):
         if len(self.rows) != len(self._places) or _places(self.rows) != self._places:
             baseline = self.baseline
             self._places = _places(self.rows)
-            self._base = self._held(baseline, strict=False)
+            self._base = held_of(baseline, self._places, strict=False)
             self.edits, self.at, self.result, self.state = [], 0, {}, "idle"
         super()._publish()
-
-    def _held(
-        self, assignment: Mapping[str, Mapping[str, Iterable[int]]], *, strict: bool = True
-    ) -> Held:
-        return held_of(assignment, self._places, strict=strict)
-
-    def _reported(self, held: Held) -> Assignment:
-        return assignment_of(held, self._places)
-
-    def _to_run(self) -> Assignment:
-        return self.assignment
-
-    def _last_edit(self) -> str:
-        return str(self.edits[self.at - 1]["id"]) if self.at else ""
 
     def _edit(self, *edits: dict[str, Any]) -> None:
         with self.hold_sync():
@@ -404,6 +508,62 @@ class AssignmentEditor(RunView):
             except Exception as error:  # whatever an assignor of theirs does, the view goes on
                 words = f"{message['load']} cannot be loaded: {words_of(error)}"
                 self.error, self.failure = error, words
+
+    def _handle_msg(self, msg: Any) -> None:
+        # A run's thread must not change traits while a message holds their notifications.
+        with self._lock:
+            self._to_tell = []
+            try:
+                super()._handle_msg(msg)
+            finally:
+                picks, self._to_tell = self._to_tell, None
+        # Who hears of a pick may wait for somebody who waits for this view: a dashboard's thread
+        # that refreshes it.
+        for picked in picks:
+            with self._selection.hold_trait_notifications():
+                for name, value in picked.items():
+                    setattr(self._selection, name, value)
+
+    def _tell(self, change: Any) -> None:
+        if self._to_tell is None:
+            super()._tell(change)
+        elif not self._hearing:
+            self._to_tell.append(self._picked(change["name"]))
+
+    def _begins_anew(self) -> None:
+        """Something other than an edit changed what would be run: an earlier result is stale."""
+        with self._lock:
+            self._begun += 1
+            if self.result:
+                self.result = {**self.result, "of": _ANOTHER}
+
+    # ---- from the thread of a run; one that is cancelled is not listened to ----
+
+    def _progressed(self, run: Run, done: int, total: int) -> None:
+        with self._lock:
+            if run is self._run and self.state == "running":
+                self.progress = [done, total]
+
+    def _ended(
+        self, run: Run, found: Difference | None, error: BaseException | None, of: str, begun: int
+    ) -> None:
+        with self._lock:
+            if run is not self._run or self.state != "running":
+                return
+            with self.hold_sync():
+                if found is not None:
+                    of = of if begun == self._begun else _ANOTHER
+                    self.difference, self.result = found, difference_state(found, of)
+                    self.state = "done"
+                elif error is not None:
+                    self.error, self.failure, self.state = error, words_of(error), "failed"
+
+
+def words_of(error: BaseException) -> str:
+    """Return what went wrong, in a line; it may be what somebody's own assignor raised."""
+    if isinstance(error, ShareLagError):
+        return str(error)
+    return f"{type(error).__name__}: {first_line(error)}" if str(error) else first_line(error)
 
 
 def _set_all(held: Held, **about: Any) -> dict[str, Any]:

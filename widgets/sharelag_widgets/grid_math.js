@@ -1,5 +1,7 @@
 // Which cell lies where, and how dark is it? Numbers only, nothing of a page.
 
+import { firstOf } from "./shared/first.js";
+
 /** Steps of the ladder above zero. */
 export const STEPS = 6;
 /** Pixels of a heading's line, and between bands side by side. */
@@ -95,20 +97,9 @@ function runsOf(bands) {
   return runs;
 }
 
-/** The line that a cell is in. */
-export function lineOf({ lines }, cell) {
-  let [low, high] = [0, lines.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (lines[middle].end > cell) high = middle;
-    else low = middle + 1;
-  }
-  return low;
-}
-
 /** Left and top of a cell. */
 export function placeOf(made, cell) {
-  const line = made.lines[lineOf(made, cell)];
+  const line = made.lines[firstOf(made.lines.length, (n) => made.lines[n].end > cell)];
   return [line.x + (cell - line.first) * made.pitch, line.y];
 }
 

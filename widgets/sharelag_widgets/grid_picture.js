@@ -1,6 +1,6 @@
 // Paints the cells that are in sight.
 
-import { brush, brushes, sized } from "./shared/paint.js";
+import { brush, brushes, filledSwatch, sized } from "./shared/paint.js";
 import { PATTERNS, ladder } from "./shared/palette.js";
 import { STEPS, placeOf } from "./grid_math.js";
 
@@ -53,14 +53,7 @@ export function paintGrid(canvas, scene) {
 
 /** A square of a step for the legend. */
 export function stepSwatch(step, texts, theme) {
-  const canvas = document.createElement("canvas");
-  canvas.className = "sl-swatch";
-  canvas.setAttribute("aria-hidden", "true");
-  const context = sized(canvas, 16, 24);
-  context.fillStyle = stylesOf(context, theme, Boolean(texts)).get(step);
-  const inset = insetOf(step, 16, theme, texts);
-  context.fillRect(inset, inset, 24 - 2 * inset, 16 - 2 * inset);
-  return canvas;
+  return filledSwatch((context) => stylesOf(context, theme, Boolean(texts)).get(step), insetOf(step, 16, theme, texts));
 }
 
 // More is larger too: neighbours in the ladder of colours are not far enough apart for every kind of colour vision.

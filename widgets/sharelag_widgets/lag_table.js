@@ -1,7 +1,8 @@
 // A table of any length: only the rows in sight are in the page.
 
+import { copied } from "./shared/copied.js";
 import { isUnknown } from "./shared/columns.js";
-import { button, make, named, ownsKeys } from "./shared/dom.js";
+import { button, make, named, ownsKeys, takesKeys } from "./shared/dom.js";
 import { counted, number, shown, words } from "./shared/format.js";
 import { MARKS } from "./shared/levels.js";
 import { holding, pickedRows, sortedBy } from "./shared/rows.js";
@@ -54,30 +55,14 @@ function build({ model, root, link, say, later }) {
     if (top + ROW > scroll.scrollTop + room) scroll.scrollTop = top + ROW - room;
     later();
   }
-  function pick(places, add) {
-    const chosen = places.map((place) => rows[place]);
-    const before = new Set(picks.rows());
-    if (!add) return picks.pick(chosen, columns);
-    const all = chosen.length === 1 && before.delete(chosen[0]) ? before : new Set([...before, ...chosen]);
-    return picks.pick([...all], columns);
-  }
   async function copyRows() {
     const chosen = picks.rows();
     const wanted = new Set(chosen);
     const among = wanted.size && !picks.elsewhere ? Array.from(rows).filter((row) => wanted.has(row)) : rows;
     const text = csv(columns, get("names"), among);
-    root.dataset.copied = text.length;
-    try {
-      await navigator.clipboard.writeText(text);
-      say(`${counted(among.length, "row")} copied`);
-      summary.textContent = `${counted(among.length, "row")} copied.`;
-    } catch {
-      // No leave to use the clipboard, as in a page from disk: let people take it themselves.
-      const field = ownsKeys(make("textarea", { rows: 6, "aria-label": "The rows as CSV: copy them from here", style: { width: "100%" } }));
-      field.value = text;
-      summary.replaceChildren("The browser does not let a page copy here. Take it yourself: ", field);
-      field.select();
-    }
+    if (!(await copied(root, text, "The rows as CSV", summary))) return;
+    say(`${counted(among.length, "row")} copied`);
+    summary.textContent = `${counted(among.length, "row")} copied.`;
   }
   const page = () => Math.max(1, Math.floor(scroll.clientHeight / ROW) - 2);
   const keys = {
@@ -87,9 +72,9 @@ function build({ model, root, link, say, later }) {
     PageDown: () => go(active + page()),
     Home: () => go(0),
     End: () => go(rows.length - 1),
-    Enter: ({ shiftKey }) => active >= 0 && pick([active], shiftKey),
-    " ": ({ shiftKey }) => active >= 0 && pick([active], shiftKey),
-    Escape: () => pick([], false),
+    Enter: ({ shiftKey }) => active >= 0 && picks.pick([rows[active]], columns, shiftKey),
+    " ": ({ shiftKey }) => active >= 0 && picks.pick([rows[active]], columns, shiftKey),
+    Escape: () => picks.pick([], columns),
     "/": () => (filter.checkVisibility() ? filter : root.closest(".sharelag-dashboard").querySelector(".sl-finder input")).focus(),
   };
   filter.addEventListener("keydown", (event) => {
@@ -99,21 +84,16 @@ function build({ model, root, link, say, later }) {
     grid.focus();
     if (rows.length) go(0);
   });
-  grid.addEventListener("keydown", (event) => {
-    if (event.target !== grid) return; // a button in the head
-    const command = event.ctrlKey || event.metaKey;
-    const act = command && event.key === "a" ? () => pick(Array.from(rows, (_, place) => place), false)
-      : command && event.key === "c" ? copyRows : command ? null : keys[event.key];
-    if (!act || event.altKey) return;
-    event.preventDefault();
-    event.stopPropagation();
-    act(event);
+  const commands = { a: () => picks.pick(rows, columns), c: copyRows };
+  takesKeys(grid, ({ target, key, ctrlKey, metaKey }) => {
+    if (target !== grid) return null; // a button in the head
+    return (ctrlKey || metaKey ? commands : keys)[key];
   });
   body.addEventListener("click", (event) => {
     const row = event.target.closest("tr[data-place]");
     if (!row || String(getSelection())) return; // people may mark a text
     active = Number(row.dataset.place);
-    pick([active], event.shiftKey || event.ctrlKey || event.metaKey);
+    picks.pick([rows[active]], columns, event.shiftKey || event.ctrlKey || event.metaKey);
   });
 
   // ---- what is shown ----

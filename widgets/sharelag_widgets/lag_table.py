@@ -14,8 +14,7 @@ from sharelag.tables.words import MEASURES, counted
 from . import still
 from .bundle import script, style
 from .columns import Column, Rows, column_of, require, table_of
-from .selection import Selection, selection_for
-from .view import RowsView, key_names
+from .view import RowsView, Selection, key_names, selection_for
 
 _EMPTY = "There are no rows to show."
 #: Of `sharelag.schemas.LAG`, what people read first; the others follow when chosen.
@@ -47,28 +46,6 @@ class LagTable(RowsView):
     #: Columns that may be left out where there is no room, the first of them first.
     optional = traitlets.List(traitlets.Unicode()).tag(sync=True)
     hints = traitlets.Dict().tag(sync=True)  # what columns mean, for who points at their heads
-
-    def __init__(
-        self,
-        rows: pa.Table,
-        columns: Sequence[str],
-        keys: Sequence[str],
-        selection: Selection | None = None,
-        **traits: object,
-    ) -> None:
-        amounts = [name for name in columns if rows.schema.field(name).metadata == AMOUNT]
-        sparks = [name for name in columns if _is_series(rows.schema.field(name).type)]
-        super().__init__(
-            rows,
-            keys,
-            selection,
-            _EMPTY,
-            names=list(columns),
-            amounts=amounts,
-            sparks=sparks,
-            headings={name: COLUMNS[name].words for name in columns if name in COLUMNS},
-            **traits,
-        )
 
     @classmethod
     def of(
@@ -107,8 +84,20 @@ class LagTable(RowsView):
         shown = list(columns) if columns is not None else _telling(table)
         by = sort if sort is not None else ("lag" if "lag" in shown else "")
         require(table, [*shown, *filter(None, [by])])
-        chosen = selection_for(selection, names)
-        return cls(table, shown, names, chosen, title=title, sort=by, descending=descending)
+        fields = [table.schema.field(name) for name in shown]
+        return cls(
+            table,
+            names,
+            selection_for(selection, names),
+            _EMPTY,
+            names=shown,
+            amounts=[field.name for field in fields if field.metadata == AMOUNT],
+            sparks=[field.name for field in fields if _is_series(field.type)],
+            headings={name: COLUMNS[name].words for name in shown if name in COLUMNS},
+            title=title,
+            sort=by,
+            descending=descending,
+        )
 
     def summary(self) -> str:
         """Return what is shown, in a sentence."""

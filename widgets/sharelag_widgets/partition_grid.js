@@ -1,7 +1,7 @@
 // Share partitions as cells: one look for ten thousand, then filter, sort, brush.
 
 import { isUnknown, textAt } from "./shared/columns.js";
-import { button, make, named, ownsKeys } from "./shared/dom.js";
+import { button, make, named, ownsKeys, takesKeys } from "./shared/dom.js";
 import { counted, formatOf, isolated, number, shown, words } from "./shared/format.js";
 import { holding, pickedRows, sortedBy } from "./shared/rows.js";
 import { view } from "./shared/view.js";
@@ -39,7 +39,6 @@ function build({ model, root, link, say, later }) {
   const help = make("details", { class: "sl-soft" }, make("summary", {}, "Keys"), make("p", {}, HELP));
 
   // ---- what people do ----
-  const rowsOf = (chosen) => chosen.map((cell) => cells[cell]);
   function go(cell) {
     active = Math.max(0, Math.min(cells.length - 1, cell));
     const [, top] = placeOf(made, active);
@@ -47,13 +46,7 @@ function build({ model, root, link, say, later }) {
     if (top + made.pitch > scroll.scrollTop + scroll.clientHeight) scroll.scrollTop = top + made.pitch - scroll.clientHeight + 4;
     later();
   }
-  function pick(chosen, add) {
-    const rows = rowsOf(chosen);
-    const before = new Set(picks.rows());
-    if (!add) return picks.pick(rows, columns);
-    const all = rows.length === 1 && before.delete(rows[0]) ? before : new Set([...before, ...rows]);
-    return picks.pick([...all], columns);
-  }
+  const pick = (chosen, add) => picks.pick(chosen.map((cell) => cells[cell]), columns, add);
   const keys = {
     ArrowLeft: () => go(active - 1),
     ArrowRight: () => go(active + 1),
@@ -67,13 +60,9 @@ function build({ model, root, link, say, later }) {
     " ": ({ shiftKey }) => active >= 0 && pick([active], shiftKey),
     Escape: () => pick([], false),
   };
-  canvas.addEventListener("keydown", (event) => {
-    const all = event.key === "a" && (event.ctrlKey || event.metaKey);
-    const act = all ? () => pick(Array.from(cells, (_, cell) => cell), false) : keys[event.key];
-    if (!act || event.altKey || cells.length === 0) return;
-    event.preventDefault();
-    event.stopPropagation();
-    act(event);
+  takesKeys(canvas, ({ key, ctrlKey, metaKey }) => {
+    if (cells.length === 0) return null;
+    return key === "a" && (ctrlKey || metaKey) ? () => picks.pick(cells, columns) : keys[key];
   });
   const point = (event) => [event.offsetX, event.offsetY + scroll.scrollTop];
   canvas.addEventListener("pointerdown", (event) => {

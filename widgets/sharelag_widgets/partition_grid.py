@@ -15,8 +15,7 @@ from sharelag.errors import InputError
 from . import still
 from .bundle import script, style
 from .columns import Column, Rows, column_of, require, table_of
-from .selection import Key, Selection, selection_for
-from .view import RowsView, key_names, labels_of
+from .view import Key, RowsView, Selection, key_names, labels_of, selection_for
 
 #: Text columns with more values than this are names, not verdicts.
 MOST_VERDICTS = 7
@@ -45,24 +44,8 @@ class PartitionGrid(RowsView):
     marked = traitlets.Unicode("").tag(sync=True)  # the band that people look at
     # show cells with at least this much
     least = traitlets.Float(None, allow_none=True).tag(sync=True)
-
-    def __init__(
-        self,
-        rows: pa.Table,
-        measures: Sequence[str],
-        keys: Sequence[str],
-        band: str | None,
-        labels: Mapping[Key, str] | None,
-        selection: Selection | None = None,
-        **traits: Any,
-    ) -> None:
-        self._band, self._labels = band, labels
-        first = traits.pop("measure", None) or (
-            "lag" if "lag" in measures else next(iter(measures), "")
-        )
-        super().__init__(
-            rows, keys, selection, _EMPTY, measures=list(measures), measure=first, **traits
-        )
+    band = traitlets.Unicode(None, allow_none=True)  # the column whose values lie together
+    labels: Any = traitlets.Dict(allow_none=True)  # names of rows by key
 
     @classmethod
     def of(
@@ -116,13 +99,14 @@ class PartitionGrid(RowsView):
             chosen.insert(0, measure)
         return cls(
             table,
-            chosen,
             names,
-            band if band in table.schema.names else None,
-            labels,
             selection_for(selection, names),
+            _EMPTY,
+            measures=chosen,
+            measure=measure or ("lag" if "lag" in chosen else next(iter(chosen), "")),
+            band=band if band in table.schema.names else None,
+            labels=labels,
             title=title,
-            measure=measure,
             noun=noun,
         )
 
@@ -151,8 +135,8 @@ class PartitionGrid(RowsView):
 
     def _columns(self) -> dict[str, Column]:
         columns = super()._columns()
-        columns["_label"] = column_of(labels_of(self.rows, self._row_keys, self._labels), "label")
-        bands = self.rows.column(self._band) if self._band else pa.nulls(len(self.rows))
+        columns["_label"] = column_of(labels_of(self.rows, self._row_keys, self.labels), "label")
+        bands = self.rows.column(self.band) if self.band else pa.nulls(len(self.rows))
         columns["_band"] = column_of(pc.fill_null(bands.cast(pa.string()), ""), "band")
         return columns | {name: _measured(self.rows.column(name), name) for name in self.measures}
 

@@ -1,6 +1,6 @@
 // A plotly figure: in the theme of the page, with points that the keyboard reaches, and its numbers as a table.
 
-import { button, make, named, ownsKeys } from "./shared/dom.js";
+import { button, make, named, ownsKeys, takesKeys } from "./shared/dom.js";
 import { counted, number, utc } from "./shared/format.js";
 import { view } from "./shared/view.js";
 import { asTitle, isOurs, isTime, keyOf, pointsOf, textTrace, tickOf, timeOf, withArrays } from "./plot_math.js";
@@ -38,8 +38,8 @@ function build({ model, root, link, say, later, failed }) {
   function pick(point) {
     const key = point && keyOf(point.custom);
     const moment = point && get("times") ? timeOf(point.x) : NaN;
-    const traits = { ...(key || !point ? { picked_keys: key ? [key] : [] } : {}), ...(get("times") ? { picked_moment: Number.isNaN(moment) ? null : moment } : {}) };
-    const changes = { ...(traits.picked_keys ? { keys: traits.picked_keys } : {}), ...("picked_moment" in traits ? { moment: traits.picked_moment } : {}) };
+    const traits = { ...(key || !point ? { picked_keys: key ? [key] : [] } : {}), ...(get("times") && { picked_moment: Number.isNaN(moment) ? null : moment }) };
+    const changes = { ...(traits.picked_keys && { keys: traits.picked_keys }), ...("picked_moment" in traits && { moment: traits.picked_moment }) };
     link.tell(traits, changes);
   }
   function go(place) {
@@ -58,6 +58,7 @@ function build({ model, root, link, say, later, failed }) {
     const found = points.findIndex(({ curve }) => curve === now);
     return found < 0 ? Math.max(0, active) : found;
   };
+  const pickActive = () => active >= 0 && pick(points[active]);
   const keys = {
     ArrowLeft: () => go(active - 1),
     ArrowRight: () => go(active + 1),
@@ -65,17 +66,11 @@ function build({ model, root, link, say, later, failed }) {
     ArrowUp: () => go(trace(-1)),
     Home: () => go(0),
     End: () => go(points.length - 1),
-    Enter: () => active >= 0 && pick(points[active]),
-    " ": () => active >= 0 && pick(points[active]),
+    Enter: pickActive,
+    " ": pickActive,
     Escape: () => pick(null),
   };
-  stage.addEventListener("keydown", (event) => {
-    const act = keys[event.key];
-    if (event.target !== stage || !act || !points.length || event.altKey || event.ctrlKey || event.metaKey) return;
-    event.preventDefault();
-    event.stopPropagation();
-    act();
-  });
+  takesKeys(stage, ({ target, key, ctrlKey, metaKey }) => target === stage && points.length && !ctrlKey && !metaKey && keys[key]);
 
   // Dragging over a chart of time goes through time: other views follow at once, Python hears where it ended.
   function timeAt({ clientX }) {
@@ -132,14 +127,12 @@ function build({ model, root, link, say, later, failed }) {
       colorway: COLOURS[root.dataset.theme === "dark" ? "dark" : "light"], margin: { t: layout.title ? 48 : 16, r: 16, b: 44, l: 56 }, height: 340, hovermode: "closest", ...titled(layout),
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", uirevision: "kept",
       font: { family: getComputedStyle(root).fontFamily, size: 12, ...layout.font, color: ink }, autosize: true,
-      ...(get("times") ? { dragmode: false } : {}), ...(isOverTime() ? { hovermode: "closest", hoverdistance: -1, spikedistance: -1 } : {}),
+      ...(get("times") && { dragmode: false }), ...(isOverTime() && { hovermode: "closest", hoverdistance: -1, spikedistance: -1 }),
       hoverlabel: { bgcolor: colour("--sl-head"), bordercolor: colour("--sl-line"), font: { color: ink } }, legend: { bgcolor: "rgba(0,0,0,0)", ...layout.legend },
     };
   }
   /** What our own charts say stands above them, where it wraps at any width: plotly would cut it on a narrow page. */
-  function hasWords(layout) {
-    return isOurs(figure) && Boolean(layout?.title?.text);
-  }
+  const hasWords = (layout) => isOurs(figure) && layout?.title?.text;
   function wordsOf(layout) {
     if (!hasWords(layout)) return [];
     const facts = layout.meta.facts.map((fact) => make("p", { class: "sl-soft" }, make("bdi", {}, fact)));
@@ -208,7 +201,6 @@ function build({ model, root, link, say, later, failed }) {
       pick(key && picked.length === 1 && picked[0] === key ? null : { x: hit.x, custom: hit.customdata });
     });
     Object.assign(root.dataset, { drawn: Number(root.dataset.drawn ?? 0) + 1, paintMs: (performance.now() - begun).toFixed(2) });
-    return undefined;
   }
   function withPicked(one, wanted) {
     if (!wanted.size || !Array.isArray(one.customdata) || one.z) return one;
@@ -224,7 +216,7 @@ function build({ model, root, link, say, later, failed }) {
     library ??= globalThis.Plotly ?? null;
     if (!library) return askForLibrary();
     const mark = JSON.stringify([root.dataset.loaded, root.dataset.theme, root.dataset.contrast, get("picked_keys"), get("picked_moment"), stage.clientWidth]);
-    if (mark === drawn || stage.clientWidth === 0) return undefined;
+    if (mark === drawn || stage.clientWidth === 0) return null;
     drawn = mark;
     return draw().catch((error) => {
       drawn = "";

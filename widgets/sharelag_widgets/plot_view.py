@@ -24,8 +24,7 @@ from sharelag.errors import InputError, SetupError
 from . import still
 from .bundle import script, style
 from .columns import Column, pack
-from .selection import Selection, key_text
-from .view import View
+from .view import Selection, View, key_text
 
 
 class PlotView(View):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import base64
 import html
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,14 +107,36 @@ def drawing(figure: Mapping[str, Any]) -> str:
 
     Empty where it has neither.
     """
-    page = _page_of(figure)
-    drawn = "".join(_drawn(page))
-    if not drawn:
+    layout, series = figure.get("layout", {}), list(_series_of(figure.get("data", [])))
+    if not series:
         return ""
-    size = f'width="{_WIDTH}" height="{page.high}" viewBox="0 0 {_WIDTH} {page.high}"'
-    paper = f'<rect width="{_WIDTH}" height="{page.high}" fill="#fff"/>'
+    axes = {one.up: layout.get(f"yaxis{one.up[1:]}", {}) for one in series}
+    names = [text for axis in axes.values() for text in _names(axis)[1]]
+    left = 20 + _LETTER * max(8, *map(len, names)) if names else 70
+    legend, high = _legend(series), layout.get("height") or _HIGH
+    above = 8 + _LINE * len(legend)
+    across = _reach(layout.get("xaxis", {}), [one.x for one in series])
+    to_x, drawn = _scale(across, left, _WIDTH - 16), list[str]()
+    for name, axis in axes.items():
+        mine = [one for one in series if one.up == name]
+        up = _reach(axis, [one.y for one in mine] + [np.zeros(1)])
+        domain = np.array(axis.get("domain", (0, 1)))
+        top, bottom = (high - _BELOW - above) * (1 - domain)[::-1] + above
+        to_y = _scale(up, bottom, top)
+        drawn += _frame(axis, left, (top, bottom), up, to_y)
+        for one in mine:
+            drawn += (_bars if one.trace.get("type") == "bar" else _line)(one, to_x, to_y)
+    drawn += _ends(layout.get("xaxis", {}), across, series[0].trace.get("x"), left, high - 10)
+    for row, line in enumerate(legend):
+        at, middle = 0, 9 + _LINE * row
+        for name, colour in line:
+            box = f'<rect x="{at}" y="{middle - 5}" width="10" height="10" fill="{colour}"/>'
+            drawn += [box, f'<text x="{at + 14}" y="{middle + 4}">{name}</text>']
+            at += _width_of(name)
+    size = f'width="{_WIDTH}" height="{high}" viewBox="0 0 {_WIDTH} {high}"'
+    paper = f'<rect width="{_WIDTH}" height="{high}" fill="#fff"/>'
     font = 'font-family="sans-serif" font-size="12" fill="#1c2330"'
-    svg = f'<svg xmlns="http://www.w3.org/2000/svg" {size} {font}>{paper}{drawn}</svg>'
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg" {size} {font}>{paper}{"".join(drawn)}</svg>'
     return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
 
 
@@ -123,34 +145,17 @@ class _Series(NamedTuple):
     x: Any
     y: Any
     colour: str
+    up: str  # its axis upwards
 
 
-class _Page(NamedTuple):
-    """Contents of a picture, and its dimensions in pixels."""
-
-    layout: Mapping[str, Any]
-    series: list[_Series]
-    legend: list[list[tuple[str, str]]]  # lines of names and colours
-    left: int
-    high: int
-
-
-def _page_of(figure: Mapping[str, Any]) -> _Page:
-    layout, series = figure.get("layout", {}), list[_Series]()
-    for trace in figure.get("data", []):
+def _series_of(traces: Sequence[Mapping[str, Any]]) -> Iterator[_Series]:
+    count = 0
+    for trace in traces:
         x, y = _values(trace.get("x")), _values(trace.get("y"))
         is_drawn = trace.get("type", "scatter") in ("scatter", "bar")
         if is_drawn and "lines" in trace.get("mode", "lines") and len(x):
-            series.append(_Series(trace, x, y, _colour(trace, len(series))))
-    names = [text for one in _axes_up(layout, series).values() for text in _names(one)[1]]
-    left = 20 + _LETTER * max(8, *map(len, names)) if names else 70
-    return _Page(layout, series, _legend(series), left, layout.get("height") or _HIGH)
-
-
-def _axes_up(layout: Mapping[str, Any], series: Sequence[_Series]) -> dict[str, Mapping[str, Any]]:
-    """Return the axes upwards that series have, by their names in the series."""
-    names = dict.fromkeys(one.trace.get("yaxis", "y") for one in series)
-    return {name: layout.get(f"yaxis{name[1:]}", {}) for name in names}
+            yield _Series(trace, x, y, _colour(trace, count), trace.get("yaxis", "y"))
+            count += 1
 
 
 def _names(axis: Mapping[str, Any]) -> tuple[Any, list[str]]:
@@ -179,46 +184,10 @@ def _width_of(name: str) -> int:
     return 30 + _LETTER * len(html.unescape(name))
 
 
-def _drawn(page: _Page) -> Iterator[str]:
-    layout, series = page.layout, page.series
-    across = _reach(layout.get("xaxis", {}), [one.x for one in series])
-    above = 8 + _LINE * len(page.legend)
-    for name, axis in _axes_up(layout, series).items():
-        mine = [one for one in series if one.trace.get("yaxis", "y") == name]
-        up = _reach(axis, [one.y for one in mine] + [np.zeros(1)])
-        high = page.high - _BELOW - above
-        place = high * (1 - np.array(axis.get("domain", (0, 1))))[::-1] + above
-        scale = _Scale(page.left, across, up, place)
-        yield from _frame(axis, scale)
-        for one in mine:
-            yield from (_bars if one.trace.get("type") == "bar" else _line)(one, scale)
-    if series:
-        yield from _ends(page, across, series[0].trace.get("x"))
-    for row, line in enumerate(page.legend):
-        at, middle = 0, 9 + _LINE * row
-        for name, colour in line:
-            yield f'<rect x="{at}" y="{middle - 5}" width="10" height="10" fill="{colour}"/>'
-            yield f'<text x="{at + 14}" y="{middle + 4}">{name}</text>'
-            at += _width_of(name)
-
-
-class _Scale:
-    """Where values are in the picture."""
-
-    def __init__(
-        self, left: int, across: tuple[float, float], up: tuple[float, float], place: Any
-    ) -> None:
-        self.left, self.across, self.up, (self.top, self.bottom) = left, across, up, place
-
-    def x(self, value: Any) -> Any:
-        """Pixels from the left."""
-        low, high = self.across
-        return self.left + (value - low) / (high - low) * (_WIDTH - self.left - 16)
-
-    def y(self, value: Any) -> Any:
-        """Pixels from the top."""
-        low, high = self.up
-        return self.bottom - (value - low) / (high - low) * (self.bottom - self.top)
+def _scale(ends: tuple[float, float], begin: float, stop: float) -> Callable[[Any], Any]:
+    """Return what gives the pixels of values whose ends are at these."""
+    low, high = ends
+    return lambda value: begin + (value - low) / (high - low) * (stop - begin)
 
 
 def _values(given: Any) -> Any:
@@ -255,11 +224,11 @@ def _colour(trace: Mapping[str, Any], number: int) -> str:
     return _COLOURS[number % len(_COLOURS)]
 
 
-def _line(series: _Series, scale: _Scale) -> Iterator[str]:
+def _line(series: _Series, to_x: Callable[[Any], Any], to_y: Callable[[Any], Any]) -> Iterator[str]:
     every = max(1, len(series.x) // _MOST)
     is_step = (series.trace.get("line") or {}).get("shape") == "hv"
     path, before = "", None
-    for at, value in zip(scale.x(series.x[::every]), scale.y(series.y[::every]), strict=True):
+    for at, value in zip(to_x(series.x[::every]), to_y(series.y[::every]), strict=True):
         if not np.isfinite(value):
             before = None
             continue
@@ -269,7 +238,7 @@ def _line(series: _Series, scale: _Scale) -> Iterator[str]:
     yield f'<path d="{path}" fill="none" stroke="{series.colour}" stroke-width="2"/>'
 
 
-def _bars(series: _Series, scale: _Scale) -> Iterator[str]:
+def _bars(series: _Series, to_x: Callable[[Any], Any], to_y: Callable[[Any], Any]) -> Iterator[str]:
     trace, count = series.trace, len(series.x)
     if trace.get("orientation") != "h":
         return
@@ -277,35 +246,37 @@ def _bars(series: _Series, scale: _Scale) -> Iterator[str]:
     for begin, long, row in zip(np.resize(base, count), series.x, series.y, strict=False):
         if not np.isfinite(long):
             continue
-        left, right = scale.x(begin), scale.x(begin + long)
-        up, down = sorted((scale.y(row - 0.35), scale.y(row + 0.35)))
+        left, right = to_x(begin), to_x(begin + long)
+        up, down = sorted((to_y(row - 0.35), to_y(row + 0.35)))
         box = f'x="{left:.1f}" y="{up:.1f}" width="{max(right - left, 0):.1f}"'
         yield f'<rect {box} height="{down - up:.1f}" fill="{series.colour}"/>'
 
 
-def _frame(axis: Mapping[str, Any], scale: _Scale) -> Iterator[str]:
+def _frame(
+    axis: Mapping[str, Any], left: int, place: Any, up: Any, to_y: Callable[[Any], Any]
+) -> Iterator[str]:
     """Draw an axis upwards: its ends, or its rows by name, and what it is of."""
-    left = scale.left
-    sides = f'x1="{left}" x2="{left}" y1="{scale.top:.1f}" y2="{scale.bottom:.1f}"'
-    yield f'<line {sides} stroke="#8a93a3"/>'
+    sides = 'y1="{:.1f}" y2="{:.1f}"'.format(*place)
+    yield f'<line x1="{left}" x2="{left}" {sides} stroke="#8a93a3"/>'
     places, texts = _names(axis)
     if not texts:
-        places, texts = scale.up, [number(one, THOUSANDS) for one in scale.up]
-    for place, text in zip(_values(places), texts, strict=False):
-        at = f'x="{left - 6}" y="{scale.y(place) + 4:.1f}" text-anchor="end"'
+        places, texts = up, [number(one, THOUSANDS) for one in up]
+    for value, text in zip(_values(places), texts, strict=False):
+        at = f'x="{left - 6}" y="{to_y(value) + 4:.1f}" text-anchor="end"'
         yield f"<text {at}>{html.escape(text)}</text>"
     title = (axis.get("title") or {}).get("text", "")
-    yield f'<text x="{left + 6}" y="{scale.top + 12:.1f}">{_plain(title)}</text>'
+    yield f'<text x="{left + 6}" y="{place[0] + 12:.1f}">{_plain(title)}</text>'
 
 
-def _ends(page: _Page, across: tuple[float, float], given: Any) -> Iterator[str]:
-    axis = page.layout.get("xaxis", {})
+def _ends(
+    axis: Mapping[str, Any], across: tuple[float, float], given: Any, left: int, foot: int
+) -> Iterator[str]:
     is_time = axis.get("type") == "date" or (isinstance(given, list) and isinstance(given[0], str))
     thousands = "" if axis.get("separatethousands") is False else THOUSANDS
-    for end, anchor, at in zip(across, ("start", "end"), (page.left, _WIDTH - 16), strict=True):
+    for end, anchor, at in zip(across, ("start", "end"), (left, _WIDTH - 16), strict=True):
         when = str(np.datetime64(int(end), "ms").astype("datetime64[s]")).replace("T", " ")
         said = f"{when} UTC" if is_time else number(end, thousands)
-        yield f'<text x="{at}" y="{page.high - 10}" text-anchor="{anchor}">{said}</text>'
+        yield f'<text x="{at}" y="{foot}" text-anchor="{anchor}">{said}</text>'
 
 
 def _plain(text: Any) -> str:

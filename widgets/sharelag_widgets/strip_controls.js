@@ -1,6 +1,6 @@
 // What stands around a strip's picture for people to use: a field to go to an offset, and the way through time.
 
-import { button, make, ownsKeys } from "./shared/dom.js";
+import { button, make, ownsKeys, takesKeys } from "./shared/dom.js";
 
 /** As many times as fast as a moment in `EACH` milliseconds. */
 const SPEEDS = [1, 2, 5, 10];
@@ -41,13 +41,7 @@ export function offsetField(go) {
   };
   field.addEventListener("input", hush);
   field.addEventListener("blur", () => (from = null));
-  field.addEventListener("keydown", (event) => {
-    const act = keys[event.key];
-    if (!act || event.altKey || event.ctrlKey || event.metaKey || event.shiftKey) return;
-    event.preventDefault();
-    event.stopPropagation();
-    act();
-  });
+  takesKeys(field, ({ key, ctrlKey, metaKey, shiftKey }) => (ctrlKey || metaKey || shiftKey ? null : keys[key]));
   tell("");
   const focus = ({ currentTarget }) => {
     from = currentTarget;

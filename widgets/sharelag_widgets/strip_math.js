@@ -1,6 +1,7 @@
 // Where do a window's offsets lie, and what stands at each place of the picture? Numbers only, nothing of a page.
 
 import { AVAILABLE, FINISHED, KINDS, OTHER, UNKNOWN, UNREAD, WINDOW } from "./shared/palette.js";
+import { firstOf } from "./shared/first.js";
 
 /**
  * The pieces of one moment, ascending and without a hole from start offset to end.
@@ -60,14 +61,11 @@ export function lastCount(pieces, limit) {
 
 /** The piece that an offset is in, or -1. */
 export function pieceAt(pieces, offset) {
-  let [low, high] = [0, pieces.size];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (pieces.end[middle] > offset) high = middle;
-    else low = middle + 1;
-  }
-  return low < pieces.size && pieces.first[low] <= offset ? low : -1;
+  const n = firstAfter(pieces, offset);
+  return n < pieces.size && pieces.first[n] <= offset ? n : -1;
 }
+
+const firstAfter = (pieces, offset) => firstOf(pieces.size, (n) => pieces.end[n] > offset);
 
 /**
  * What each column of a picture is made of, where a column holds several offsets.
@@ -81,7 +79,7 @@ export function stacks(pieces, from, to, columns, limit = null) {
   const [share, most] = [new Float32Array(columns * kinds), new Uint16Array(columns)];
   const marked = new Uint8Array(columns);
   const each = (to - from) / columns;
-  for (let n = Math.max(0, firstAfter(pieces, from)); n < pieces.size && pieces.first[n] < to; n++) {
+  for (let n = firstAfter(pieces, from); n < pieces.size && pieces.first[n] < to; n++) {
     const [low, high] = [Math.max(pieces.first[n], from), Math.min(pieces.end[n], to)];
     const last = Math.min(columns - 1, Math.ceil((high - from) / each) - 1);
     for (let column = Math.floor((low - from) / each); column <= last; column++) {
@@ -93,16 +91,6 @@ export function stacks(pieces, from, to, columns, limit = null) {
     }
   }
   return { share, most, last: marked };
-}
-
-function firstAfter(pieces, offset) {
-  let [low, high] = [0, pieces.size];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (pieces.end[middle] > offset) high = middle;
-    else low = middle + 1;
-  }
-  return low;
 }
 
 /**

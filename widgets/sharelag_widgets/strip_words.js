@@ -1,9 +1,11 @@
-// What does a strip say in words: of the offset that is looked at, of what is picked, of where one can go? Nothing of a page.
+// What a strip says in words and as a table: of the offset that is looked at, of what is picked, of where one can go.
 
-import { place } from "./shared/format.js";
+import { make } from "./shared/dom.js";
+import { number, place } from "./shared/format.js";
 import { FINISHED, KINDS, LAST, UNREAD, WINDOW } from "./shared/palette.js";
 import { isLast, pieceAt } from "./strip_math.js";
 
+const MOST_PIECES = 1000;
 /** What can be done on the picture. */
 export const HELP = [
   "Left and right: offset. Shift with them: pick a range. Ctrl with them: next run. Page up and down: move on. G: go to an offset that you type. " +
@@ -43,4 +45,19 @@ export function offsetIn(text, [first, end]) {
   const offset = Number(typed.replace(/\D/g, ""));
   if (offset < first || offset >= end) return { why: `Offset ${place(offset)} is out of range: at this moment there are ${there}.` };
   return { offset };
+}
+
+/** The first thousand pieces of a window as a table, for who cannot or does not want to see the picture. */
+export function pieceTable(pieces, time, limit = null) {
+  const stateOf = (n) => KINDS[pieces.kind[n]].words + (isLast(pieces, n, limit) ? `, ${LAST.words.toLowerCase()}` : "");
+  const body = make("tbody");
+  for (let n = 0; n < Math.min(pieces.size, MOST_PIECES); n++) {
+    const cells = [place(pieces.first[n]), place(pieces.end[n] - 1), number(pieces.end[n] - pieces.first[n])];
+    body.append(make("tr", {}, ...cells.map((text) => make("td", { class: "sl-number" }, text)),
+      make("td", {}, stateOf(n)), make("td", { class: "sl-number" }, pieces.count[n] ? String(pieces.count[n]) : "-")));
+  }
+  const cut = pieces.size > MOST_PIECES ? `; the first ${number(MOST_PIECES)} of ${number(pieces.size)} runs` : "";
+  const names = ["First offset", "Last offset", "Offsets", "State", "Delivery count"];
+  const head = make("tr", {}, ...names.map((name) => make("th", { scope: "col", class: name === "State" ? "" : "sl-number" }, name)));
+  return make("table", {}, make("caption", {}, `As of ${time}${cut}`), make("thead", {}, head), body);
 }

@@ -1,7 +1,7 @@
 // One share partition's window over time: a picture that the keyboard and a screen reader can read too.
 
 import { textAt } from "./shared/columns.js";
-import { button, make, ownsKeys } from "./shared/dom.js";
+import { button, make, ownsKeys, takesKeys } from "./shared/dom.js";
 import { isolated, local, number, place, utc } from "./shared/format.js";
 import { lastSwatch, swatch } from "./shared/paint.js";
 import { KINDS, LAST } from "./shared/palette.js";
@@ -10,8 +10,7 @@ import { offsetField, timeBar } from "./strip_controls.js";
 import { countsOf, extent, lastBefore, lastCount, panned, pieceAt, piecesOf, zoomed } from "./strip_math.js";
 import { watchMouse } from "./strip_mouse.js";
 import { HEIGHT, paintStrip } from "./strip_picture.js";
-import { pieceTable } from "./strip_table.js";
-import { HELP, cursorWords, offsetIn, spotWords } from "./strip_words.js";
+import { HELP, cursorWords, offsetIn, pieceTable, spotWords } from "./strip_words.js";
 
 const FITS = { window: "Window", moments: "All moments", log: "Whole log" };
 const WATCHED = ["shown", "moment", "cursor", "offsets", "fit", "span", "speed", "limit"];
@@ -115,14 +114,8 @@ function build({ model, root, link, say, later }) {
     "<": () => time.shift(-1),
     ">": () => time.shift(1),
   };
-  canvas.addEventListener("keydown", (event) => {
-    const act = keys[event.key];
-    const isCommand = event.ctrlKey || event.metaKey; // the browser's own, but for runs
-    if (!act || event.altKey || (isCommand && !event.key.startsWith("Arrow"))) return;
-    event.preventDefault();
-    event.stopPropagation();
-    act(event);
-  });
+  // With Ctrl they are the browser's own, but for runs.
+  takesKeys(canvas, ({ key, ctrlKey, metaKey }) => ((ctrlKey || metaKey) && !key.startsWith("Arrow") ? null : keys[key]));
   // On the way there is nothing worth a word to the kernel.
   const quietly = (traits) => Object.entries(traits).forEach(([name, to]) => model.set(name, to));
   watchMouse(canvas, {

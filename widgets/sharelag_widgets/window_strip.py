@@ -25,8 +25,7 @@ from sharelag.tables import words
 from . import still
 from .bundle import script, style
 from .columns import LARGEST, Column, Rows, floats, pack, smallest, table_of
-from .selection import SHARE_PARTITION, Key, Selection, isolate, key_text, keys_of, selection_for
-from .view import View
+from .view import SHARE_PARTITION, Key, Selection, View, isolate, key_text, keys_of, selection_for
 
 #: What says when a row was true; the first that the table has.
 _TIMES = ("as_of", "record_timestamp", "write_timestamp")

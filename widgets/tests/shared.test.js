@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { mock, test } from "node:test";
 import { gzipSync } from "node:zlib";
 
-import { age } from "../sharelag_widgets/dashboards/age.js";
+import { age } from "../sharelag_widgets/dashboards/header.js";
 import { isUnknown, rowBytes, rowNumbers, textAt, unpack } from "../sharelag_widgets/shared/columns.js";
 import { csvLine, duration, formatOf, isolated, local, number, shown, utc, words } from "../sharelag_widgets/shared/format.js";
 import { hearing } from "../sharelag_widgets/shared/hearing.js";

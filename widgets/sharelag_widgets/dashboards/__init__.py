@@ -4,11 +4,9 @@ bench = sharelag.open("broker:9092")
 Now(bench)
 """
 
-from .fleet import FleetView
-from .group import GroupView, ImbalanceView, WindowExplorer
-from .health import StateTopicHealth
+from .fleet import FleetView, StateTopicHealth
+from .group import GroupView, ImbalanceView, PoisonHunt, WindowExplorer
 from .now import Now
-from .poison import PoisonHunt
 from .what_if import WhatIfLab
 
 __all__ = [

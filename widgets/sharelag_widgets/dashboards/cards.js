@@ -1,6 +1,6 @@
 // Causes of lag, a card each: the worst first, with what to do, what can be tried, and a command to copy.
 
-import { announcer, button, make } from "../shared/dom.js";
+import { button, make } from "../shared/dom.js";
 import { codeButtons } from "../shared/code.js";
 import { MARKS } from "../shared/levels.js";
 import { kept } from "../shared/kept.js";
@@ -8,14 +8,9 @@ import { menu } from "../shared/menu.js";
 
 const CHANGING = ["group", "state", "cards"];
 
-/** Build it, and keep it up to date; returns what ends it. */
-function render({ model, el }) {
-  const get = (name) => model.get(name);
-  const root = make("section", { class: "sl sl-cards", "aria-label": "Causes" });
+function build({ model, get, root, voice }) {
   const state = make("p", { class: "sl-state" });
   const list = make("ol", {});
-  const voice = announcer();
-  root.append(state, list, voice.element);
   const bdi = (text, attributes = {}) => make("bdi", attributes, text);
 
   function card(one) {
@@ -38,7 +33,7 @@ function render({ model, el }) {
     list.replaceChildren(...get("cards").map(card));
     list.hidden = !get("cards").length;
   }
-  return kept({ model, el }, root, CHANGING, paint, voice.stop);
+  return { elements: [state, list], paint };
 }
 
-export default { render };
+export default kept("cards", CHANGING, build, "Causes");

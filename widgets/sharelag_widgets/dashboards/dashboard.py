@@ -25,10 +25,8 @@ from sharelag.workbench.next_steps import input_name
 
 from .. import still
 from ..run import Run
-from ..selection import Selection
-from ..view import PICKED, Deaf, in_other_forms
-from .parts import Part
-from .pieces import Finder, Header, words_of
+from ..view import PICKED, Deaf, Selection, in_other_forms
+from .pieces import Finder, Header, Part, words_of
 
 _NO_BREAK = "\u00a0"
 #: Seconds between two refreshes of something that goes on, and after which it is called stale.
@@ -216,7 +214,7 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
             if self.header.busy:
                 return
             self.header.busy = True
-            run = Run(self._read, lambda *_: None, self._was_read)
+            run = Run(self._read, self._was_read)
             self._run = run
         run.start()
 

@@ -1,24 +1,19 @@
 // A labelled field with its error right below it: a text, which may be stepped, or chips of which several may be pressed.
 
-import { announcer, button, make, ownsKeys } from "../shared/dom.js";
+import { button, make, ownsKeys } from "../shared/dom.js";
 import { change } from "../shared/hearing.js";
 import { kept } from "../shared/kept.js";
 
 const TRAITS = ["label", "hint", "error", "disabled", "value", "options", "about", "now", "step", "start"];
 let fields = 0;
 
-/** Build it, and keep it up to date; returns what ends it. */
-function render({ model, el }) {
-  const get = (name) => model.get(name);
+function build({ model, get, voice }) {
   const id = `sl-field-${(fields += 1)}`;
   const isChips = get("options").length > 0;
-  const root = make("div", { class: "sl sl-field" });
   const label = make(isChips ? "span" : "label", { class: "sl-label", id: `${id}-label`, for: isChips ? null : id });
   const error = make("p", { class: "sl-failure", id: `${id}-error`, hidden: true });
-  const voice = announcer();
   const tell = (value) => change(model, "value", value);
   const { box, paint: paintControl } = isChips ? chips(get, tell, id) : entry(get, tell, model, id);
-  root.append(label, box, error, voice.element);
 
   function paint() {
     label.textContent = get("label");
@@ -27,7 +22,7 @@ function render({ model, el }) {
     error.hidden = !get("error");
     paintControl(error.hidden ? null : error.id);
   }
-  return kept({ model, el }, root, TRAITS, paint, voice.stop);
+  return { elements: [label, box, error], paint };
 }
 
 /** A text with buttons to count up and down; arrows do the same. */
@@ -104,4 +99,4 @@ function describe(element, wrong) {
   if (element.tagName === "INPUT") element.setAttribute("aria-invalid", String(wrong !== null));
 }
 
-export default { render };
+export default kept("field", TRAITS, build);

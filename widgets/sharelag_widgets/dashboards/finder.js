@@ -1,22 +1,17 @@
 // A choice of one among many by typing: the field shows what is chosen, and all there are when it is entered.
 
-import { announcer, make, ownsKeys } from "../shared/dom.js";
+import { make, ownsKeys } from "../shared/dom.js";
 import { change } from "../shared/hearing.js";
 import { kept } from "../shared/kept.js";
 
 const CHANGING = ["label", "labels", "index", "disabled"];
 let finders = 0;
 
-/** Build it, and keep it up to date; returns what ends it. */
-function render({ model, el }) {
-  const get = (name) => model.get(name);
+function build({ model, get, voice }) {
   const id = `sl-finder-${(finders += 1)}`;
-  const root = make("div", { class: "sl sl-finder" });
   const words = make("label", { for: id });
   const input = ownsKeys(make("input", { id, type: "text", list: `${id}-list`, autocomplete: "off", spellcheck: "false", size: 18 }));
   const list = make("datalist", { id: `${id}-list` });
-  const voice = announcer();
-  root.append(words, input, list, voice.element);
   const chosen = () => get("labels")[get("index")] ?? "";
 
   function paint() {
@@ -58,7 +53,7 @@ function render({ model, el }) {
     input.value = chosen();
     input.select();
   });
-  return kept({ model, el }, root, CHANGING, paint, voice.stop);
+  return { elements: [words, input, list], paint };
 }
 
-export default { render };
+export default kept("finder", CHANGING, build);

@@ -1,8 +1,9 @@
-"""The backlog of a cluster, and the share partitions it is made of."""
+"""The backlog of a cluster, the share partitions it is made of, and the topic of their state."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import ipywidgets as W  # noqa: N812
@@ -12,6 +13,8 @@ import pyarrow.compute as pc
 from sharelag import schemas
 from sharelag.durations import duration
 from sharelag.metrics.explain import explain
+from sharelag.metrics.health import KINDS, OLDER, UNKNOWN_TAGS
+from sharelag.metrics.health import in_words as findings_in_words
 from sharelag.tables.arrow import as_table, beside, keys, without_timestamps
 from sharelag.tables.declared import meanings_of
 from sharelag.tables.words import moment, terminal
@@ -19,10 +22,11 @@ from sharelag.workbench import Workbench
 from sharelag.workbench.next_steps import input_name
 from sharelag.workbench.result import chart
 
+from ..assignment_editor import as_ranges
 from ..partition_grid import PartitionGrid
-from ..selection import SHARE_PARTITION, Selection, keys_of
+from ..view import SHARE_PARTITION, Selection, keys_of
 from .dashboard import Dashboard
-from .parts import ChartPart, Part, TablePart, choice, show_known
+from .pieces import ChartPart, Part, TablePart, choice, show_known
 
 RATES = ("arrival_rate", "completion_rate")
 #: Of the groups, what decides first.
@@ -193,3 +197,87 @@ def _first_causes(causes: pa.Table, lag: pa.Table) -> pa.Array:
         partner = beside(keys(lag, names), mine, names).column("cause")
         found = pc.coalesce(found, partner.combine_chunks())
     return found
+
+
+_KEY = ("topic", "partition")
+_MEASURES = (
+    *("records", "bytes", "prunable", "updates_per_snapshot"),
+    *("share_partitions", "missing", "rejects", "misplaced"),
+)
+_KINDS = ("snapshots", "updates", "tombstones", "rejects", "prunable")
+_GENERATIONS = {
+    "generation": "kind and version of a record; with count: it holds the delivery complete "
+    "count (KIP-1226), which older brokers do not write",
+    "partitions": "partitions of the state topic that have such records",
+    "in": "which ones",
+}
+
+
+class StateTopicHealth(Dashboard):
+    """Every partition of ``__share_group_state``."""
+
+    TITLE = "State topic"
+    IS_GRID = False
+    HELP = {
+        "What it shows": "every partition of __share_group_state, by the records that are there",
+        "Findings": "what should not be so: records in wrong places, gaps, state that holds "
+        "pruning back",
+    } | meanings_of(_MEASURES)
+
+    def __init__(self, bench: Workbench, **options: Any) -> None:
+        super().__init__(bench, **{"selection": Selection(columns=_KEY), **options})
+
+    def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:
+        self.grid = PartitionGrid.of(
+            schemas.HEALTH.empty_table(),
+            measures=[],
+            keys=_KEY,
+            band=None,
+            selection=self.selection,
+            title="",
+            noun="partition",
+        )
+        self.cells = Part("Partitions of the state topic", meanings_of(_MEASURES), self.grid)
+        self.kinds = ChartPart("What the records hold", meanings_of(_KINDS))
+        self.table = TablePart("Figures", self.selection)
+        self.generations = TablePart(
+            "Record generations", Selection(columns=["generation"]), _GENERATIONS
+        )
+        self.snapshots = TablePart("Last snapshots", Selection())
+        return [], [self.cells, self.kinds, self.table, self.generations, self.snapshots]
+
+    def _show(self) -> None:
+        health, wrong = self.bench.health(), self.bench.ask("health", findings=True)
+        found = [*findings_in_words(wrong.table), *wrong.notes] or [
+            "Nothing is wrong with the state topic."
+        ]
+        self.header.tell(health.as_of, health.unknown, found)
+        rows = health.table
+        show_known(self.grid, rows, _MEASURES)
+        self.cells.header.tell(health.as_of, health.unknown)
+        self.table.fill(health)
+        kinds = replace(health, means=_GENERATIONS, notes=())
+        self.generations.fill(kinds, generations(rows), list(_GENERATIONS))
+        self.snapshots.fill(self.bench.snapshots())
+
+    def _draw(self) -> None:
+        chosen = self.chosen(self.bench.health().table)
+        self.kinds.draw(chart("state_record", chosen)(self.theme))
+
+
+def generations(health: pa.Table) -> pa.Table:
+    """Return one row per kind of record, with the partitions it is in."""
+    rows = health.select(["partition", "generations"]).to_pylist()
+    found = {
+        kind: [row["partition"] for row in rows if kind in (row["generations"] or ())]
+        for kind in (*KINDS.values(), UNKNOWN_TAGS, *OLDER.values())
+    }
+    records = [
+        {"generation": kind, "partitions": len(where), "in": as_ranges(where).replace(",", ", ")}
+        for kind, where in found.items()
+        if where
+    ]
+    schema = pa.schema(
+        [("generation", pa.string()), ("partitions", pa.int32()), ("in", pa.string())]
+    )
+    return pa.Table.from_pylist(records, schema=schema)

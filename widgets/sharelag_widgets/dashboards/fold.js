@@ -1,22 +1,19 @@
 // A button that shows and hides what stands below it.
 
-import { button, make } from "../shared/dom.js";
+import { button } from "../shared/dom.js";
 import { kept } from "../shared/kept.js";
 
-/** Build it, and keep it up to date; returns what ends it. */
-function render({ model, el }) {
-  const root = make("div", { class: "sl sl-fold" });
+function build({ model, get }) {
   const toggle = button("", () => {
-    model.set("display", model.get("display") === "none" ? "" : "none");
+    model.set("display", get("display") === "none" ? "" : "none");
     model.save_changes();
   });
-  root.append(toggle);
   const paint = () => {
-    const isOpen = model.get("display") !== "none";
+    const isOpen = get("display") !== "none";
     toggle.setAttribute("aria-expanded", String(isOpen));
-    toggle.textContent = `${isOpen ? "▾" : "▸"} ${model.get("label")}`;
+    toggle.textContent = `${isOpen ? "▾" : "▸"} ${get("label")}`;
   };
-  return kept({ model, el }, root, ["label", "display"], paint);
+  return { elements: [toggle], paint };
 }
 
-export default { render };
+export default kept("fold", ["label", "display"], build);

@@ -2,16 +2,21 @@
 
 import { codeButtons } from "../shared/code.js";
 import { announcer, button, failureOf, make, ownsKeys } from "../shared/dom.js";
-import { counted, duration, local, utc, words } from "../shared/format.js";
+import { counted, duration, local, unitsOf, utc, words } from "../shared/format.js";
 import { hearing } from "../shared/hearing.js";
 import { menu } from "../shared/menu.js";
 import { chooseTheme, watchTheme } from "../shared/theme.js";
-import { age } from "./age.js";
 
 const WATCHED = ["title", "level", "as_of", "above", "units", "source", "about", "help", "finding", "facts", "unknown", "notes", "failure", "code", "names", "busy", "earlier", "live", "every", "paused", "stale_after"];
 const [TICK, KNOCK] = [1000, 5000];
 const THEMES = { "": "Auto", light: "Light", dark: "Dark" };
 const ENDED = "The kernel of this dashboard has ended: run the cell again";
+
+/** An age as 35 s, 10m, 2h 5m: in steps, so that it does not change all the time. */
+export function age(milliseconds) {
+  const seconds = milliseconds / 1000;
+  return seconds < 60 ? `${5 * Math.floor(seconds / 5)} s` : unitsOf(60 * Math.floor(seconds / 60)).join(" ");
+}
 
 /** Build it, and keep it up to date; returns what ends it. */
 function render({ model, el }) {

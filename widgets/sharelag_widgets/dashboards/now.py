@@ -14,8 +14,7 @@ import traitlets
 from sharelag import charts, schemas
 from sharelag.charts import text
 from sharelag.durations import duration
-from sharelag.engine import engines
-from sharelag.errors import InputError, ShareLagError
+from sharelag.errors import InputError
 from sharelag.inputs import KafkaInput
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.model import iso
@@ -28,8 +27,8 @@ from sharelag.workbench.result import chart
 
 from .. import still
 from ..partition_grid import PartitionGrid
-from ..run import Run, is_watched
-from ..selection import Selection
+from ..run import Run
+from ..view import Selection
 from .dashboard import IN_A_GROUP
 from .fleet import (
     COLUMNS,
@@ -41,18 +40,25 @@ from .fleet import (
     measure,
     with_trends,
 )
-from .parts import ChartPart, Part, StripPart, TablePart, choice, show_known
-from .past import RANGES, PastGroup
-from .pieces import CAUSES_HELP, CauseCards, Fold, PeekView, Verdict
-from .tried import CLEARS, SEARCH, SEEDS, fitting, reasons_against
+from .past import CLEARS, SEARCH, SEEDS, PastGroup, fitting, reasons_against
+from .pieces import (
+    CAUSES_HELP,
+    CauseCards,
+    ChartPart,
+    Fold,
+    Part,
+    PeekView,
+    StripPart,
+    TablePart,
+    Verdict,
+    show_known,
+)
 from .what_if import WhatIfLab
 
 #: Of so many groups the healthy ones are not folded away.
 ALL_IN_SIGHT = 12
 #: Groups whose age is not known that are named.
 NAMED = 5
-#: Up to this many records are read while the cell runs; of more, lag is shown first.
-AT_ONCE = 100_000
 READING = "Reading how it came about ..."
 #: Where a field of the lab cannot be read; the lab says which and why.
 LAB_REFUSES = "Correct the field in the what-if lab below first."
@@ -91,7 +97,6 @@ class Now(PastGroup):
         )
         self._picked = Selection(columns=["group_id"])
         self._picked.observe(self._picked_row, names=["keys"])
-        self.range = choice("Range", RANGES.items(), self.redraw)
         self.table = groups_table(self._picked)
         self.grid = PartitionGrid.of(
             schemas.LAG.empty_table(), measures=[], selection=self.selection, title=""
@@ -148,23 +153,8 @@ class Now(PastGroup):
             if self.header.failure:
                 return
             self.header.busy = True
-            self._run = Run(self._gather, lambda *_: None, self._was_read)
+            self._run = Run(self._gather, self._was_read)
         self._run.start()
-
-    def _takes_a_while(self) -> bool:
-        """Whether somebody looks on who would wait long until everything is read."""
-        if not is_watched():
-            return False
-        try:
-            return self._is_on_spark() or self._has_much()
-        except ShareLagError:
-            return False  # who shows it meets the same, and says so
-
-    def _has_much(self) -> bool:
-        return self.bench.source.size() > AT_ONCE
-
-    def _is_on_spark(self) -> bool:
-        return engines.choose(self.bench.engine, self.bench.source) == "spark"
 
     def _show_lag_alone(self) -> None:
         """The groups with their lag, which is known long before what causes it."""

@@ -1,19 +1,48 @@
-"""How a group came to be as it is: its past, and everything as of one of its moments."""
+"""How a group came to be as it is: its past, one of its moments, and what-ifs of one click."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sharelag.durations import duration
+from sharelag.engine import engines
+from sharelag.errors import ShareLagError
+from sharelag.metrics.causes import HEADS, LAG_AWARE, MEMBERS, known_causes
+from sharelag.whatif import Clearing, Comparison, Scenario
+from sharelag.whatif.comparison.rows import sentence, unknown_work
+from sharelag.whatif.estimates import without_stuck_heads
+from sharelag.whatif.horizon import cut_short
 from sharelag.workbench import Workbench
 
-from ..run import Run
-from .pieces import words_of
-from .tried import TriedGroup
+from ..run import Run, is_watched
+from .dashboard import GroupDashboard
+from .pieces import Tries, choice, words_of
+from .trials import BASELINE, CancelledError, mean, signed, watch_comparison
 
+#: Of a what-if that answers within seconds.
+SEEDS = tuple(range(7))
+#: What can be tried by one click, by its name.
+TRIALS = {MEMBERS: "+2 members", LAG_AWARE: "lag-aware assignor", HEADS: "skip stuck records"}
+#: The change that each makes, as the Python that people copy; `_change` makes it.
+CHANGES = {
+    MEMBERS: "scenario.with_members(len(scenario.each_member()) + 2)",
+    LAG_AWARE: "replace(scenario, assignor='lag-aware-sticky')",
+    HEADS: "without_stuck_heads(scenario)",
+}
+#: Of the search of assignors and members, its name and its words.
+SEARCH, CLEARS = "search", "what clears the lag"
+NOTHING_STUCK, NONE_FITS = "nothing is stuck", "no what-if below changes this"
+#: The measures of a row.
+_AGE, _DRAIN = "age_p95_ms", "drain_ms"
+#: Up to this many records are read while the cell runs; of more, lag is shown first.
+AT_ONCE = 100_000
 #: Ranges of the chart, in seconds; 0 is as far back as rates look.
 RANGES = {"all": 0, "last hour": 3600, "last 15 min": 900, "last 5 min": 300, "last minute": 60}
 RANGE_MOMENTS = 60
@@ -21,16 +50,17 @@ RANGE_MOMENTS = 60
 Past = tuple[Workbench, str, int]
 
 
-class PastGroup(TriedGroup):
-    """A dashboard of one group whose past is read after it, and which goes back to any moment.
+class PastGroup(GroupDashboard):
+    """A dashboard of one group whose past is read after it, with what-ifs of one click.
 
-    A subclass has a choice ``range`` and says whether reading takes a while (`_takes_a_while`), and
-    whether there is so much that the group comes before all others (`_has_much`).
+    It goes back to any moment of that past.
     """
 
-    range: Any
+    #: Not there yet where a dashboard is closed because it could not be made.
+    _trial: Run | None = None
 
     def _look_back(self) -> None:
+        self.range = choice("Range", RANGES.items(), self.redraw)
         self._only_lag = False  # nothing else is known yet
         self._past: set[Past] = set()  # what was read
         self._past_run: Run | None = None
@@ -41,10 +71,20 @@ class PastGroup(TriedGroup):
         self.selection.observe(self._go_to, names=["moment"])
 
     def _takes_a_while(self) -> bool:
-        raise NotImplementedError
+        """Whether somebody looks on who would wait long until everything is read."""
+        if not is_watched():
+            return False
+        try:
+            return self._is_on_spark() or self._has_much()
+        except ShareLagError:
+            return False  # who shows it meets the same, and says so
 
     def _has_much(self) -> bool:
-        raise NotImplementedError
+        """Whether there is so much that lag comes before all else, and a group before others."""
+        return self.bench.source.size() > AT_ONCE
+
+    def _is_on_spark(self) -> bool:
+        return engines.choose(self.bench.engine, self.bench.source) == "spark"
 
     # ---- the past of the group -------------------------------------------------------------------
 
@@ -67,7 +107,7 @@ class PastGroup(TriedGroup):
                         self._past.add(past)
                         self.show()  # asks again what failed, and says why
 
-            self._past_run = Run(read, lambda *_: None, show)
+            self._past_run = Run(read, show)
             self._past_run.start()
 
     def _timeline(self, group: str, bench: Workbench | None = None) -> pa.Table:
@@ -133,7 +173,7 @@ class PastGroup(TriedGroup):
                 self._mark("" if self._then_run is None else "sharelag-moves")
 
         self._mark("sharelag-moves")
-        self._then_run = Run(read, lambda *_: None, show)
+        self._then_run = Run(read, show)
         self._then_run.start()
 
     def _mark(self, chosen: str) -> None:
@@ -173,7 +213,7 @@ class PastGroup(TriedGroup):
         while (run := self._reading()) is not None:
             if not run.join(timeout):
                 return False
-        return super().join(timeout)
+        return self._trial is None or self._trial.join(timeout)
 
     def _reading(self) -> Run | None:
         """Return what is being read; one that ends may begin the next before it lets go."""
@@ -181,8 +221,180 @@ class PastGroup(TriedGroup):
             return self._past_run or self._then_run
 
     def close(self) -> None:
-        """Let go of everything; the past that is being read is thrown away."""
+        """Let go of everything, a what-if included; the past that is being read is thrown away."""
         self._past_run = self._then_run = None
+        self.cancel()
         if self.comm is not None:  # it is closed once more when it is collected
             self.selection.unobserve(self._go_to, names=["moment"])
         super().close()
+
+    # ---- what-ifs of one click -------------------------------------------------------------------
+
+    def _make_trials(self) -> Tries:
+        self._tried_of = ""  # the group that was tried
+        self._reasons: dict[str, str] = {}  # why something cannot help it
+        self.found: dict[str, Comparison] = {}  # of that group, by what was changed
+        self.comparison: Comparison | None = None  # the last one
+        self.clearing: Clearing | None = None  # what clears the lag of that group
+        names = (*TRIALS, SEARCH)
+        acts: Mapping[str, Callable[[], None]] = {name: partial(self.run, name) for name in names}
+        self.what_if = Tries({**acts, "cancel": self.cancel})
+        return self.what_if
+
+    def run(self, name: str) -> None:
+        """Simulate the group as it is and with one thing changed, in a separate thread."""
+        with self._lock:
+            if self.header.busy:
+                return
+            group = str(self.group)
+            if self._reasons.get(name):
+                return
+            try:
+                scenario = cut_short(self.bench.scenario(group))
+                changed = _change(scenario, name)
+            except Exception as error:  # people get a sentence
+                self.what_if.sentence = words_of(error)
+                return
+            # Its curves would be of a number that nobody measured.
+            if why := unknown_work(scenario):
+                self.what_if.sentence = sentence(why)
+                return
+            if changed is None:
+                self._reasons = {HEADS: NOTHING_STUCK}
+                self._show_trials()
+                return
+            self.what_if.sentence = ""
+            chosen = {BASELINE: scenario, TRIALS[name]: changed}
+            self.header.busy, self.what_if.busy = True, TRIALS[name]
+            comparing = partial(watch_comparison, chosen, SEEDS)
+            self._trial = Run(comparing, partial(self._ended, name))
+        self._trial.start()
+
+    def cancel(self) -> None:
+        """Wait for a what-if no longer; what was found before stays."""
+        if self._trial is not None:
+            self._trial.cancel()
+
+    def fits(self, cause: str) -> tuple[str, str]:
+        """Return the what-if that fits a cause of the group, and why it cannot help."""
+        return fitting(cause, self._reasons)
+
+    def _look_at(self, group: str) -> None:
+        """Find out what cannot help a group; what was found of another one is forgotten."""
+        self._reasons = reasons_against(self.bench, group)
+        if self._tried_of != group:
+            self._tried_of, self.found = group, {}
+            self.comparison = self.clearing = None
+            self.what_if.sentence = ""
+
+    def _ended(
+        self, name: str, run: Run, found: Comparison | None, error: BaseException | None
+    ) -> None:
+        with self._lock:
+            if run is not self._trial:
+                return
+            self.header.busy, self.what_if.busy = False, ""
+            if found is not None and self._tried_of == self.group:
+                self.comparison = self.found[name] = found
+                self._show_trials()
+                self.redraw()
+            elif error is not None and not isinstance(error, CancelledError):
+                self.what_if.sentence = words_of(error)
+
+    def _is_busy(self) -> bool:
+        return bool(self.what_if.busy)
+
+    def _show_trials(self) -> None:
+        """Say what was found of this group; of another one nothing."""
+        found = self.found if self._is_tried() else {}
+        rows = [self._row(name, words, found.get(name), words) for name, words in TRIALS.items()]
+        # Of the search, what the first answer would do; its sentence stands below.
+        answers = [] if self.clearing is None else self.clearing.answers
+        cleared = self.clearing.comparison if self.clearing is not None and answers else None
+        rows.append(self._row(SEARCH, CLEARS, cleared, answers[0]["variant"] if answers else ""))
+        last = self.comparison if found else None
+        if last is not None:
+            rows.insert(0, _numbers(next(iter(found.values())), BASELINE) | {"words": BASELINE})
+        with self.what_if.hold_sync():
+            self.what_if.rows = rows
+            self.what_if.assumed = [] if last is None else list(last.scenarios[BASELINE].assumed)
+            self.what_if.copies = [[name, self._code(name)] for name in found]
+
+    def _row(self, name: str, words: str, found: Comparison | None, variant: str) -> dict[str, Any]:
+        row = {"name": name, "words": words, "why": self._reasons.get(name, "")}
+        return (_UNTRIED if found is None else _numbers(found, variant)) | row
+
+    def _is_tried(self) -> bool:
+        """Whether what was found belongs to the group in sight."""
+        return bool(self.found) and self._tried_of == self.group
+
+    def _code(self, name: str) -> str:
+        group, simulated_ms = self._tried_of, self.found[name].scenarios[BASELINE].duration_ms
+        skips = "from sharelag.whatif.estimates import without_stuck_heads\n"
+        return f"""from dataclasses import replace
+from sharelag.whatif import compare
+from sharelag import charts
+{skips * (name == HEADS)}scenario = replace(bench.scenario({group!r}), duration_ms={simulated_ms})
+changed = {CHANGES[name]}
+variants = {{{BASELINE!r}: scenario, {TRIALS[name]!r}: changed}}
+comparison = compare(variants, seeds=range({len(SEEDS)}))
+curves = charts.projection_figure(comparison.projected)
+display(comparison, curves)"""
+
+
+_UNTRIED: dict[str, Any] = {
+    **dict.fromkeys(("name", "why", "age", "drains", "difference", "verdict"), ""),
+    "span": [],
+}
+
+
+def fitting(cause: str, reasons: Mapping[str, str]) -> tuple[str, str]:
+    """Return the what-if that fits a cause, and by ``reasons`` why it cannot help."""
+    fits = next((one.what_if for one in known_causes() if one.name == cause), MEMBERS)
+    return (fits, reasons.get(fits, "")) if fits else (MEMBERS, NONE_FITS)
+
+
+def reasons_against(bench: Workbench, group: str) -> dict[str, str]:
+    """Return why a what-if cannot help a group, by its name, as far as that is known untried."""
+    return {} if _is_pinned(bench.lag(group).table) else {HEADS: NOTHING_STUCK}
+
+
+def _is_pinned(lag: pa.Table) -> bool:
+    """Whether finished offsets wait behind one that is not, or nobody knows."""
+    passed = pc.subtract(lag.column("effective_start_offset"), lag.column("start_offset"))
+    behind = pc.subtract(lag.column("window_complete"), passed)
+    return bool(pc.any(pc.greater(pc.fill_null(behind, 1), 0)).as_py())
+
+
+def _change(scenario: Scenario, name: str) -> Scenario | None:
+    if name == MEMBERS:
+        return scenario.with_members(len(scenario.each_member()) + 2)
+    if name == LAG_AWARE:
+        return replace(scenario, assignor="lag-aware-sticky")
+    return without_stuck_heads(scenario)
+
+
+def _numbers(found: Comparison, variant: str) -> dict[str, Any]:
+    """Return what a comparison says of a variant: age, time to drain, and the difference of age."""
+    rows = {row["measure"]: row for row in found.rows() if row["variant"] == variant}
+    age, each = rows[_AGE], {"age": rows[_AGE], "drains": rows[_DRAIN]}
+    means = {name: f"{mean(row)}{' runs' * bool(row['unknown'])}" for name, row in each.items()}
+    if not rows[_DRAIN]["n"]:
+        means["drains"] = f"not within {duration(found.scenarios[variant].duration_ms)}"
+    numbers = _UNTRIED | means
+    if variant == BASELINE:
+        return numbers
+    span = [age["difference_low"], age["difference"], age["difference_high"]]
+    known = [] if None in span else [float(one) for one in span]
+    return numbers | {
+        "difference": signed(age, "difference"),
+        "span": known,
+        "verdict": _verdict(age, bool(found.best(_AGE).is_small)),
+    }
+
+
+def _verdict(row: Mapping[str, Any], is_small: bool) -> str:
+    if row["better"] is None:
+        return "the same" if row["difference"] == 0 else "not clear"
+    words = "better" if row["better"] else "worse"
+    return f"{words}, by little" if row["better"] and is_small else words

@@ -1,19 +1,15 @@
 // One record, read when somebody asks for it; its text stays in this page.
 
-import { announcer, button, make } from "../shared/dom.js";
+import { button, make } from "../shared/dom.js";
 import { kept } from "../shared/kept.js";
 
-/** Build it, and keep it up to date; returns what ends it. */
-function render({ model, el }) {
-  const root = make("section", { class: "sl sl-peek", "aria-label": "Record" });
+function build({ model, get, root, voice }) {
   const ask = button("", () => {
     ask.disabled = true;
     model.send({ peek: true });
   });
   const shown = make("pre", { tabindex: 0, hidden: true, "aria-label": "The record" });
   const failure = make("p", { class: "sl-failure", role: "alert", hidden: true });
-  const voice = announcer();
-  root.append(ask, failure, shown, voice.element);
 
   function tell(text, wrong) {
     shown.textContent = text;
@@ -22,7 +18,7 @@ function render({ model, el }) {
     failure.hidden = !wrong;
   }
   function paint() {
-    const about = model.get("about");
+    const about = get("about");
     root.hidden = !about;
     ask.textContent = `Show the record at ${about}`;
     ask.disabled = false;
@@ -35,7 +31,7 @@ function render({ model, el }) {
     voice.say(message.peeked.text ? "The record is shown." : "");
   };
   model.on("msg:custom", hear);
-  return kept({ model, el }, root, ["about"], paint, voice.stop, () => model.off("msg:custom", hear));
+  return { elements: [ask, failure, shown], paint, stop: () => model.off("msg:custom", hear) };
 }
 
-export default { render };
+export default kept("peek", ["about"], build, "Record");

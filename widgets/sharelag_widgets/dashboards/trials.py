@@ -1,4 +1,4 @@
-"""What is tried of a group: variants, what they mean, and the dashboards that show a trial."""
+"""What is tried of a group: what people choose, its variants, and what they mean."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import ipywidgets as W  # noqa: N812
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,10 +18,26 @@ from sharelag.schemas import AMOUNT
 from sharelag.tables.declared import meanings_of
 from sharelag.tables.views import view
 from sharelag.tables.words import MISSING, counted
-from sharelag.whatif import Clearing, Comparison, Scenario, assign, compare, variants, what_clears
+from sharelag.whatif import (
+    Clearing,
+    Comparison,
+    Scenario,
+    assign,
+    assignor_descriptions,
+    assignor_names,
+    compare,
+    variants,
+    what_clears,
+)
+from sharelag.whatif.clearing import ASSIGNORS
 from sharelag.whatif.comparison import rows as trials
+from sharelag.whatif.comparison.intervals import enough_seeds
 from sharelag.whatif.comparison.rows import measure_words
+from sharelag.whatif.consumers import require_members
+from sharelag.whatif.horizon import SHORTEST_MS, cut_short
 from sharelag.whatif.simulation.clock import interruptible
+
+from .pieces import Chips, Field, counter
 
 BASELINE = "the group as it is"
 _LOCK, _LIMIT = "share.record.lock.duration.ms", "share.delivery.count.limit"
@@ -76,16 +93,9 @@ def numbers(given: str, what: str, kind: type[int] | type[float] = int) -> list[
     return found
 
 
-def simulate_options(
-    scenario: Scenario,
-    assignors: Iterable[str],
-    members: Iterable[int],
-    locks: Iterable[float],
-    limits: Iterable[int],
-) -> dict[str, Scenario]:
+def simulate_options(scenario: Scenario, chosen: Mapping[str, Any]) -> dict[str, Scenario]:
     """Return the scenario as it is, and every combination of what was chosen beside it."""
-    settings = settings_of(locks, limits)
-    made = variants(scenario, assignors=list(assignors), members=list(members), settings=settings)
+    made = variants(scenario, **chosen)
     others = {name: one for name, one in made.items() if one != scenario}
     if not others:
         raise InputError(
@@ -112,15 +122,15 @@ def settings_of(locks: Iterable[float], limits: Iterable[int]) -> dict[str, dict
 def difference_rows(comparison: Comparison) -> pa.Table:
     """Return a comparison as `DIFFERENCES`: measures of which nothing is known are left out."""
     numbers = list(comparison.rows())
-    bases = {row["measure"]: _mean(row) for row in numbers if not _is_tried(row)}
+    bases = {row["measure"]: mean(row) for row in numbers if not _is_tried(row)}
     known = {row["measure"] for row in numbers if row["n"]}
     rows = [
         {
             "measure": measure_words(row["measure"]),
             "variant": row["variant"],
             "baseline": bases[row["measure"]],
-            "tried": _mean(row),
-            "difference": _sign(row, "difference"),
+            "tried": mean(row),
+            "difference": signed(row, "difference"),
             "interval": _interval(row),
             "verdict": trials.for_people(row)["verdict"] or _no_verdict(row),
         }
@@ -130,19 +140,16 @@ def difference_rows(comparison: Comparison) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=DIFFERENCES)
 
 
-def first_measure(comparison: Comparison, known: Sequence[str]) -> str | None:
-    """The measure to look at first: one in which a variant differs, of those that decide most."""
-    wanted = [name for name in (*_FIRST, *known) if name in known]
-    return next((name for name in wanted if differs(comparison, name)), next(iter(known), None))
+def known_measures(comparison: Comparison) -> tuple[list[str], str | None]:
+    """Return the measures with a difference that is known of any variant, and the first to look at.
 
-
-def differs(comparison: Comparison, measure: str) -> bool:
-    """Whether any variant differs from the baseline in a measure."""
-    return any(
-        round(row["difference"] or 0, _NOISE)
-        for row in comparison.differences.to_pylist()
-        if row["measure"] == measure
-    )
+    That is one in which a variant differs, of those that decide most.
+    """
+    rows = comparison.differences.to_pylist()
+    known = list(dict.fromkeys(row["measure"] for row in rows if row["difference"] is not None))
+    differ = {row["measure"] for row in rows if round(row["difference"] or 0, _NOISE)}
+    first = next((name for name in (*_FIRST, *known) if name in differ), next(iter(known), None))
+    return known, first
 
 
 def describe_baseline(scenario: Scenario) -> str:
@@ -152,12 +159,6 @@ def describe_baseline(scenario: Scenario) -> str:
         f"As it is: assignor {scenario.assignor}, {text.counted(count, 'member')}, locks of "
         f"{duration(limits.lock_duration_ms)}, delivery limit {limits.delivery_count_limit}."
     )
-
-
-def known_measures(comparison: Comparison) -> list[str]:
-    """Return the measures with a difference that is known of any variant."""
-    rows = comparison.differences.to_pylist()
-    return list(dict.fromkeys(row["measure"] for row in rows if row["difference"] is not None))
 
 
 def assignment_of(scenario: Scenario, assignor: str) -> dict[str, dict[str, list[int]]]:
@@ -228,14 +229,9 @@ def notes_of(comparison: Comparison) -> tuple[str, ...]:
     errors = pc.drop_null(runs.column("error")).to_pylist()
     lost = (f"{counted(len(errors), 'run')} failed: {errors[0]}",) if errors else ()
     words = "the group as it is, simulated with the same seeds"
-    return (f"Seeds {seeds_words(seeds)}. Baseline: {words}.", *lost)
-
-
-def seeds_words(seeds: list[int]) -> str:
-    """Seeds in words: those in a row as the first and the last."""
-    if len(seeds) > 1 and seeds == list(range(seeds[0], seeds[-1] + 1)):
-        return f"{seeds[0]} to {seeds[-1]}"
-    return ", ".join(map(str, seeds))
+    in_a_row = len(seeds) > 1 and seeds == list(range(seeds[0], seeds[-1] + 1))
+    said = f"{seeds[0]} to {seeds[-1]}" if in_a_row else ", ".join(map(str, seeds))
+    return (f"Seeds {said}. Baseline: {words}.", *lost)
 
 
 class CancelledError(Exception):
@@ -257,18 +253,147 @@ def _interval(row: Mapping[str, Any]) -> str:
         return MISSING
     if low == row["difference"] == high:
         return trials.IN_EVERY_RUN
-    return f"{_sign(row, 'difference_low')} to {_sign(row, 'difference_high')}"
+    return f"{signed(row, 'difference_low')} to {signed(row, 'difference_high')}"
 
 
-def _mean(row: Mapping[str, Any]) -> str:
+def mean(row: Mapping[str, Any]) -> str:
     """Return the mean over the runs in words, or in how many of them it is not known."""
     return trials.for_people(row)["mean"] if row["unknown"] else _amount(row, "mean")
 
 
-def _sign(row: Mapping[str, Any], name: str) -> str:
+def signed(row: Mapping[str, Any], name: str) -> str:
     """Return an amount in words, with its sign also where it is more."""
     return f"{'+' if (row[name] or 0) > 0 else ''}{_amount(row, name)}"
 
 
 def _amount(row: Mapping[str, Any], name: str) -> str:
     return trials.amount(row["measure"], row[name]) or MISSING
+
+
+_AS_IT_IS = "as it is"
+
+
+class Presets(W.VBox):  # type: ignore[misc]  # ipywidgets has no types
+    """Members, assignors and locks first; ``advanced`` are the controls that few need."""
+
+    def __init__(self, entered: Callable[[], Any]) -> None:
+        self.members = Field("Members", step=True, entered=entered)
+        self.locks = Field("Lock duration, s", entered=entered)
+        self.assignors = Chips("Assignors", assignor_names(), value=("lag-aware-sticky",))
+        self.assignors.about = assignor_descriptions()
+        self.limits = Field("Delivery limit", entered=entered)
+        self._seconds = SHORTEST_MS // 1000
+        self.seconds = counter("Simulated time, s", self._seconds, 1, 86_400)
+        self.runs = counter("Runs (0: enough)", 0, 0, 200)
+        self.seed = counter("First seed", 0, 0, 2**31)
+        for field in (self.members, self.locks, self.limits):
+            field.layout.width = "16em"
+            field.observe(lambda _: self._checked(), names=["value"])
+        self.assignors.observe(lambda _: self._checked(), names=["value"])
+        row = W.Layout(flex_flow="row wrap", grid_gap="6px 22px", align_items="flex-start")
+        others = [self.limits, self.seconds, self.runs, self.seed]
+        below = W.Layout(flex_flow="row wrap", grid_gap="6px 22px", align_items="flex-end")
+        self.advanced = W.HBox(others, layout=below)
+        self.assignors.layout = W.Layout(flex="1 1 24em", min_width="0")
+        super().__init__(
+            [W.HBox([self.members, self.locks, self.assignors], layout=row)],
+            layout=W.Layout(width="100%"),
+        )
+
+    @property
+    def fields(self) -> list[W.Widget]:
+        """All controls."""
+        several = [self.limits, self.runs, self.seed, self.seconds]
+        return [self.assignors, self.members, self.locks, *several]
+
+    def begin_with(self, scenario: Scenario) -> None:
+        """Say what is in force where nothing is chosen."""
+        limits, count = scenario.settings.limits, len(scenario.each_member())
+        self.members.start, self.members.hint = count, f"as they are: {count:,}"
+        self.locks.hint = f"{_AS_IT_IS}: {duration(limits.lock_duration_ms)}"
+        self.limits.hint = f"{_AS_IT_IS}: {limits.delivery_count_limit}"
+        self.assignors.now = scenario.assignor
+        if self.seconds.value == self._seconds:  # nobody chose another
+            self._seconds = cut_short(scenario).duration_ms // 1000
+            self.seconds.value = self._seconds
+
+    @property
+    def chosen(self) -> dict[str, Any] | None:
+        """What is chosen, as `variants` takes it; None where a field cannot be read.
+
+        Then the field says so itself.
+        """
+        members, locks, limits = self._checked()
+        if members is None or locks is None or limits is None:
+            return None
+        settings = settings_of(locks, limits)
+        given = {"assignors": list(self.assignors.value), "members": members, "settings": settings}
+        return {name: value for name, value in given.items() if value}
+
+    def seeds(self, variants: int = 2) -> range:
+        """Return the seeds of so many variants; a search has those of two."""
+        return range(self.seed.value, self.seed.value + (self.runs.value or enough_seeds(variants)))
+
+    def code(self, group: str, chosen: Mapping[str, Any], seeds: range) -> str:
+        """Return the Python that gives the same comparison of ``bench``."""
+        given = ", ".join(f"{name}={value!r}" for name, value in chosen.items())
+        return f"""from dataclasses import replace
+from sharelag.whatif import compare, variants
+from sharelag import charts
+duration_ms = {self.seconds.value * 1000}
+scenario = replace(bench.scenario({group!r}), duration_ms=duration_ms)
+tried = variants(scenario, {given})
+others = {{name: one for name, one in tried.items() if one != scenario}}
+comparison = compare({{{BASELINE!r}: scenario}} | others, seeds={seeds!r})
+curves = charts.projection_figure(comparison.projected)
+display(comparison, curves)"""
+
+    @property
+    def searched(self) -> dict[str, Any]:
+        """What a search for what clears the lag is given: what somebody chose."""
+        assignors = list(dict.fromkeys([*ASSIGNORS, *self.assignors.value]))
+        is_shorter = self.seconds.value != self._seconds
+        given = {
+            "assignors": assignors if len(assignors) > len(ASSIGNORS) else None,
+            "members": self._checked()[0],
+            "duration_ms": self.seconds.value * 1000 if is_shorter else None,
+            "seeds": self.seeds() if self.runs.value else None,
+        }
+        return {name: value for name, value in given.items() if value}
+
+    def search_code(self, group: str) -> str:
+        """Return the Python that finds the same as the search of the lab."""
+        given = "".join(f"{name}={value!r}, " for name, value in self.searched.items())
+        return f"""from sharelag.whatif import what_clears
+from sharelag import charts
+scenario = bench.scenario({group!r})
+found = what_clears(scenario, {given}baseline={BASELINE!r})
+comparison = found.comparison
+curves = charts.projection_figure(comparison.projected)
+display(found, curves)"""
+
+    def _checked(self) -> tuple[list[int] | None, list[float] | None, list[int] | None]:
+        self.assignors.error = ""
+        return (
+            _read(self.members, _members),
+            _read(self.locks, lambda given: numbers(given, "lock durations", float)),
+            _read(self.limits, lambda given: numbers(given, "delivery limits")),
+        )
+
+
+def _members(given: str) -> list[int]:
+    counts = numbers(given, "members")
+    for count in counts:
+        require_members(count)
+    return counts
+
+
+def _read(field: Field, act: Callable[[str], list[Any]]) -> list[Any] | None:
+    """Return what a field says, or None; then the field says what is wrong."""
+    try:
+        found = act(field.value)
+    except InputError as error:
+        field.error = str(error)
+        return None
+    field.error = ""
+    return found

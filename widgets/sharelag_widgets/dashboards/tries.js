@@ -1,7 +1,7 @@
 // What could be changed, a row each: a button, and what was found as three numbers with an interval.
 
 import { codeButtons } from "../shared/code.js";
-import { announcer, button, make } from "../shared/dom.js";
+import { button, make } from "../shared/dom.js";
 import { counted } from "../shared/format.js";
 import { kept } from "../shared/kept.js";
 import { menu } from "../shared/menu.js";
@@ -12,16 +12,11 @@ const TRY_HEADINGS = [["What if"], ["P95 age", "sl-number"], ["Drains in", "sl-n
 /** Of the small picture of an interval, in pixels. */
 const [WIDE, HIGH] = [70, 14];
 
-/** Build it, and keep it up to date; returns what ends it. */
-function render({ model, el }) {
-  const get = (name) => model.get(name);
-  const root = make("section", { class: "sl sl-tries", "aria-label": "What if" });
+function build({ model, get, root, voice }) {
   const body = make("tbody");
   const table = make("table", {}, make("thead", {}, make("tr", {}, ...TRY_HEADINGS.map(([text, kind]) => make("th", { scope: "col", class: kind }, text)), make("td"))), body);
   const said = make("p", { class: "sl-soft", role: "status" });
   const below = make("div");
-  const voice = announcer();
-  root.append(make("div", { class: "sl-wide" }, table), said, below, voice.element);
 
   function paint() {
     const had = body.contains(document.activeElement) ? document.activeElement.dataset.act : "";
@@ -46,7 +41,7 @@ function render({ model, el }) {
       make("th", { scope: "row" }, name ? act : words), make("td", { class: "sl-number" }, age), make("td", { class: "sl-number" }, drains),
       make("td", {}, ...found), make("td", {}, ...(copies.length ? [menu(`More on ${words}`, ...codeButtons(root, voice, below, copies, true))] : [])));
   }
-  return kept({ model, el }, root, CHANGING, paint, voice.stop);
+  return { elements: [make("div", { class: "sl-wide" }, table), said, below], paint };
 }
 
 /** Low, mean and high on a line with 0 in its middle; the words beside it say the same. */
@@ -58,4 +53,4 @@ function picture(span, reach, verdict) {
   return svg;
 }
 
-export default { render };
+export default kept("tries", CHANGING, build, "What if");

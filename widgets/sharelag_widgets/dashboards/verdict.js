@@ -1,25 +1,18 @@
 // A level and a sentence with what can be done, the first thing before all; what can be copied stands in a menu.
 
 import { codeButtons } from "../shared/code.js";
-import { announcer, button, make } from "../shared/dom.js";
-import { counted } from "../shared/format.js";
+import { button, make } from "../shared/dom.js";
 import { MARKS } from "../shared/levels.js";
 import { kept } from "../shared/kept.js";
 import { menu } from "../shared/menu.js";
 
-const CHANGING = ["level", "sentence", "actions", "copies", "assumed", "busy"];
+const CHANGING = ["level", "sentence", "actions", "copies", "busy"];
 
-/** Build it, and keep it up to date; returns what ends it. */
-function render({ model, el }) {
-  const get = (name) => model.get(name);
-  const root = make("section", { class: "sl sl-verdict", "aria-label": "Verdict" });
+function build({ model, get, root, voice }) {
   const badge = make("strong", { class: "sl-level" });
   const sentence = make("bdi", { class: "sl-sentence" });
   const bar = make("div", { class: "sl-bar" });
   const below = make("div");
-  const voice = announcer();
-  const assumptions = make("details", { class: "sl-soft", hidden: true });
-  root.append(make("p", { class: "sl-said" }, badge, " ", sentence), bar, assumptions, below, voice.element);
   let buttons = "";
 
   function paint() {
@@ -30,9 +23,6 @@ function render({ model, el }) {
     sentence.textContent = get("sentence");
     const wanted = JSON.stringify(["level", "actions", "copies", "busy"].map(get));
     if (wanted !== buttons) renew(wanted);
-    const assumed = get("assumed");
-    assumptions.hidden = !assumed.length;
-    assumptions.replaceChildren(make("summary", {}, `Simulated; assumes ${counted(assumed.length, "thing")}`), make("ul", {}, ...assumed.map((text) => make("li", {}, make("bdi", {}, text)))));
   }
   function renew(wanted) {
     const had = [...bar.querySelectorAll("button")].indexOf(document.activeElement);
@@ -45,7 +35,7 @@ function render({ model, el }) {
     buttons = wanted;
     if (had >= 0) bar.querySelectorAll("button")[had]?.focus();
   }
-  return kept({ model, el }, root, CHANGING, paint, voice.stop);
+  return { elements: [make("p", { class: "sl-said" }, badge, " ", sentence), bar, below], paint };
 }
 
-export default { render };
+export default kept("verdict", CHANGING, build, "Verdict");

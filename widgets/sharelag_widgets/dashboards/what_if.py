@@ -2,41 +2,182 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import ipywidgets as W  # noqa: N812
+import pyarrow as pa
 import pyarrow.compute as pc
 import traitlets
 
 from sharelag.charts import clearing_figure, projection_figure, text
 from sharelag.errors import InputError
 from sharelag.tables import render
-from sharelag.whatif import Clearing, Comparison, Scenario, assignor_descriptions
+from sharelag.whatif import (
+    Clearing,
+    Comparison,
+    Scenario,
+    assignor_descriptions,
+    assignor_names,
+    what_if,
+)
 from sharelag.whatif.comparison.rows import measure_words, sentence
+from sharelag.whatif.compiled.coordinator import by_topic
+from sharelag.whatif.fixed import with_assignment
 from sharelag.workbench.result import chart
 
+from ..assignment_editor import Assignment, AssignmentEditor, Difference
 from ..run import STATES, Run
-from ..selection import Selection
-from .by_hand import ByHand, Chance, State
+from ..view import Selection
 from .dashboard import GroupDashboard
-from .parts import ChartPart, Part, TablePart, choice
-from .pieces import Fold, Verdict, words_of
-from .presets import Change, Presets
+from .pieces import ChartPart, Fold, Part, TablePart, Verdict, choice, words_of
 from .trials import (
     MEANS,
     OF_MEASURES,
     CancelledError,
+    Presets,
+    assignment_of,
     describe_baseline,
     difference_rows,
-    first_measure,
     known_measures,
     notes_of,
+    shorter,
+    simulate_options,
     watch_comparison,
     watch_search,
 )
+
+_COLUMNS = ["group_id", "topic_id", "topic", "partition", "lag"]
+
+
+class State(NamedTuple):
+    """What a simulation goes on from."""
+
+    group: str
+    as_of: datetime | None
+
+    def words(self) -> str:
+        """Return in words what a simulation begins with."""
+        return f"Simulated from the state of {text.moment(self.as_of)}."
+
+
+class ByHand(Part):
+    """An assignment to edit; a refresh keeps its edits and its run, another group has its own."""
+
+    def __init__(self, selection: Selection) -> None:
+        self._selection = selection
+        self._group: str | None = None
+        words = "move partitions between members by mouse or keys, and run it against "
+        help_ = {"edit": f"{words}the group as it is"}
+        super().__init__("An assignment by hand", help_)
+
+    def fill(
+        self,
+        state: State,
+        scenario: Scenario,
+        lag: pa.Table,
+        members: pa.Table,
+        chance: Callable[[], tuple[float, range]],
+    ) -> None:
+        """Begin with the members and partitions of a moment, of which the scenario was made.
+
+        ``chance`` gives at the begin of each run for how many seconds it is, and with which seeds.
+        """
+
+        def tried_out(held: Assignment, cancelled: Any, progress: Any) -> Difference | None:
+            seconds, seeds = chance()
+            base = shorter(scenario, seconds)
+            assumed = with_assignment(base, held).assumed
+            rows = what_if(base, held, seeds=seeds, cancelled=cancelled, progress=progress)
+            if rows is None:
+                return None
+            return Difference(rows, tuple(seeds), assumed, "95 % interval", state.words())
+
+        def loaded(name: str, held: Assignment) -> Assignment:
+            return assignment_of(with_assignment(scenario, held), name)
+
+        partitions = partitions_of(lag, scenario)
+        held, words = begun(scenario, members, partitions)
+        clients = clients_of(state.group, members)
+        can: dict[str, Any] = {"on_run": tried_out, "on_load": loaded, "member_labels": clients}
+        if self._group == state.group:
+            self.children[1].renew(partitions, held, **can)
+        else:
+            choices, of = assignor_names(), self._selection
+            editor = AssignmentEditor.of(
+                partitions, held, choices=choices, selection=of, title="", **can
+            )
+            self.put(editor)
+        self._group = state.group
+        self.header.tell(None, notes=(words,))
+
+    def still(self) -> str:
+        """Nothing: who cannot run it has nothing to edit."""
+        return ""
+
+
+def partitions_of(lag: pa.Table, scenario: Scenario) -> pa.Table:
+    """Return the rows of a lag table whose partitions are simulated, as an editor shows them."""
+    places = {
+        (topic.name, number) for topic in scenario.topics for number in range(topic.partitions)
+    }
+    chosen = pa.array([place in places for place in _places(lag)], pa.bool_())
+    return lag.filter(chosen).select(_COLUMNS)
+
+
+def _places(rows: pa.Table) -> Iterator[tuple[str, int]]:
+    return zip(*(rows.column(name).to_pylist() for name in ("topic", "partition")), strict=True)
+
+
+def begun(scenario: Scenario, members: pa.Table, partitions: pa.Table) -> tuple[Assignment, str]:
+    """Return the current assignment, or that of the scenario's assignor where it is not known.
+
+    Members of the scenario are called by their ids; partitions that are not in ``partitions`` (as
+    of `partitions_of`) are left out. Beside it stands where it comes from, in words.
+    """
+    each = scenario.each_member()
+    is_known = pc.and_(
+        pc.equal(members.column("group_id"), scenario.group_id),
+        members.column("assigned_partitions").is_valid(),
+    )
+    known = set(members.filter(is_known).column("member_id").to_pylist())
+    unknown = [member.name for member in each if member.name not in known]
+    if not each:
+        return {}, "The group has no members: add members, and give them partitions."
+    if len(unknown) == len(each):
+        held = assignment_of(scenario, scenario.assignor)
+        words = (
+            "Which partitions the members have is not known: it begins with what "
+            f"{scenario.assignor} gives them."
+        )
+    else:
+        held = {member.name: by_topic(member.assigned) for member in each}
+        words = "It begins with the partitions that the members have."
+        if unknown:
+            who = text.counted(len(unknown), "member")
+            words += f" Of {who} that is not known: without any here."
+    there = set(_places(partitions))
+    kept = {
+        member: {
+            topic: [n for n in numbers if (topic, n) in there] for topic, numbers in topics.items()
+        }
+        for member, topics in held.items()
+    }
+    return kept, words
+
+
+def clients_of(group: str, members: pa.Table) -> dict[str, str]:
+    """Return the client of each member of a group and where it runs, where that is known."""
+    rows = members.filter(pc.equal(members.column("group_id"), group)).to_pylist()
+    clients = {
+        row["member_id"]: " at ".join(filter(None, (row["client_id"], row["client_host"])))
+        for row in rows
+    }
+    return {member: words for member, words in clients.items() if words}
+
 
 #: What stands there before anything was run.
 _INVITED = (
@@ -147,7 +288,10 @@ class WhatIfLab(GroupDashboard):
         if self._state is None or self._state.group != group:
             self._other_group(group)
         if self._state != state:
-            self.editor.fill(state, self.scenario, evidence.lag, evidence.members, self._chance)
+            self.editor.fill(
+                *(state, self.scenario, evidence.lag, evidence.members),
+                lambda: (self.seconds.value, self.presets.seeds()),
+            )
             self._state = state
 
     def _other_group(self, group: str) -> None:
@@ -177,19 +321,23 @@ class WhatIfLab(GroupDashboard):
 
     def _searching(self, group: str) -> _Work | None:
         scenario = self.bench.scenario(group)
-        if self.presets.read() is None:
+        if self.presets.chosen is None:
             return None
         search = partial(watch_search, scenario, self.presets.searched)
         return search, self.presets.search_code(group), 1
 
     def _comparing(self, group: str) -> _Work | None:
-        change = self.presets.read()
-        chosen = None if change is None else self._variants(change, group)
-        if change is None or chosen is None:
+        if (chosen := self.presets.chosen) is None:
             return None
-        seeds = change.seeds_of(len(chosen))
-        comparison = partial(watch_comparison, chosen, seeds)
-        return comparison, change.code(group, seeds), len(chosen) * len(seeds)
+        scenario = shorter(self.bench.scenario(group), self.seconds.value)
+        try:
+            tried = simulate_options(scenario, chosen)
+        except InputError as error:  # nothing else is simulated, which the chips say
+            self.assignors.error = str(error)
+            return None
+        seeds = self.presets.seeds(len(tried))
+        comparison = partial(watch_comparison, tried, seeds)
+        return comparison, self.presets.code(group, chosen, seeds), len(tried) * len(seeds)
 
     def _start(self, prepare: Callable[[str], _Work | None]) -> None:
         """Begin what is prepared of the group; where that is nothing, a field says why."""
@@ -209,16 +357,8 @@ class WhatIfLab(GroupDashboard):
             self._tried = State(group, self.bench.evidence(group).as_of)
             self._busy(True)
             self.bar.value, self.bar.max, self.bar.description = 0, runs, "Running"
-            self._trial = Run(act, self._progressed, self._ended)
+            self._trial = Run(act, self._ended, self._progressed)
         self._trial.start()
-
-    def _variants(self, change: Change, group: str) -> dict[str, Scenario] | None:
-        """Return what is simulated; None where that is nothing else, which the chips say."""
-        try:
-            return change.variants(self.bench.scenario(group))
-        except InputError as error:
-            self.assignors.error = str(error)
-            return None
 
     def cancel(self) -> None:
         """Do not wait any more: what was shown before stays."""
@@ -308,12 +448,12 @@ class WhatIfLab(GroupDashboard):
         self.decided.value = render.as_html(shown, len(shown.table))
         self.projection.draw(projection_figure(found.projected, self.theme))
         self.projection.header.notes = [self._begins()]
-        known = known_measures(found)
+        known, first = known_measures(found)
         options = tuple((measure_words(name), name) for name in known)
         if self.measure.options != options:
             self.measure.unobserve(self._measured, names=["value"])
             self.measure.options = options
-            self.measure.value = first_measure(found, known)
+            self.measure.value = first
             self.measure.observe(self._measured, names=["value"])
         if self.measure.value is not None:
             self.chart.draw(chart("compared", found, self.measure.value)(self.theme))
@@ -341,6 +481,3 @@ class WhatIfLab(GroupDashboard):
             return ""
         other = " Other parts show another moment: run it again to compare that one."
         return self._compared.words() + ("" if self._compared == self._state else other)
-
-    def _chance(self) -> Chance:
-        return Chance(self.seconds.value, tuple(self.presets.seeds))

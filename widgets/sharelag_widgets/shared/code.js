@@ -1,6 +1,7 @@
 // Texts that people take with them: to the clipboard, or as code into a new cell where the page lets a view add one.
 
-import { button, make, ownsKeys } from "./dom.js";
+import { copied } from "./copied.js";
+import { button } from "./dom.js";
 
 /**
  * Buttons that copy texts; where JupyterLab shows itself to the page (as `make lab` starts it), code also goes into a new cell.
@@ -23,20 +24,11 @@ const runnable = (root, text) => (root.closest(".sharelag-dashboard")?.querySele
 
 const TOLD = 2000;
 async function copy(root, voice, below, words, text, asked) {
-  root.dataset.copied = text.length;
-  try {
-    await navigator.clipboard.writeText(text);
-    below.replaceChildren();
-    voice.say(`${words}: copied`);
-    asked.textContent = "\u2713 Copied";
-    setTimeout(() => (asked.textContent = words), TOLD);
-  } catch {
-    // No leave to use the clipboard, as in a page from disk: let people take it themselves.
-    const field = ownsKeys(make("textarea", { rows: 5, "aria-label": `${words}: copy it from here`, style: { width: "100%" } }));
-    field.value = text;
-    below.replaceChildren(make("p", { class: "sl-soft" }, "The browser does not let a page copy here. Take it yourself: "), field);
-    field.select();
-  }
+  if (!(await copied(root, text, words, below))) return;
+  below.replaceChildren();
+  voice.say(`${words}: copied`);
+  asked.textContent = "\u2713 Copied";
+  setTimeout(() => (asked.textContent = words), TOLD);
 }
 
 const commands = () => globalThis.jupyterapp?.commands;

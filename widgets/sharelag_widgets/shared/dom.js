@@ -23,6 +23,17 @@ export function ownsKeys(...elements) {
   return elements[0];
 }
 
+/** Do what a key is for, which the page then does not hear; `actOf` says what that is, or nothing. */
+export function takesKeys(element, actOf) {
+  element.addEventListener("keydown", (event) => {
+    const act = !event.altKey && actOf(event);
+    if (!act) return;
+    event.preventDefault();
+    event.stopPropagation();
+    act(event);
+  });
+}
+
 /** A button. */
 export function button(words, act, attributes = {}) {
   return ownsKeys(make("button", { type: "button", onclick: act, ...attributes }, words));

@@ -1,5 +1,6 @@
 // Painting on a canvas: sharp on every screen, with the palette's colours and patterns.
 
+import { make } from "./dom.js";
 import { AVAILABLE, KINDS, LAST, PATTERNS, fillOf, inkOf, lastFill } from "./palette.js";
 
 /** Make a canvas as wide as it is shown and `height` CSS pixels high; its context draws in CSS pixels. */
@@ -57,16 +58,19 @@ export function brush(context, pattern, fill, ink) {
   return style;
 }
 
+/** A rectangle for a legend, with what `styleOf` its context it is filled, but for `inset` pixels around. */
+export function filledSwatch(styleOf, inset = 0) {
+  const canvas = make("canvas", { class: "sl-swatch", "aria-hidden": "true" });
+  const context = sized(canvas, 16, 24);
+  context.fillStyle = styleOf(context);
+  context.fillRect(inset, inset, 24 - 2 * inset, 16 - 2 * inset);
+  return canvas;
+}
+
 /** A square of a kind for the legend. */
 export function swatch(kind, theme) {
-  const canvas = document.createElement("canvas");
-  canvas.className = "sl-swatch";
-  canvas.setAttribute("aria-hidden", "true");
-  canvas.dataset.fill = fillOf(kind, theme);
-  canvas.dataset.pattern = KINDS[kind].pattern;
-  const context = sized(canvas, 16, 24);
-  context.fillStyle = brushes(context, theme)[kind];
-  context.fillRect(0, 0, 24, 16);
+  const canvas = filledSwatch((context) => brushes(context, theme)[kind]);
+  Object.assign(canvas.dataset, { fill: fillOf(kind, theme), pattern: KINDS[kind].pattern });
   return canvas;
 }
 

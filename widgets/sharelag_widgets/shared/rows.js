@@ -21,10 +21,13 @@ export function pickedRows(model, link) {
       return missing;
     },
     rows: () => rowNumbers(model.get("picked")),
-    pick(rows, columns) {
+    /** Pick rows; or with `add` beside what is picked, of which a single row is picked no more. */
+    pick(rows, columns, add = false) {
+      const before = new Set(add ? this.rows() : []);
+      const all = rows.length === 1 && before.delete(rows[0]) ? [...before] : [...new Set([...before, ...rows])];
       missing = false;
-      mine = rowBytes(rows);
-      const chosen = [...new Set(Array.from(rows, (row) => columns._key.texts[columns._key.values[row]]))];
+      mine = rowBytes(all);
+      const chosen = [...new Set(Array.from(all, (row) => columns._key.texts[columns._key.values[row]]))];
       link.tell({ picked: mine }, { keys: chosen });
     },
     hear({ keys: chosen }) {

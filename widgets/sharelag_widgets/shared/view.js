@@ -2,7 +2,6 @@
 
 import { unpack } from "./columns.js";
 import { announcer, failureOf, make } from "./dom.js";
-import { eachFrame } from "./frames.js";
 import { hearing } from "./hearing.js";
 import { linked } from "./link.js";
 import { watchTheme } from "./theme.js";
@@ -82,4 +81,21 @@ export function view({ model, el }, name, build, watched) {
     for (const stop of [unwatch, link.stop, voice.stop, later.stop, () => observer.disconnect(), () => clearTimeout(timer), () => parts?.stop?.()]) stop();
     root.remove();
   };
+}
+
+/** At most one repaint a frame, however often it is asked for; an error goes to `failed`. */
+function eachFrame(paint, failed) {
+  let scheduled = 0;
+  const later = () => {
+    scheduled ||= requestAnimationFrame(() => {
+      scheduled = 0;
+      try {
+        paint();
+      } catch (error) {
+        failed(error);
+      }
+    });
+  };
+  later.stop = () => cancelAnimationFrame(scheduled);
+  return later;
 }
