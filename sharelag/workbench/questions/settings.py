@@ -62,4 +62,8 @@ def settings_drift(t: Tables, before: Opened, group: str | None = None) -> Resul
     groups = {*before.groups, *t.bench.groups} if group is None else {group}
     then, now = (one.table("settings") for one in (before.reading, t.read))
     table = settings_drift_rows(then, now, groups)
-    return t.bench.base(t.read).answer("Settings that changed", table, views.SETTINGS_DRIFT)
+    earlier = before.base(before.reading)
+    unknown = *gaps.of_settings(then), *gaps.of_settings(now), *earlier.unknown
+    return t.bench.base(t.read).answer(
+        "Settings that changed", table, views.SETTINGS_DRIFT, unknown=unknown, lacks=earlier.lacks
+    )

@@ -476,6 +476,10 @@ def test_settings_are_those_of_the_command(demo: Workbench) -> None:
     assert "Settings of 1 share group and" in demo.settings("billing").title
     drift = demo.settings_drift(sharelag.open("slow", engine="local"))
     assert drift.table.to_pylist() == ask(*here, "--before", "slow") != []
+    unread = Workbench(WrittenInput([Write(5, 10)]), engine="local")
+    assumed = "the settings (Kafka's defaults are assumed)"
+    assert assumed in demo.settings_drift(unread).unknown
+    assert assumed not in drift.unknown
     of_one = demo.settings("billing").table
     assert set(of_one.column("group_id").to_pylist()) == {"billing", None}
     assert not of_one.column("problem").drop_null().to_pylist()
