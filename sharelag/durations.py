@@ -24,6 +24,8 @@ _NUMBER = r"([0-9]{1,15}(?:\.[0-9]+)?|\.[0-9]+)"
 _PARTS = re.compile(r"\s*".join(rf"(?:{_NUMBER}\s*{unit})?" for unit in _SPELLED))
 _BARE = re.compile(r"\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _MILLISECOND = UNITS["ms"]
+#: About a thousand years: with more, where a span begins or a forecast ends would be no date.
+_MOST = timedelta(days=365_000)
 
 
 def parse_duration(value: str | float | timedelta, bare: str | None = None) -> timedelta:
@@ -39,12 +41,17 @@ def parse_duration(value: str | float | timedelta, bare: str | None = None) -> t
     Raises
     ------
     InputError
-        It is not a duration, is negative, or is longer than a `timedelta` can be.
+        It is not a duration, is negative, or is longer than about a thousand years.
     """
-    if isinstance(value, timedelta):
-        if value < timedelta():
-            raise InputError(f"invalid duration {value}: it is negative")
-        return value
+    span = value if isinstance(value, timedelta) else _read(value, bare)
+    if span < timedelta():
+        raise InputError(f"invalid duration {value}: it is negative")
+    if span > _MOST:
+        raise InputError(f"invalid duration {value!r}: it is too long")
+    return span
+
+
+def _read(value: str | float, bare: str | None) -> timedelta:
     if not isinstance(value, str):
         bare = bare or "s"
     text = str(value).strip()
@@ -56,7 +63,7 @@ def parse_duration(value: str | float | timedelta, bare: str | None = None) -> t
         if bare is not None and _BARE.fullmatch(text):
             return UNITS[bare] * float(text)
     except OverflowError:
-        raise InputError(f"invalid duration {value!r}: it is too long") from None
+        return timedelta.max
     raise InputError(f"invalid duration {value!r}: use a number with a unit, such as 30s, 5m or 2h")
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from nbformat.v4 import new_notebook
 
+from sharelag.durations import parse_duration
 from sharelag.model import iso
 from sharelag.reports import notebooks, store
 from sharelag.reports.case import cluster_in
@@ -100,6 +101,7 @@ def report(
     """
     path = notebooks.notebook(name)
     given = notebooks.check_parameters(path, params or {})
+    parse_duration((keep_days or 0) * 86_400)  # refused before anything is made
     known = secrets_of(given.get("command_config"), properties or {}, params)
     folder_of = Path(out)
     with store.reserve(folder_of, path.stem, wait, tell) as folder, store.scratch(folder) as half:
