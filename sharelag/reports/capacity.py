@@ -184,12 +184,17 @@ def propose(
     beside Kafka's own. Without ``minutes`` it is as long as the rates say that clearing takes;
     ``seeds`` are simulations of each variant, by default as many as tell the variants apart.
     """
+    given: tuple[tuple[str, Any, Any], ...]
+    given = (("minutes", minutes, int | float), ("seeds", seeds, int))
+    for name, value, kind in given:
+        if value is not None and not isinstance(value, kind):
+            raise InputError(f"the parameter {name!r} must be a number")
     group = _group(case)
     scenario = scenario_from(case.evidence, group)
     found = what_clears(
         scenario,
-        assignors=assignors,
-        members=members,
+        assignors=assignors or (),
+        members=members or (),
         duration_ms=None if minutes is None else round(minutes * 60_000),
         seeds=None if seeds is None else range(seeds),
     )

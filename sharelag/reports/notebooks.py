@@ -75,10 +75,21 @@ def read_parameters(path: Path) -> dict[str, Any]:
     }
 
 
+#: What is a text, or texts, although its default does not say so: a folder may be called 7.
+_TEXTS = (
+    *("bootstrap_server", "command_config", "capture", "raw", "segments", "group", "topic"),
+    *("as_of", "since", "rules", "ledger", "previous", "alert"),
+)
+
+
 def texts(path: Path) -> frozenset[str]:
-    """Return the parameters of a notebook whose defaults are texts, and not durations."""
-    known = read_parameters(path).items()
-    return frozenset(n for n, value in known if isinstance(value, str) and not _is_duration(value))
+    """Return the parameters of a notebook that are texts, and not durations."""
+    return frozenset(
+        name
+        for name, value in read_parameters(path).items()
+        if (isinstance(value, str) and not _is_duration(value))
+        or (name in _TEXTS and value in (None, []))
+    )
 
 
 def check_parameters(path: Path, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,6 +120,8 @@ def check_parameters(path: Path, parameters: Mapping[str, Any]) -> dict[str, Any
             )
         if is_number(known[name]) and not is_number(value):
             raise InputError(f"the parameter {name!r} must be a number")
+        if name in _TEXTS and known[name] is None and not isinstance(value, str | None):
+            raise InputError(f"the parameter {name!r} must be a text")
     return {name: value for name, value in given.items() if value != known[name]}
 
 

@@ -133,8 +133,9 @@ def facts(run: Run, outcome: Mapping[str, Any] | None) -> list[tuple[str, dict[s
             ("computed by", text(f"sharelag {run.version}, the {outcome['engine']} engine")),
         ]
     given = ", ".join(
-        f"{name}={without_folders(', '.join(value) if isinstance(value, list) else str(value))}"
+        f"{name}={without_folders(', '.join(map(str, values)))}"
         for name, value in run.parameters.items()
+        for values in [value if isinstance(value, list) else [value]]
         if name != "previous"
     )
     made = {"time": run.started, "live": False}

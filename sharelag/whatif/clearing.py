@@ -24,6 +24,7 @@ from sharelag.tables.words import counted, number
 from sharelag.whatif.compare import Comparison, compare, compared, course, join
 from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.intervals import enough_seeds
+from sharelag.whatif.consumers import require_members
 from sharelag.whatif.estimates import say_stuck
 from sharelag.whatif.grid import AS_IT_IS, Progress, further, require_fixed, require_seeds, variants
 from sharelag.whatif.horizon import long_enough, rates
@@ -236,7 +237,11 @@ def search(
     names = list(dict.fromkeys([scenario.assignor, *others]))
     now, horizon_ms = len(scenario.each_member()), duration_ms or long_enough(scenario)
     usual = replace(scenario, duration_ms=horizon_ms)
-    counts = list(dict.fromkeys([now] * (now > 0) + (sorted(members) or _more(usual, now))))
+    counts = list(
+        dict.fromkeys(
+            [now] * (now > 0) + (sorted(map(require_members, members)) or _more(usual, now))
+        )
+    )
     if not members and any(
         why(usual) for why in (words.unknown_work, words.say_blocked, _say_too_many)
     ):

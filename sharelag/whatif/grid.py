@@ -25,7 +25,7 @@ from sharelag.whatif.assignors.jar import JarAssignor
 from sharelag.whatif.assignors.registry import find_assignor, known_assignor
 from sharelag.whatif.autoscale import Autoscaler, autoscaler_of
 from sharelag.whatif.comparison.tables import OVER_OPTIMAL, RUNS
-from sharelag.whatif.consumers import KAFKA_NAMES, with_values
+from sharelag.whatif.consumers import KAFKA_NAMES, require_members, with_values
 from sharelag.whatif.scenario import Scenario, Settings
 from sharelag.whatif.scenario_json import to_json
 from sharelag.whatif.simulate import SimulationResult, require_seed, simulate
@@ -81,6 +81,7 @@ def variants(
         settings = {}
     assignors = [assignors] if isinstance(assignors, str) else list(assignors)
     members = list(members) if isinstance(members, Iterable) else [members]
+    members = [require_members(one) for one in members]
     for name in assignors:
         find_assignor(name)
     people = {counted(one, "member"): scenario.with_members(one) for one in members}

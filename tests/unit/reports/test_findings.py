@@ -17,6 +17,7 @@ from nbformat.v4 import new_output
 import sharelag
 from sharelag import gather, schemas
 from sharelag.durations import duration
+from sharelag.errors import InputError
 from sharelag.inputs.recorded import folder_of
 from sharelag.reports import cells, report
 from sharelag.reports.blocks import VERDICT_MIME, Block, Chart, group_findings, ranges, table
@@ -187,6 +188,10 @@ def test_a_proposal_says_whether_it_is_enough() -> None:
     assert "<summary>All measures</summary>" in shown.html
     drawn = cells.clearing(made).light.layout.meta["title"]
     assert drawn.startswith("simple with 40 members clears the lag in ")
+    with pytest.raises(InputError, match="'minutes' must be a number"):
+        propose(case, minutes="1")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="'seeds' must be a number"):
+        propose(case, seeds=1.5)  # type: ignore[arg-type]
     small = propose(case, assignors=[], members=[4], minutes=1, seeds=3)
     assert small.words == (
         "slow: as it is (simple, 2 members) does not clear the lag within 1m, nor do simple "

@@ -39,12 +39,16 @@ def test_every_notebook_is_clean_and_takes_the_common_parameters() -> None:
         ({"as_of": date(2026, 6, 1)}, "'as_of' cannot be written as JSON"),
         ({"over": "abc"}, "'over' must be a duration"),
         ({"over": True}, "'over' must be a duration"),
+        ({"over": "366000d"}, "'over' must be a duration"),
+        *(({name: 7}, f"'{name}' must be a text") for name in ("capture", "ledger", "as_of")),
     ],
 )
 def test_parameters_that_are_not_given(given: dict[str, Any], result: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=result) as raised:
         report("daily", given, tmp_path)
     assert "hunter22" not in str(raised.value)
+    with pytest.raises(InputError, match="too long"):
+        report("daily", {}, tmp_path, keep_days=1e12)
     assert not list(tmp_path.iterdir())
 
 
@@ -106,6 +110,10 @@ def test_parameters_from_a_file_and_the_command_line(tmp_path: Path) -> None:
     from sharelag.reports.schedules import as_word, from_word
 
     (tmp_path / "p.yaml").write_text("over: 60\ngroup: [a, b]\n")
+    named = notebooks.texts(notebooks.notebook("daily"))
+    typed = (("ledger", "7"), ("group", "2026"), ("topic", "[1]"), ("over", "30"))
+    found = {"ledger": "7", "group": "2026", "topic": [1], "over": 30}
+    assert _read_given(None, typed, named) == found
     found = _read_given(tmp_path / "p.yaml", (("over", "30"), ("as_of", "2026-06-01T00:00:00Z")))
     assert found == {"over": 30, "group": ["a", "b"], "as_of": "2026-06-01T00:00:00Z"}
     texts = ("orders", "123", "null", "'", "a: b", "- x", '"q"', "2026-06-01T00:00:00Z")

@@ -228,8 +228,10 @@ def test_what_a_page_cannot_show(mime: str, shown: Any, tmp_path: Path) -> None:
         nbformat.write(ran, out)
         return Executed(ran, None)
 
-    path = own(tmp_path, "a = 1", "display(shown)")
-    made = report(path, out=tmp_path / "out", figures=False, run=shown_by)
+    path = own(tmp_path, "a = []", "display(shown)")
+    given = {"a": [8, None, "x"]}
+    made = report(path, given, tmp_path / "out", figures=False, run=shown_by)
+    assert "a=8, None, x" in (made.folder / "report.html").read_text()
     assert mime in (made.folder / "notebook.ipynb").read_text()
     if mime == "application/json":
         assert made.run.error is None

@@ -42,6 +42,7 @@ from sharelag.whatif import (
     simulate,
     to_json,
     variants,
+    what_clears,
 )
 from sharelag.whatif.consumers import MOST_MEMBERS
 from sharelag.whatif.estimates import Assumption
@@ -535,10 +536,14 @@ def test_no_more_members_than_a_broker_lets_join() -> None:
     assert setting is not None
     assert setting.greatest == MOST_MEMBERS
     assert len(scenario.with_members(MOST_MEMBERS).each_member()) == MOST_MEMBERS
-    for ask in (scenario.with_members, lambda count: variants(scenario, members=[count])):
+    for ask in (
+        scenario.with_members,
+        lambda count: variants(scenario, members=[count]),
+        lambda count: what_clears(scenario, members=[8, count]),
+    ):
         with pytest.raises(InputError, match="100,000 members are too many: give at most 1,000"):
             ask(100_000)
-        for wrong in (-1, 2.5):
+        for wrong in (-1, 2.5, "3", None):
             with pytest.raises(InputError, match="cannot be a number of members"):
                 ask(wrong)  # type: ignore[arg-type]
 
