@@ -163,7 +163,8 @@ def _with_later(
 ) -> Evidence:
     """Add the share partitions whose state begins within the span, as it was first seen."""
     rows = of_group(windows.sort_by([("as_of", "descending")]), group)
-    first = {place_of(row): row for row in rows}
+    # Until a coordinator has chosen a start offset, nothing says where it begins.
+    first = {place_of(row): row for row in rows if row["start_offset"] is not None}
     for row in then.lag.to_pylist():
         first.pop(place_of(row), None)
     added = [

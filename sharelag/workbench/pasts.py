@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from sharelag.errors import InputError
+from sharelag.model import iso
 from sharelag.replay.moment import parse_time
 from sharelag.whatif.past import MOST_WINDOWS, Past, past_of
 from sharelag.whatif.scenario import Service
@@ -34,12 +35,12 @@ def gather_past(
     begin = begin_of(since, end)
     if begin is None or begin >= end:
         raise InputError(
-            f"the span ends at {end.isoformat()}, which is not after {since}: "
+            f"the span ends at {iso(end)}, which is not after {since}: "
             "name an earlier moment to begin with"
         )
     bench = replace(bench, over=end - begin, asks_once=False)
     if not bench.groups:
-        raise InputError(f"no share group had state at {end.isoformat()}: name a later moment")
+        raise InputError(f"no share group had state at {iso(end)}: name a later moment")
     if group is None and len(bench.groups) != 1:
         raise InputError(f"choose one share group: {', '.join(bench.groups)}")
     name = group or bench.groups[0]
@@ -50,8 +51,8 @@ def gather_past(
     then = bench.at(begin)
     if name not in then.groups:
         known = [at for at in now.observed.column("begin").to_pylist() if at is not None]
-        first = f": it is first known at {min(known).isoformat()}" if known else ""
-        raise InputError(f"the group {name} had no state at {begin.isoformat()}{first}")
+        first = f": it is first known at {iso(min(known))}" if known else ""
+        raise InputError(f"the group {name} had no state at {iso(begin)}{first}")
     before = then.evidence(name)
     step = (end - begin) / MOMENTS
     timeline = bench.ask(
