@@ -359,6 +359,12 @@ def _member_counts(
 OVER = ("partition", "topic", "member", "broker")
 
 
+def require_over(by: str | None) -> None:
+    """Refuse what imbalance is not measured over."""
+    if by is not None and by not in OVER:
+        raise InputError(f"cannot show an imbalance by {by!r}: choose one of {', '.join(OVER)}")
+
+
 def imbalance_arrow(
     lag: Arrow,
     members: Arrow | None = None,
@@ -375,8 +381,7 @@ def imbalance_arrow(
     `partition_loads`: measures that need a missing one have no rows, nor have
     brokers without `BROKERS` or a known leader.
     """
-    if by is not None and by not in OVER:
-        raise InputError(f"cannot show an imbalance by {by!r}: choose one of {', '.join(OVER)}")
+    require_over(by)
     partitions = partition_loads(lag, members, groups, observed, past)
     given = {"lag": lag, "arrived": past, "finished": observed, "members": members}
     measures = [name for name, table in given.items() if table is not None]

@@ -145,7 +145,7 @@ def lag_columns(joined: Arrow) -> pa.RecordBatch:
 
 def rollup_keys(by: str) -> list[str]:
     """Return the key columns for ``"group"`` or ``"topic"``; other values are an InputError."""
-    if by not in ROLLUP_KEYS:
+    if by not in list(ROLLUP_KEYS):  # which any value can be looked for in
         raise InputError(f"cannot sum lag by {by!r}: choose one of {', '.join(ROLLUP_KEYS)}")
     return ROLLUP_KEYS[by]
 

@@ -139,7 +139,7 @@ class Workbench(Opened):
         InputError
             deltalake or scoringrules is not installed, or the table cannot be read or written.
         """
-        return self.ask("forecasts", ledger=str(ledger), horizon=parse_span(horizon))
+        return self.ask("forecasts", ledger=ledger, horizon=parse_span(horizon))
 
     def windows(self, group: str | None = None) -> Result:
         """Return what coordinators hold, as `sharelag.schemas.WINDOWS` with names of topics.
@@ -271,13 +271,14 @@ class Workbench(Opened):
         """
         return self.ask("members", group=group)
 
-    def group_states(self, group: str | None = None, states: Iterable[str] = ()) -> Result:
+    def group_states(self, group: str | None = None, states: str | Iterable[str] = ()) -> Result:
         """Return state, epochs, members and lag of every group.
 
         As `sharelag.schemas.GROUP_STATES`; ``states`` keeps those in one of some states,
         such as ``["Empty"]``.
         """
-        return self.ask("group_states", group=group, states=tuple(states))
+        wanted = (states,) if isinstance(states, str) else tuple(states)
+        return self.ask("group_states", group=group, states=wanted)
 
     def brokers(self, group: str | None = None) -> Result:
         """Return which brokers lead the partitions of groups and keep their state.

@@ -169,6 +169,8 @@ def chosen(
     if not isinstance(topics, Mapping):
         topics = dict.fromkeys(_names("topics", topics), ())
     _names("topics", topics)
+    if not all(isinstance(partitions, Iterable) for partitions in topics.values()):
+        raise InputError(f"give lists of partitions, as {{'orders': [0]}}, not {topics!r}")
     return Choice(
         frozenset(names), {topic: frozenset(partitions) for topic, partitions in topics.items()}
     )

@@ -43,6 +43,11 @@ def rows_of(part: TablePart) -> LagTable:
     return part.view
 
 
+def test_a_dashboard_that_cannot_be_made_says_so_alone(demo: Workbench) -> None:
+    with pytest.raises(TypeError, match="unexpected keyword argument 'members'"):
+        demo.dashboard(members=3)  # what is left of it is collected without an error of its own
+
+
 def test_the_lab_opens_below_and_stays_with_the_group_in_sight(demo: Workbench) -> None:
     board = demo.dashboard()
     assert board.lab is None

@@ -25,7 +25,7 @@ from sharelag.inputs.spark.workers import map_in_arrow
 from sharelag.metrics.dead_letters import count_letters, ledger_arrow, letters_arrow
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.health import Partitions, count_finished, gather, health_arrow
-from sharelag.metrics.imbalance import NEEDED, OVER, SKEW, imbalance_arrow, skew_arrow
+from sharelag.metrics.imbalance import NEEDED, SKEW, imbalance_arrow, require_over, skew_arrow
 from sharelag.metrics.lag import OFFSET_KEYS, diff_arrow, lag_arrow, rollup_arrow, rollup_keys
 from sharelag.metrics.progress import progress_of
 from sharelag.metrics.reconcile import reconcile_arrow
@@ -136,8 +136,7 @@ def imbalance(
     pyspark.sql.DataFrame
         `sharelag.schemas.IMBALANCE`; all tables of a group meet in one task.
     """
-    if by is not None and by not in OVER:
-        raise InputError(f"cannot show an imbalance by {by!r}: choose one of {', '.join(OVER)}")
+    require_over(by)
     given = {"lag": lag, "members": members, "groups": groups, "observed": observed}
     given["brokers"] = brokers
     return _of_loads(given, past, partial(imbalance_arrow, by=by), schemas.IMBALANCE)

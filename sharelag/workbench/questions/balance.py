@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from sharelag.durations import duration
 from sharelag.engine import Reading
 from sharelag.metrics import members_now
-from sharelag.metrics.imbalance import verdict_words
+from sharelag.metrics.imbalance import require_over, verdict_words
 from sharelag.metrics.members_now import drift_arrow, member_rows
 from sharelag.model import iso, parse_states
 from sharelag.tables import gaps, views
@@ -31,6 +31,7 @@ _MOST_NOTES = 10
 def imbalance(t: Tables, group: str | None = None, by: str | None = None) -> Result:
     """How unevenly load is spread."""
     evidence = t.bench.evidence(group)
+    require_over(by)
     table = t.bench.keep(("imbalance", by), lambda: t.read.imbalance(by))
     verdicts = t.bench.ask("skew", group=group).table.to_pylist()
     return t.bench.base_of(evidence).answer(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from importlib.util import find_spec
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -45,9 +46,11 @@ HORIZON = timedelta(minutes=5)
 
 
 @question("evidence", "history")
-def forecasts(t: Tables, ledger: str, horizon: timedelta) -> Result:
+def forecasts(t: Tables, ledger: str | Path, horizon: timedelta) -> Result:
     """Forecast age and drain of the lag, score what is due, and keep both in the ledger."""
-    kept = keep_forecasts(t.read, ledger, horizon)
+    if not isinstance(ledger, str | Path) or not str(ledger):
+        raise InputError(f"a ledger of forecasts is a folder: give its path, not {ledger!r}")
+    kept = keep_forecasts(t.read, str(ledger), horizon)
     made, graded, scored = kept.made, kept.graded, kept.scored
     better = graded.filter(graded.column("shown")).column("forecast")
     told = f"{counted(kept.new, 'new forecast')}, {scored.num_rows:,} scored"

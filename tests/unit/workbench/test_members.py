@@ -98,6 +98,7 @@ def test_a_row_has_what_the_records_and_the_state_topic_say() -> None:
 def test_a_group_whose_records_are_gone_is_dead_and_one_that_was_not_read_is_unknown() -> None:
     both = bench(ALIVE, groups=("billing", "deleted"))
     assert states(both) == {"billing": "Empty", "deleted": "Dead"}
+    assert both.group_states(states="Empty").table.equals(both.group_states(states=["Empty"]).table)
     # The groups are chosen, so that no record is left of those that there are.
     assert states(both.only("deleted")) == {"deleted": "Dead"}
     unread = bench(groups=("billing",))

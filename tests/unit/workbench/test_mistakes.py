@@ -92,6 +92,10 @@ NAIVE = datetime(2026, 1, 1)
 MISTAKES: list[tuple[Callable[[Workbench], Any], str]] = [
     (lambda b: b.lag(3), "share groups have names: give a text, not 3"),  # type: ignore[arg-type]
     (lambda b: b.lag(by="member"), "cannot sum lag by 'member': choose one of group, topic"),
+    (lambda b: b.lag(by=[]), "cannot sum lag by []: choose one of group, topic"),  # type: ignore[arg-type]
+    (lambda b: b.imbalance(by=[]), "cannot show an imbalance by []: choose one of"),  # type: ignore[arg-type]
+    (lambda b: b.forecasts(None), "is a folder: give its path, not None"),  # type: ignore[arg-type]
+    (lambda b: b.events(since="366000d"), "invalid time '366000d': give one such as"),
     (lambda b: b.lag()["lags"], "did you mean 'lag'?"),
     (lambda b: b.lag()[["lag", "ages"]], "unknown column 'ages' of "),
     (lambda b: b.lag()[0], "unknown column 0 of "),  # type: ignore[call-overload]
@@ -128,6 +132,7 @@ MISTAKES: list[tuple[Callable[[Workbench], Any], str]] = [
     (lambda _: opened(as_of=NAIVE), "has no time zone: add tzinfo=UTC"),
     (lambda _: opened(groups=3), "groups are given by their names, as texts, not as 3"),
     (lambda _: opened(topics=[1]), "topics are given by their names, as texts, not as [1]"),
+    (lambda _: opened(topics={"orders": 1}), "give lists of partitions, as {'orders': [0]}, not"),
     (lambda _: opened(topics={1: [0]}), "topics are given by their names, as texts"),
     (lambda _: opened(over="soon"), "invalid duration 'soon': use a number with a unit"),
     (lambda _: sharelag.open("chapter", engine="local"), "did you mean 'chapters'?"),

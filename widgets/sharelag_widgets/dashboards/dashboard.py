@@ -218,6 +218,10 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
             self._run = run
         run.start()
 
+    def __del__(self) -> None:
+        if self.comm is not None:  # else it is closed, or was never made
+            self.close()
+
     def close(self) -> None:
         """Let go of everything; what is being read is thrown away."""
         with self._lock:
