@@ -161,7 +161,8 @@ def _chosen(found: StateColumns, choose: Choose | None) -> Ints:
     names = found.keys.table().take(pa.array(found.key))
     columns = found.position | dict(zip(names.schema.names, names.columns, strict=True))
     chosen = choose(pa.RecordBatch.from_pydict(columns | {_ROW: pa.array(rows)}))
-    return np.asarray(flat(chosen.column(_ROW)).to_numpy(), np.int64)
+    # A copy, as `arange` may be written to: for what may only be read, kernels are compiled anew.
+    return np.array(flat(chosen.column(_ROW)).to_numpy(), np.int64)
 
 
 class _Span:

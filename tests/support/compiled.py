@@ -9,9 +9,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 import sharelag
+from sharelag.compiled import compile_kernel
+from sharelag.replay.holds import ends_of_holds
+from sharelag.replay.streaming_replay import latest_windows
 from sharelag.whatif.compiled.ready import make_ready
+from sharelag.wire import STATE_TOPIC
 from tests.support.chapters import CAPTURE
 
 ROOT = Path(__file__).parents[2]
@@ -23,6 +30,9 @@ def compile_replay() -> None:
     bench.windows()
     bench.history()
     bench.moments("billing")
+    latest_windows([*bench.source.batches(STATE_TOPIC)])
+    kernel: Any = compile_kernel(ends_of_holds)
+    kernel(*[np.empty(0, np.int64)] * 7, np.int64(0))
 
 
 def rewrite_tests() -> None:

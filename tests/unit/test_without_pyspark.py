@@ -30,12 +30,6 @@ def run(code: str, *arguments: str, given: str = "") -> subprocess.CompletedProc
     )
 
 
-def test_the_package_is_imported() -> None:
-    assert run(
-        "import sharelag; print(sharelag.__version__, sharelag.replay.replay([]))"
-    ).stdout.endswith(" {}\n")
-
-
 #: Commands that need no Spark, and what their answers have.
 ANSWERED = [
     (["--help"], "Usage"),
@@ -84,6 +78,7 @@ def test_whatever_is_on_spark_says_what_to_install() -> None:
         "sharelag.open('chapters', spark=object()).lag()",
         *("sharelag.open('chapters', engine='local').frames", "here.to_spark()"),
         *("sharelag.decode", "sharelag.stream", "sharelag.sweep"),
+        "sharelag.inputs.spark.session()",
     )
     code = f"""
 import sharelag
@@ -93,16 +88,12 @@ for each in {requested}:
         eval(each)
     except Exception as error:
         print(type(error).__name__, error)
-print(len(here))
+print(len(here), sharelag.__version__, sharelag.replay.replay([]))
 """
     *said, rows = run(code).stdout.splitlines()
-    assert int(rows) > 0
+    assert int(rows.split()[0]) > 0
+    assert rows.endswith(" {}")
+    assert 'engine="local"' in said[-1]
     assert len(said) == len(requested)
     found = {line.partition(",")[0] for line in said}
     assert found == {"SetupError Spark is not installed here: pip install 'sharelag[spark]'"}
-
-
-def test_a_session_says_what_to_install() -> None:
-    done = run("from sharelag.inputs.spark import session; session()")
-    assert "SetupError: Spark is not installed here: pip install 'sharelag[spark]'" in done.stderr
-    assert 'engine="local"' in done.stderr

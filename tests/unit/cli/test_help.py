@@ -15,7 +15,7 @@ import pytest
 from sharelag.cli import cli
 from sharelag.cli.options import SECTIONS, Command, Group
 from sharelag.metrics.rights import NEEDS
-from tests.support.command import sharelag, sharelag_process
+from tests.support.command import sharelag
 
 EXAMPLES = {name: text for some in SECTIONS.values() for name, text in some.items()}
 #: Examples that need a cluster, a file of somebody's or a standard input, or that take long.
@@ -83,8 +83,7 @@ def test_demo_examples_answer(name: str, tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_line_of_the_documentation_prints_a_script(shell: str) -> None:
     assert f"_SHARELAG_COMPLETE={shell}_source sharelag" in INSTALL
-    script = sharelag_process(env={"_SHARELAG_COMPLETE": f"{shell}_source"})
-    assert script.returncode == 0, script.stderr
+    script = sharelag(env={"_SHARELAG_COMPLETE": f"{shell}_source"}, code=0)
     assert "_SHARELAG_COMPLETE=" in script.stdout
     if found := shutil.which(shell):
         read = subprocess.run([found, "-n"], input=script.stdout, text=True, check=False)
@@ -95,9 +94,7 @@ def completed(shell: str, *words: str) -> list[str]:
     """What the shell is offered for the last of these words."""
     env = {"_SHARELAG_COMPLETE": f"{shell}_complete", "COMP_WORDS": " ".join(words)}
     position = words[-1] if shell == "fish" else str(len(words) - 1)
-    answer = sharelag_process(env=env | {"COMP_CWORD": position})
-    assert answer.returncode == 0, answer.stderr
-    return answer.stdout.splitlines()
+    return sharelag(env=env | {"COMP_CWORD": position}, code=0).stdout.splitlines()
 
 
 def test_commands_options_and_choices_are_offered() -> None:

@@ -475,7 +475,7 @@ def check(path: Path, seed: str, monkeypatch: pytest.MonkeyPatch, is_dump: bool 
 def test_both_ways_read_random_and_damaged_texts_alike(
     is_dump: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cases: Cases
 ) -> None:
-    path, count = tmp_path / "printed.txt", cases(20, 200)
+    path, count = tmp_path / "printed.txt", cases(10, 200)
     at_once = sum(check(path, f"pieces {seed}", monkeypatch, is_dump) for seed in range(count))
     assert at_once > count
 

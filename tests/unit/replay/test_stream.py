@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -9,8 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from sharelag import schemas
+from sharelag.compiled import compile_kernel
 from sharelag.model import StateBatch
 from sharelag.replay import replay_arrow, streaming_replay
+from sharelag.replay.kernels import replay_rows
 from sharelag.replay.moment import filter_groups, up_to
 from sharelag.replay.state import replay_at
 from sharelag.replay.streaming_replay import RunningStates, latest_windows
@@ -90,6 +93,12 @@ def test_records_are_chosen_and_counted() -> None:
     # The times are those of all groups, up to the moment.
     times = until(records).column("timestamp").view(pa.int64()).to_numpy()
     assert (found.first, found.last) == (times.min(), times.max())
+    # Neither waits for the compiler once more: both are replayed by one form of the kernel.
+    forms: Any = compile_kernel(replay_rows)
+    latest_windows([batch])
+    known = [*forms.signatures]
+    latest_windows([batch], until=until)
+    assert forms.signatures == known
 
 
 @pytest.mark.parametrize("worth_it", [True, False])

@@ -163,7 +163,7 @@ def test_members_begin_where_the_rates_say_that_they_can_clear_it() -> None:
     assert rates(scenario).fewest() == 6
     # By quarters from the seven that clear it in this time.
     assert search(scenario).members == [2, 6, 7, 9, 11, 13, 14, 16]
-    found = what_clears(scenario)
+    found = what_clears(scenario, seeds=range(5))
     assert found.answers
     assert found.answers[0]["members"] > 6
 

@@ -579,7 +579,7 @@ def test_what_is_not_behind_a_variant_that_ties_ties_as_well() -> None:
 def test_headline_and_both_tables_never_contradict_each_other(cases: Any) -> None:
     """As people see them: the sentence, and the cells of both tables."""
     seen = Counter[str]()
-    for found in drawn_comparisons(cases(200, 5_000)):
+    for found in drawn_comparisons(cases(100, 5_000)):
         shown, by_words = found.presentation(), {"p95 age": "age_p95_ms", "drain time": "drain_ms"}
         verdict, decision = shown.notes[0], shown.table.to_pylist()
         assert shown.more is not None
@@ -626,7 +626,7 @@ def test_headline_and_both_tables_never_contradict_each_other(cases: Any) -> Non
             better_by_age = _standing(one["verdict"] or "", "p95 age") in ("better", "ties", "best")
             assert not better_by_age or sign == "-" or one["variant"] == "a"
         seen["nothing shown"] += not any_best
-    assert min(seen.values()) > cases(5, 100), seen
+    assert min(seen.values()) > cases(2, 100), seen
     assert len(seen) == 5
 
 

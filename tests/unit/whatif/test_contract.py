@@ -9,6 +9,7 @@ import pytest
 from sharelag.errors import InputError
 from sharelag.whatif import ASSIGNORS, Breach, Group, assign, check_assignor, check_contract
 from sharelag.whatif.assignors import contract as rules
+from tests.support.cases import Cases
 from tests.support.groups_to_assign import OURS
 
 Answer = dict[str, dict[str, list[int]]]
@@ -132,9 +133,9 @@ def test_there_is_a_faulty_one_for_each_rule() -> None:
 
 
 @pytest.mark.parametrize("rule", FAULTY)
-def test_one_that_breaks_a_rule_is_found_in_a_small_group(rule: str) -> None:
+def test_one_that_breaks_a_rule_is_found_in_a_small_group(rule: str, cases: Cases) -> None:
     function, limits = FAULTY[rule]
-    (found,) = check_contract(function, **limits)
+    (found,) = check_contract(function, walks=cases(50, 200), **limits)
     assert found.rule == rule
     assert found.text
     # Two members or three partitions show each of them.
@@ -156,11 +157,11 @@ def test_the_smallest_group_comes_first_and_a_seed_draws_the_same_ones() -> None
     def with_all_twice(group: Group) -> Answer:
         return all_twice(group) if len(group.members) > 2 else not_the_last(group)
 
-    found = check_contract(with_all_twice)
+    found = check_contract(with_all_twice, walks=50)
     assert {one.rule for one in found} == {rules.DUPLICATE, rules.STARVED}
     assert [size(one) for one in found] == sorted(map(size, found))
-    assert check_contract(with_all_twice) == found
-    assert check_contract(with_all_twice, seed=1) != found
+    assert check_contract(with_all_twice, walks=50) == found
+    assert check_contract(with_all_twice, walks=50, seed=1) != found
 
 
 def size(found: Breach) -> int:

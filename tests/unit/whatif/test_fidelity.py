@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sharelag.whatif import Costs, Member, Poison, Scenario, Service, Topic, simulate
+from tests.support.cases import Cases
 from tools.fidelity_page import PAGE, part
 from tools.record.fidelity import recorded
 from tools.record.fidelity.__main__ import compare_all
@@ -27,10 +28,13 @@ def real() -> dict[str, list[Run]]:
 
 
 @pytest.mark.slow
-def test_the_simulator_is_as_near_as_it_should_be() -> None:
-    comparisons = compare_all(EXPERIMENTS)
+def test_the_simulator_is_as_near_as_it_should_be(cases: Cases) -> None:
+    """In one of three experiments, and with ``--exhaustive`` in all, as the page says."""
+    comparisons = compare_all([*EXPERIMENTS][cases(2, 0) :: cases(3, 1)])
     assert [sentence for one in comparisons for sentence in one.surprises] == []
-    assert part(comparisons) in PAGE.read_text()
+    page = PAGE.read_text()
+    assert {*table(comparisons).splitlines()} <= {*page.splitlines()}
+    assert len(comparisons) < len(EXPERIMENTS) or part(comparisons) in page
 
 
 def test_brokers_were_configured_as_the_experiments_say(real: dict[str, list[Run]]) -> None:
