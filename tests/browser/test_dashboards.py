@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 import sharelag
 from tests.support.browser.desk import Watched, axe_violations, box_of, faint_texts
-from tests.support.browser.jupyter import IDLE, Lab, change_theme
+from tests.support.browser.jupyter import IDLE, NOW_AND_THEN, Lab, change_theme
 from tests.support.cases import Cases
 
 SETUP = """import ipywidgets, sharelag
@@ -58,8 +58,9 @@ def opened(lab: Lab, browser: Browser, hostile: int) -> Iterator[Watched]:
     page.wait_for_function(
         "count => document.querySelectorAll('.sl-level-2[data-loaded]').length === count",
         arg=len(CELLS) - 2 + hostile,
+        polling=NOW_AND_THEN,
     )
-    page.wait_for_function(IDLE)
+    page.wait_for_function(IDLE, polling=NOW_AND_THEN)
     yield watched
     watched.page.close()
 
@@ -83,8 +84,7 @@ def test_every_dashboard_is_there_and_nothing_leaves_the_machine(opened: Watched
     cell(page, NAMES).locator(".jp-OutputArea").first.evaluate(
         "output => { output.dataset.axe = ''; }"
     )
-    assert axe_violations(page, "[data-axe]") == []
-    assert axe_violations(page, ".jp-Cell:first-child .sharelag-result") == []
+    assert axe_violations(page, "[data-axe], .jp-Cell:first-child .sharelag-result") == []
     opened.assert_quiet()
 
 

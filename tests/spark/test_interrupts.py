@@ -16,46 +16,6 @@ from sharelag.engine.spark.packing import collect
 from sharelag.inputs.spark import is_connect, java, session, sessions
 from sharelag.inputs.spark.workers import explain_failures
 from tests.support.kafka.workload import wait_until
-from tests.support.spark.own_sessions import run_python
-
-SCRIPT = """
-import os, signal, threading, time
-import pyarrow as pa
-from py4j.protocol import Py4JNetworkError
-from sharelag.engine.spark.packing import collect
-from sharelag.inputs.spark import session
-from tests.support.kafka.workload import wait_until
-
-spark = session()
-tasks = spark.sparkContext.statusTracker()
-
-def endless(batches):
-    time.sleep(400)
-    yield from batches
-
-def runs():
-    try:
-        return bool(tasks.getActiveStageIds())
-    except Py4JNetworkError:  # of the first connection after an interrupt
-        return None
-
-def interrupt():
-    wait_until(runs, "a job runs")
-    os.kill(os.getpid(), signal.SIGINT)
-
-waiting = spark.range(1).mapInArrow(endless, "id long")
-rows = lambda: collect(waiting, pa.schema([("id", pa.int64())]))
-for name, ask, error in (
-    ("ours", rows, KeyboardInterrupt),
-    ("pyspark's", waiting.collect, (KeyboardInterrupt, Py4JNetworkError)),
-):
-    threading.Thread(target=interrupt).start()
-    try:
-        ask()
-    except error:
-        wait_until(lambda: runs() is False, "the job is cancelled")
-        print(f"{name}: interrupted", spark.range(3).count())
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -114,13 +74,6 @@ def test_an_interrupt_cancels_jobs_of_a_threads_spark(started_aside: SparkSessio
         started_aside.range(1).mapInArrow(endless, "id long").collect()
     wait_until(has_ended, "the job is cancelled")
     assert started_aside.range(3).count() == 3
-
-
-def test_an_interrupt_is_one_where_the_main_thread_started_spark() -> None:
-    """Neither pyspark's own handler, which Java does not always hear, nor Java's error is seen."""
-    done = run_python("-c", SCRIPT)
-    assert done.stdout == "ours: interrupted 3\npyspark's: interrupted 3\n", done.stderr[-2000:]
-    assert "reentrant" not in done.stderr
 
 
 def test_an_error_of_a_query_is_no_interrupt_where_one_is_being_handled() -> None:
