@@ -16,3 +16,9 @@ def demo() -> Workbench:
 def uneven() -> Workbench:
     """A group of three members with more to do in one partition than in the others."""
     return sharelag.open("hot_partition", engine="local")
+
+
+@pytest.fixture(scope="package")
+def varied() -> Workbench:
+    """Groups with a cause each, at the end of what `make demo` shows."""
+    return sharelag.open("demo", engine="local")

@@ -166,13 +166,12 @@ def test_where_no_view_can_be_shown_it_is_text(kind: type[Dashboard]) -> None:
     board.close()
 
 
-def test_a_hunt_begins_with_the_group_that_has_something_to_find() -> None:
+def test_a_hunt_begins_with_the_group_that_has_something_to_find(varied: Workbench) -> None:
     """Not with the most lag, of which nothing was delivered twice."""
-    bench = sharelag.open("demo", engine="local")
-    hunt = PoisonHunt(bench)
+    hunt = PoisonHunt(varied)
     assert hunt.header.title == "Poison records: billing"
     assert hunt.found.column("delivery_count").to_pylist() == [8]
-    assert GroupView(bench).header.title.endswith("fulfilment")
+    assert GroupView(varied).header.title.endswith("fulfilment")
 
 
 def test_a_control_changes_what_it_is_about(demo: Workbench) -> None:

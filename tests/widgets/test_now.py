@@ -162,14 +162,15 @@ def test_python_begins_with_its_names(demo: Workbench, monkeypatch: pytest.Monke
     assert board.header.names == ""
 
 
-def test_the_chip_is_about_the_cluster_and_gaps_of_a_chart_stand_above_it() -> None:
+def test_the_chip_is_about_the_cluster_and_gaps_of_a_chart_stand_above_it(
+    varied: Workbench,
+) -> None:
     """Whichever group is picked: what is unknown of any group, and nothing of charts."""
-    demo = sharelag.open("demo", engine="local")
-    board = Now(demo, "billing")
+    board = Now(varied, "billing")
     assert any(one.startswith("Not drawn: ") for one in board.over_time.header.facts)
     assert not any("moment" in one for one in board.header.unknown)
-    assert board.header.unknown == Now(demo, "checkout").header.unknown
-    known = demo.overview()
+    assert board.header.unknown == Now(varied, "checkout").header.unknown
+    known = varied.overview()
     ageless = with_column(known.table, "age_ms", [None] * known.table.num_rows)
     said = board._unknown(replace(known, table=ageless, unknown=("a state partition",)))
     assert said[0] == "a state partition"
@@ -355,13 +356,12 @@ def test_what_belongs_to_the_group_before_is_dim_until_the_next_one_is_shown(
         assert "sharelag-mine" in part._dom_classes
 
 
-def test_a_short_range_keeps_the_ages_that_are_known() -> None:
+def test_a_short_range_keeps_the_ages_that_are_known(varied: Workbench) -> None:
     """The oldest record of the group is older than the range; the ends before it date it."""
-    bench = sharelag.open("demo", engine="local")
-    board = Now(bench, "fulfilment")
+    board = Now(varied, "fulfilment")
     board.range.value = RANGES["last 15 min"]
     (age,) = [one for one in board.over_time.view.figure.data if one.name == "age"]
-    (row,) = [one for one in bench.overview().table.to_pylist() if one["group_id"] == "fulfilment"]
+    (row,) = [one for one in varied.overview().table.to_pylist() if one["group_id"] == "fulfilment"]
     assert row["age_ms"] > 900_000
     assert age.y[-1] * 60_000 == pytest.approx(row["age_ms"], abs=10_000)
     assert np.isnan(np.array(age.y, float)).sum() <= 2
@@ -389,12 +389,11 @@ def test_all_panels_are_at_the_moment_that_is_picked(demo: Workbench) -> None:
     assert not {"sharelag-moves", "sharelag-waits"} & set(board._dom_classes)
 
 
-def test_an_earlier_moment_says_what_is_known_now_of_its_cause() -> None:
+def test_an_earlier_moment_says_what_is_known_now_of_its_cause(varied: Workbench) -> None:
     """A cause that began before that moment and was found after it; `explain` leaves it out."""
-    bench = sharelag.open("demo", engine="local")
-    board = Now(bench, "fulfilment")
+    board = Now(varied, "fulfilment")
     at = datetime(2026, 11, 23, 12, 4, tzinfo=UTC)
-    (found,) = bench.at(at).explain("fulfilment").table.column("cause").to_pylist()
+    (found,) = varied.at(at).explain("fulfilment").table.column("cause").to_pylist()
     assert found == "burst"
     assert "known now" not in board.cards.state
     board.selection.moment = at
