@@ -237,11 +237,8 @@ def search(
     names = list(dict.fromkeys([scenario.assignor, *others]))
     now, horizon_ms = len(scenario.each_member()), duration_ms or long_enough(scenario)
     usual = replace(scenario, duration_ms=horizon_ms)
-    counts = list(
-        dict.fromkeys(
-            [now] * (now > 0) + (sorted(map(require_members, members)) or _more(usual, now))
-        )
-    )
+    tried = sorted(map(require_members, members)) or _more(usual, now)
+    counts = list(dict.fromkeys([now] * (now > 0) + tried))
     if not members and any(
         why(usual) for why in (words.unknown_work, words.say_blocked, _say_too_many)
     ):

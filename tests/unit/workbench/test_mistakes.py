@@ -92,8 +92,14 @@ NAIVE = datetime(2026, 1, 1)
 MISTAKES: list[tuple[Callable[[Workbench], Any], str]] = [
     (lambda b: b.lag(3), "share groups have names: give a text, not 3"),  # type: ignore[arg-type]
     (lambda b: b.lag(by="member"), "cannot sum lag by 'member': choose one of group, topic"),
-    (lambda b: b.lag(by=[]), "cannot sum lag by []: choose one of group, topic"),  # type: ignore[arg-type]
-    (lambda b: b.imbalance(by=[]), "cannot show an imbalance by []: choose one of"),  # type: ignore[arg-type]
+    (
+        lambda b: b.lag(by=[]),  # type: ignore[arg-type]
+        "cannot sum lag by []: choose one of group, topic",
+    ),
+    (
+        lambda b: b.imbalance(by=[]),  # type: ignore[arg-type]
+        "cannot show an imbalance by []: choose one of",
+    ),
     (lambda b: b.forecasts(None), "is a folder: give its path, not None"),  # type: ignore[arg-type]
     (lambda b: b.events(since="366000d"), "invalid time '366000d': give one such as"),
     (lambda b: b.lag()["lags"], "did you mean 'lag'?"),
