@@ -103,9 +103,12 @@ def settings_in_force(
     profile = choose_basis(settings, kafka_version, FIRST).version
     queues = Queues.of(settings)
     rows: list[dict[str, Any]] = []
+    checked: dict[tuple[Value, ...], list[dict[str, Any]]] = {}  # most groups have the same values
     for group, force in found.items():
-        rows += _rows(force, given or {}, group, "group", profile, queues=queues)
-    rows += _rows(theirs, given or {}, None, "broker", profile, brokers)
+        if (values := tuple(force.values())) not in checked:
+            checked[values] = list(_rows(force, given or {}, "group", profile, queues=queues))
+        rows += ({**row, "group_id": group} for row in checked[values])
+    rows += _rows(theirs, given or {}, "broker", profile, brokers)
     return pa.Table.from_pylist(rows, schema=IN_FORCE)
 
 
@@ -137,7 +140,7 @@ def check_given(given: Mapping[str, str], profile: str = NEWEST) -> pa.Table:
     ``profile`` is a version, or "draft". Returns `IN_FORCE`: the settings that were given, and
     those that they conflict with.
     """
-    return pa.Table.from_pylist(list(_rows({}, given, None, None, profile)), schema=IN_FORCE)
+    return pa.Table.from_pylist(list(_rows({}, given, None, profile)), schema=IN_FORCE)
 
 
 def lint_rows(
@@ -162,7 +165,6 @@ def lint_rows(
 def _rows(
     force: Mapping[str, Value],
     given: Mapping[str, str],
-    group: str | None,
     scope: str | None,
     profile: str = NEWEST,
     brokers: int | None = None,
@@ -195,7 +197,6 @@ def _rows(
             if setting.internal and source == "assumed":
                 continue  # brokers do not describe it
         yield {
-            "group_id": group,
             "name": name,
             "value": _text(value),
             "source": source,
@@ -301,7 +302,7 @@ def setting_commands(
     the checked values as `IN_FORCE`; settings of brokers are left out. ``profile`` is the version
     whose settings they are; ``server`` and ``command_config`` are those of a running cluster.
     """
-    refused = {row["name"] for row in found.to_pylist() if row["problem"]}
+    refused = set(found.filter(found.column("problem").is_valid()).column("name").to_pylist())
     scopes = {name: getattr(find(name, profile), "scope", None) for name in given}
     of_groups = {name: value for name, value in given.items() if scopes[name] == "group"}
     if not of_groups or refused & given.keys():

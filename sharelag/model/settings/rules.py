@@ -229,25 +229,25 @@ def each_in_force(settings: pa.Table, groups: Iterable[str]) -> dict[str, dict[s
             brokers[row["name"]] = (row["value"], row["source"])
         elif row["scope"] == "group" and row["entity"] is not None:
             own[row["entity"]][row["name"]] = (row["value"], row["source"])
-    # Most groups have the same values: parse each once.
-    typed = cache(lambda setting, value: parse(setting, value)[0])
 
     def value_of(setting: Setting, mine: Mapping[str, tuple[str, str]]) -> Value:
         given = mine.get(setting.name) if setting.scope == "group" else brokers.get(setting.name)
         given = given or brokers.get(setting.broker or "")
         if given is None:
             return Value(setting.default, "assumed")
-        return Value(typed(setting, given[0]), given[1])
+        return Value(parse(setting, given[0])[0], given[1])
 
     names = set(settings.column("name").to_pylist())
     is_later = any(one.name in names for one in LATER)
     later = [one for one in LATER if is_later and one.scope != "topic"]
     others = {one.name: value_of(one, {}) for one in (*CATALOGUE, *later)}
-    return {
-        group: others | {one.name: value_of(one, mine) for one in (*CATALOGUE, *later) if mine}
-        for group in groups
-        for mine in [own.get(group, {})]
-    }
+
+    @cache  # most groups have the same values
+    def of_group(mine: frozenset[tuple[str, tuple[str, str]]]) -> dict[str, Value]:
+        given = dict(mine)
+        return others | {one.name: value_of(one, given) for one in (*CATALOGUE, *later) if given}
+
+    return {group: of_group(frozenset(own.get(group, {}).items())) for group in groups}
 
 
 def _of_group(
