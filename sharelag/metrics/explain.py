@@ -60,35 +60,37 @@ def suspect(evidence: Evidence, patience: timedelta | None = None) -> dict[str, 
     """
     facts = CauseInputs.of(evidence, patience)
     known = set(_rank_causes(facts).column("group_id").to_pylist())
+    is_open = np.array([name not in known for name in facts.names], bool)
     found: dict[str, Suspicion] = {}
-    if known == set(facts.groups):
+    if not is_open.any():
         return found
-    for row in _rank_causes(facts.younger(YOUNG)).to_pylist():
-        if row["group_id"] not in known | found.keys():
-            found[row["group_id"]] = _suspicion(row, facts)
+    # A cause that holds for the whole span is as old as the record that waits longest.
+    oldest, patiences = np.zeros((2, len(facts.names)))
+    np.fmax.at(oldest, facts.group[facts.behind], facts.progress("age_ms")[facts.behind])
+    patiences[facts.group] = facts.patience
+    place = {name: at for at, name in enumerate(facts.names)}
+    for row in _rank_causes(facts.younger(YOUNG), is_open[facts.group]).to_pylist():
+        if (group := row["group_id"]) in found:
+            continue
+        age, patience_ms = float(oldest[place[group]]), float(patiences[place[group]])
+        since = np.nan if row["since"] is None else facts.now - milliseconds(row["since"])
+        lasted = float(np.fmin(since, age or np.nan))
+        is_young = lasted < patience_ms
+        found[group] = Suspicion(row["cause"], lasted if is_young else None, patience_ms)
     return found
 
 
-def _suspicion(row: dict[str, Any], facts: CauseInputs) -> Suspicion:
-    of_group = facts.groups == row["group_id"]
-    patience, mine = float(facts.patience[of_group][0]), of_group & facts.behind
-    since = np.nan if row["since"] is None else facts.now - milliseconds(row["since"])
-    # A cause that holds for the whole span is as old as the record that waits longest.
-    lasted = float(np.fmin(since, np.nanmax(facts.progress("age_ms")[mine], initial=0) or np.nan))
-    return Suspicion(row["cause"], lasted if lasted < patience else None, patience)
-
-
-def _rank_causes(facts: CauseInputs) -> pa.RecordBatch:
+def _rank_causes(facts: CauseInputs, among: Bools | bool = True) -> pa.RecordBatch:
     causes = known_causes()
     if causes != CAUSES:
-        return _rank(facts, causes)  # those of packages may find something else next time
+        return _rank(facts, causes, among)  # those of packages may find something else next time
     kept, key = facts.evidence.ranked, (facts.patience_given, facts.part)
     if key not in kept:
-        kept[key] = _rank(facts, causes)
+        kept[key] = _rank(facts, causes, among)
     return kept[key]
 
 
-def _rank(facts: CauseInputs, causes: Sequence[Cause]) -> pa.RecordBatch:
+def _rank(facts: CauseInputs, causes: Sequence[Cause], among: Bools | bool) -> pa.RecordBatch:
     evidence = facts.evidence
     found = {cause.name: cause.find(facts) for cause in causes}
     explained = {cause.name: np.zeros(evidence.lag.num_rows, bool) for cause in causes}
@@ -102,10 +104,10 @@ def _rank(facts: CauseInputs, causes: Sequence[Cause]) -> pa.RecordBatch:
     applies = [
         (cause, rows)
         for cause in causes
-        for rows in _by_topic(facts, found[cause.name].where & ~explained[cause.name])
+        for rows in _by_topic(facts, found[cause.name].where & ~explained[cause.name] & among)
     ]
-    said = _Said.of(evidence) if applies else _Said({}, {}, {})
-    rows = [_row(evidence.lag, cause, found[cause.name], where, said) for cause, where in applies]
+    said = _Said.of(evidence) if applies else _Said([], {}, {}, {})
+    rows = [_row(cause, found[cause.name], where, said) for cause, where in applies]
     order = {cause.name: place for place, cause in enumerate(causes)}
     rows.sort(key=lambda row: (-(row["held"] or 0), order[row["cause"]], row["topic"] or ""))
     rows.sort(key=lambda row: (row["group_id"], -rank(row["severity"])))
@@ -118,6 +120,7 @@ def _rank(facts: CauseInputs, causes: Sequence[Cause]) -> pa.RecordBatch:
 class _Said(NamedTuple):
     """Sentences about share partitions and groups, whatever the cause."""
 
+    places: list[dict[str, Any]]  # by row of the lag table
     holders: dict[tuple[Any, ...], str]  # who holds offsets of each share partition
     measured: dict[tuple[Any, ...], str]  # what brokers measured of it
     led: dict[str, str]  # the broker that leads nearly all lag of each group
@@ -125,7 +128,8 @@ class _Said(NamedTuple):
     @classmethod
     def of(cls, evidence: Evidence) -> _Said:
         led = {group: lead.evidence() for group, lead in leads(evidence.brokers).items()}
-        return cls(held_by(evidence.holders), describe_measured(evidence.measured), led)
+        places = evidence.lag.select(["group_id", "topic", "topic_id", "partition"]).to_pylist()
+        return cls(places, held_by(evidence.holders), describe_measured(evidence.measured), led)
 
 
 def _by_topic(facts: CauseInputs, where: Bools) -> list[Ints]:
@@ -138,38 +142,33 @@ def _by_topic(facts: CauseInputs, where: Bools) -> list[Ints]:
     return np.split(hit[order], np.flatnonzero(np.diff(topics[order])) + 1)
 
 
-def _row(lag: pa.Table, cause: Cause, found: Found, rows: Ints, said: _Said) -> dict[str, Any]:
+def _row(cause: Cause, found: Found, rows: Ints, said: _Said) -> dict[str, Any]:
     held, since = found.held[rows], found.since[rows]
     # The numbers are from the share partition with the most affected offsets; holders of all.
     worst = int(rows[np.argmax(np.nan_to_num(held, nan=-1))])
-    group, topic, topic_id, partition = (
-        lag.column(name)[worst].as_py() for name in ("group_id", "topic", "topic_id", "partition")
-    )
+    place, places = said.places[worst], [said.places[row] for row in rows.tolist()]
     numbers = {name: values[worst] for name, values in found.evidence.items()}
     evidence = {name: value for name, value in numbers.items() if not np.isnan(value)}
-    named = lag.column("partition").take(pa.array(rows[:_NAMED])).to_pylist()
-    where = {"partitions": ",".join(map(str, named)) + (",..." if len(rows) > _NAMED else "")}
+    named = ",".join(str(one["partition"]) for one in places[:_NAMED])
+    where = {"partitions": named + (",..." if len(rows) > _NAMED else "")}
     words = {name: values[worst] for name, values in found.texts.items() if values[worst]}
-    share_partition = (group, topic_id, partition)
-    places = lag.select(["group_id", "topic", "topic_id", "partition"]).take(pa.array(rows))
-    if said.holders and (lines := lines_of_places(places.to_pylist(), said.holders)):
+    share_partition = tuple(place[name] for name in schemas.SHARE_PARTITION)
+    if said.holders and (lines := lines_of_places(places, said.holders)):
         words["held_by"] = said.holders[share_partition] if len(rows) == 1 else "; ".join(lines)
     if share_partition in said.measured:
         words["measured"] = said.measured[share_partition]
-    if lead := said.led.get(group):
+    if lead := said.led.get(place["group_id"]):
         words["led_by"] = lead
     shown = [*where.items(), *words.items(), *zip(evidence, texts(evidence.values()), strict=True)]
     began = None if np.isnan(since).all() else float(np.nanmin(since)) / 1000
     return {
-        "group_id": group,
-        "topic": topic,
-        "topic_id": topic_id,
-        "partition": partition if len(rows) == 1 else None,
+        **place,
+        "partition": place["partition"] if len(rows) == 1 else None,
         "cause": cause.name,
         "severity": cause.severity,
         "held": None if np.isnan(held).all() else int(np.nansum(held)),
         "since": None if began is None else datetime.fromtimestamp(began, UTC),
         "summary": cause.summary,
-        "advice": cause.advice.replace(OF_GROUP, f"--group {shell_word(group)}"),
+        "advice": cause.advice.replace(OF_GROUP, f"--group {shell_word(place['group_id'])}"),
         "evidence": [{"name": name, "value": value} for name, value in shown],
     }

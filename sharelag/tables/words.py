@@ -88,8 +88,9 @@ def lag_sum(lag: int | None, unknown: int, thousands: str = ",") -> str:
 
 def terminal(text: str) -> str:
     """Escape what would act on a terminal: control and direction characters."""
-    kept = (c if c.isprintable() else _escape(c) for c in text)
-    return "".join(kept)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else _escape(c) for c in text)
 
 
 def shown_name(text: str) -> str:

@@ -100,9 +100,9 @@ def test_causes_are_ranked_once_for_all(bench: Workbench, monkeypatch: pytest.Mo
     ranked: list[int] = []
     rank = explain._rank
 
-    def count(facts: Any, causes: Any) -> Any:
+    def count(facts: Any, *others: Any) -> Any:
         ranked.append(len(facts.groups))
-        return rank(facts, causes)
+        return rank(facts, *others)
 
     monkeypatch.setattr(explain, "_rank", count)
     fresh = bench.at(bench.evidence().as_of)

@@ -82,14 +82,14 @@ class CauseInputs:
     def from_earliest(self) -> Bools:
         """Whether the group starts at the earliest record of a share partition."""
         name = "share.auto.offset.reset"
-        values = (self._settings[group][name].value for group in self._names)
-        return np.array([value == "earliest" for value in values], bool)[self._group]
+        values = (self._settings[group][name].value for group in self.names)
+        return np.array([value == "earliest" for value in values], bool)[self.group]
 
     @cached_property
     def refusals(self) -> NDArray[Any]:
         """Why brokers write no letters to the dead-letter queue of each share partition's group."""
-        said = Queues.of(self.evidence.settings).refusals(self._names)
-        return np.array([said.get(group, "") for group in self._names], object)[self._group]
+        said = Queues.of(self.evidence.settings).refusals(self.names)
+        return np.array([said.get(group, "") for group in self.names], object)[self.group]
 
     def lag(self, name: str) -> Floats:
         """Return a column of the lag table."""
@@ -136,9 +136,9 @@ class CauseInputs:
 
     def setting(self, name: str) -> Floats:
         """Return a setting of each share partition's group as a number."""
-        values = (self._settings[group][name].value for group in self._names)
+        values = (self._settings[group][name].value for group in self.names)
         numbers = [float(value) if isinstance(value, int) else np.nan for value in values]
-        return np.array(numbers, float)[self._group]
+        return np.array(numbers, float)[self.group]
 
     @cached_property
     def reads_committed(self) -> Bools:
@@ -282,15 +282,18 @@ class CauseInputs:
     def sampled_holes(self) -> tuple[Floats, Floats]:
         """Number of unfinished offsets that were looked up, and of those without a record."""
         times = pa.concat_tables([self.evidence.times, self.evidence.committed])
+        requested, there = (floats(times.column(name)) for name in ("asked_offset", "offset"))
         place = keys(times, PARTITION).dictionary_encode()
         places = place.indices.to_numpy()
-        requested, there = (floats(times.column(name)) for name in ("asked_offset", "offset"))
+        counts = np.bincount(places, minlength=len(place.dictionary))
+        each = np.split(np.argsort(places, kind="stable"), np.cumsum(counts)[:-1])
         mine = pc.index_in(keys(self.evidence.lag, PARTITION), place.dictionary)
         sampled, gone = np.zeros(len(self.groups)), np.zeros(len(self.groups))
+        start = self.lag("effective_start_offset")
         for row in np.flatnonzero(self.is_compacted & self.behind & mask(mine.is_valid())):
-            is_left = requested >= self.lag("effective_start_offset")[row]
-            within = (places == mine[row].as_py()) & is_left
-            sampled[row], gone[row] = within.sum(), (within & ~(there == requested)).sum()
+            asked = each[mine[row].as_py()]
+            left = asked[requested[asked] >= start[row]]
+            sampled[row], gone[row] = len(left), (there[left] != requested[left]).sum()
         return sampled, gone
 
     def waiting_after(self, least: Floats) -> Floats:
@@ -334,19 +337,20 @@ class CauseInputs:
         return codes(keys(self.evidence.lag, SHARE_PARTITION[:2]))
 
     @cached_property
-    def _names(self) -> list[str]:
+    def names(self) -> list[str]:
+        """Each group once."""
         names: list[str] = pc.unique(self.evidence.lag.column("group_id")).to_pylist()
         return names
 
     @cached_property
-    def _group(self) -> Ints:
-        """Which of `_names` the group of each share partition is."""
+    def group(self) -> Ints:
+        """Which of `names` the group of each share partition is."""
         group = flat(self.evidence.lag.column("group_id"))
-        return np.asarray(pc.index_in(group, pa.array(self._names, pa.string())), np.int64)
+        return np.asarray(pc.index_in(group, pa.array(self.names, pa.string())), np.int64)
 
     @cached_property
     def _settings(self) -> dict[str, dict[str, Any]]:
-        return each_in_force(self.evidence.settings, self._names)
+        return each_in_force(self.evidence.settings, self.names)
 
     @cached_property
     def _groups(self) -> pa.Table:
