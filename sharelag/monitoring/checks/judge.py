@@ -245,12 +245,14 @@ def _rows(rule: Rule, found: Series, known: Sequence[str] | None) -> Iterator[di
             yield _row(rule, level, group_id=named, summary=words)
     severity = np.array([rank(level) for level in judged.level])
     size = np.where(np.isnan(found.values[:, -1]), -np.inf, found.values[:, -1])
-    order = np.lexsort((-size, found.not_started, -severity, found.group.astype(str)))
-    groups, first = np.unique(found.group[order].astype(str), return_index=True)
-    for group, place in zip(groups, order[first], strict=True):
-        matching = (found.group == group) & (severity >= severity[place])
-        matching &= found.not_started == found.not_started[place]
-        yield _of_group(rule, found, judged, int(place), int(matching.sum()))
+    names = found.group.astype(str)
+    order = np.lexsort((-size, found.not_started, -severity, names))
+    _, first, of = np.unique(names[order], return_index=True, return_inverse=True)
+    chosen = order[first]
+    alike = severity[order] == severity[chosen][of]
+    alike &= found.not_started[order] == found.not_started[chosen][of]
+    for place, count in zip(chosen.tolist(), np.bincount(of[alike]).tolist(), strict=True):
+        yield _of_group(rule, found, judged, place, count)
 
 
 def _say_no_group(rule: Rule, pattern: str, is_name: bool, known: Sequence[str] | None) -> str:

@@ -28,7 +28,7 @@ from sharelag.metrics.rates import DRAINED, DRAINS, NEVER, NOBODY, STALLED, UNCE
 from sharelag.model import milliseconds
 from sharelag.monitoring.checks.rules import Rule
 from sharelag.schemas import SHARE_PARTITION
-from sharelag.tables.arrow import as_table, beside, flat, keys
+from sharelag.tables.arrow import as_table, beside, flat, keys, rows_by_group
 from sharelag.tables.gaps import NO_END_OFFSET_THEN, REASONS
 from sharelag.workbench.questions.timeline import known_moments, lags_at
 
@@ -85,13 +85,16 @@ def of_causes(rule: Rule, causes: pa.RecordBatch, now: Then) -> Series:
     asked = matches(now.facts.groups, rule.groups)
     asked &= matches(_objects(now.facts.evidence.lag, "topic"), rule.topics)
     groups = np.array(sorted(set(now.facts.groups[asked])), object)
-    rows = [
-        row | {"topic": row["topic"] or row["topic_id"]}
-        for row in causes.to_pylist()
-        if row["cause"] in (rule.causes or ())
-        and any(fnmatchcase(row["topic"] or "", pattern) for pattern in rule.topics)
+    by_group = rows_by_group(causes)
+    mine = [
+        [
+            row | {"topic": row["topic"] or row["topic_id"]}
+            for row in by_group[group]
+            if row["cause"] in (rule.causes or ())
+            and any(fnmatchcase(row["topic"] or "", pattern) for pattern in rule.topics)
+        ]
+        for group in groups
     ]
-    mine = [[row for row in rows if row["group_id"] == group] for group in groups]
     # Where something is unknown, no cause is found there and none is excluded.
     unsure = _unsure(rule, now.facts)
     # A cause of unknown size counts all the same, and one that holds no offsets as if it held one.
@@ -298,17 +301,21 @@ def _sum_groups(found: Series) -> Series:
 
 def _imbalances(rule: Rule, moments: Sequence[Then], chosen: Bools) -> Series:
     groups = np.array(sorted(set(moments[-1].facts.groups[chosen])), object)
+    of_group = {group: at for at, group in enumerate(groups)}
     values = np.full((len(groups), len(moments)), np.nan)
     for place, then in enumerate(moments):
         known = pa.array(chosen & ~then.bounded & ~then.absent)
-        for row in imbalance_arrow(then.facts.left_lag.filter(known), by="partition").to_pylist():
-            at = np.flatnonzero(groups == row["group_id"])
-            if not len(at) or row["topic_id"] is not None or row["measure"] != "lag":
+        found = imbalance_arrow(then.facts.left_lag.filter(known), by="partition")
+        of_lag = pc.and_(
+            found.column("topic_id").is_null(), pc.equal(found.column("measure"), "lag")
+        )
+        for row in found.filter(of_lag).to_pylist():
+            if (at := of_group.get(row["group_id"])) is None:
                 continue
             # Little lag counts as even, unless an unknown lag may be most of it.
             is_little = not row["unknown"] and (row["total"] or 0) <= rule.min_lag
             value = np.nan if row[rule.figure] is None or row["unknown"] else row[rule.figure]
-            values[at[0], place] = -np.inf if is_little else value
+            values[at, place] = -np.inf if is_little else value
     reason = ["the lag of some share partitions is unknown"] * len(groups)
     return Series.of_groups(groups, np.array([then.at for then in moments]), values, reason=reason)
 
