@@ -1,6 +1,8 @@
 """Rules judge as they say, for as long as they say; what is not known is never fine."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from time import process_time
 from typing import Any, get_args
 
 import numpy as np
@@ -18,6 +20,7 @@ from sharelag.monitoring.checks.rules import Rule, parse_rules, read_rules
 from sharelag.tables.level import worst
 from tests.support.chapters import CAPTURE
 from tests.support.rules import EXAMPLES, STOPPED, outcome
+from tests.support.synthetic import capture_of
 from tests.support.written_input import NOW, Write, WrittenInput
 
 
@@ -296,3 +299,18 @@ def test_a_pattern_that_no_group_matches_is_said_beside_one_that_matches() -> No
     assert {row["group_id"] for row in rows} == {"billing", None}
     (said,) = (row for row in rows if row["group_id"] is None)
     assert (said["level"], said["summary"]) == ("ok", "no share group matches zzz*")
+
+
+@pytest.mark.exhaustive
+def test_four_times_the_groups_cost_at_most_four_times_as_much(tmp_path: Path) -> None:
+    rules = read_rules(EXAMPLES / "rules.yaml")
+
+    def cost(groups: int) -> float:
+        source = capture_of(tmp_path / str(groups), groups, partitions=1, per_partition=3)
+        begun = process_time()
+        check(source, rules, "local")
+        sharelag.open(source, engine="local").explain()
+        return process_time() - begun
+
+    cost(50)  # what is loaded once
+    assert cost(4800) < 4 * cost(1200)
