@@ -122,7 +122,7 @@ def list_names(names: Iterable[str], most: int = 3) -> str:
     """Return some names as part of a sentence."""
     shown = list(names)
     if len(shown) > most:
-        shown = [*shown[:most], f"{len(shown) - most} more"]
+        shown = [*shown[:most], f"{len(shown) - most:,} more"]
     if len(shown) < 2:
         return shown[0] if shown else "none"
     return f"{', '.join(shown[:-1])} and {shown[-1]}"

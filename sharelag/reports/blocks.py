@@ -176,7 +176,7 @@ def table(
         for place, number in enumerate(numeric):
             line[place]["number"] = number
     caption += f" Left out, as they are empty: {', '.join(nothing)}." if nothing else ""
-    caption += f" First {MOST_ROWS} of {len(rows)} rows." if len(rows) > MOST_ROWS else ""
+    caption += f" First {MOST_ROWS:,} of {len(rows):,} rows." if len(rows) > MOST_ROWS else ""
     headings = [
         {"text": heading, "number": number}
         for heading, number in zip(columns, numeric, strict=True)

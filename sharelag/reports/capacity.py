@@ -101,7 +101,7 @@ def keeping_up(rows: list[dict[str, Any]], wrong: str | None = None) -> str:
     if known and (others := len(rows) - len(known)):
         sentences.append(f"The rates of {others} more are unknown.")
     if empty:
-        more = f" and {len(empty) - 1} more" if empty[1:] else ""
+        more = f" and {len(empty) - 1:,} more" if empty[1:] else ""
         verbs = ("have", "lag") if more else ("has", "lags")
         sentences.append(f"{empty[0]}{more} {verbs[0]} no members now and {verbs[1]}.")
     if wrong is not None and not behind and not empty:
@@ -128,7 +128,7 @@ def _say_who_kept_up(known: list[dict[str, Any]], behind: list[dict[str, Any]]) 
         if len(known) > 1:
             return f"None of {counted(len(known), 'share group')} clearly fell behind."
         return "The share group has not clearly fallen behind."
-    return f"{f'All {len(known)} share groups' if len(known) > 1 else 'The share group'} kept up."
+    return f"{f'All {len(known):,} share groups' if len(known) > 1 else 'The share group'} kept up."
 
 
 def _falls_behind(

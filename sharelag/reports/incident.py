@@ -131,7 +131,7 @@ def headline(case: Case, outcome: Mapping[str, Any]) -> str:
         return str(outcome["headline"])
     one, begun = found
     groups = list(dict.fromkeys(group for _, group in begun))
-    who = groups[0] + (f" and {len(groups) - 1} more" if groups[1:] else "")
+    who = groups[0] + (f" and {len(groups) - 1:,} more" if groups[1:] else "")
     since = f"since {_moment(begun[0][0], None)}"
     do = re.split(r"[;,:]", one["advice"] or "")[0]
     # Where the sentence leaves no room for what to do, the name of the cause is enough.
@@ -190,7 +190,7 @@ def _describe_lag(
     if worst in late:
         first = f" (since {_moment(ends[worst].at, begin)}, when it was first known)"
     too = "since it was first known" if worst not in late and late & grew.keys() else "too"
-    others = f", and that of {len(grew) - 1} more, {too}" if len(grew) > 1 else ""
+    others = f", and that of {len(grew) - 1:,} more, {too}" if len(grew) > 1 else ""
     return (
         f"the lag of {worst} grew by {grew[worst]:,} to {ends[worst].now:,}{first}{others}{unknown}"
     )
@@ -255,7 +255,7 @@ def _describe_beginning(outcome: Mapping[str, Any], begin: datetime) -> str | No
         moments.setdefault(group, _moment(at, begin))
     first, *others = moments
     more = sum(moments[group] != moments[first] for group in others)
-    who = first + (f" and {len(others) - more} more" if len(others) > more else "")
+    who = first + (f" and {len(others) - more:,} more" if len(others) > more else "")
     if more:
         return f"From {moments[first]} on, first {who}, then {more} more: {title}"
     return f"Since {moments[first]}, {who}: {title}"

@@ -124,7 +124,7 @@ def facts(run: Run, outcome: Mapping[str, Any] | None) -> list[tuple[str, dict[s
     rows: list[tuple[str, dict[str, Any]]] = []
     if outcome is not None:
         groups = [group["group_id"] for group in outcome["groups"]]
-        more = f" and {len(groups) - 6} more" if len(groups) > 6 else ""
+        more = f" and {len(groups) - 6:,} more" if len(groups) > 6 else ""
         rows += [
             ("data as of", {"time": outcome["as_of"], "live": True}),
             ("data since", {"time": outcome["begin"], "live": False}),

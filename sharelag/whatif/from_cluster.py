@@ -324,7 +324,7 @@ def _note_transactions(
     )
     if brief:
         assumed.append(
-            f"open transactions, in {brief} of {len(lag)} partitions, are committed at once: "
+            f"open transactions, in {brief} of {len(lag):,} partitions, are committed at once: "
             "they began lately, or it is not known when"
         )
 

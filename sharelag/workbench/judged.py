@@ -235,7 +235,7 @@ def headline(groups: list[dict[str, Any]], rules: list[dict[str, Any]]) -> str:
     # Something about the cluster is wrong or unknown.
     words = "No problems found in 1 share group." if words == _FINE else words
     first = max(rules, key=lambda one: rank(one["level"]))
-    more = f" (and {len(rules) - 1} more)" if rules[1:] else ""
+    more = f" (and {len(rules) - 1:,} more)" if rules[1:] else ""
     return f"{words} {CLUSTER.capitalize()}: {first['rule']}: {first['summary']}{more}."
 
 
@@ -245,15 +245,15 @@ def _of_groups(groups: list[dict[str, Any]]) -> str:
     if not bad:
         dark = [group for group in groups if group["level"] == "unknown"]
         if dark:
-            return f"No problems found in {count}, but {len(dark)} could not be fully judged."
+            return f"No problems found in {count}, but {len(dark):,} could not be fully judged."
         return f"No problems found in {count}." if len(groups) != 1 else _FINE
     why = _worst(bad[0])
     if len(groups) == 1:
         return f"{bad[0]['group_id']}: {why}."
     need = "needs" if len(bad) == 1 else "need"
     others = sum(_worst(group) == why for group in bad[1:])
-    more = f" and {others} more" if others else ""
-    return f"{len(bad)} of {count} {need} attention. {bad[0]['group_id']}{more}: {why}."
+    more = f" and {others:,} more" if others else ""
+    return f"{len(bad):,} of {count} {need} attention. {bad[0]['group_id']}{more}: {why}."
 
 
 def _worst(group: Mapping[str, Any]) -> str:
