@@ -32,8 +32,10 @@ _FOLDERS = re.compile(r"(?:^|(?<=[\s,]))/(?:[^/,]+/)+(?=[^/,])")
 #: Words up to this length fit a column on paper.
 _LONGEST_WORD = 20
 _LEVELS = ("level", "level_before", "severity")
-#: Longer tables are truncated on the page; the notebook has all rows.
+#: Longer tables are truncated on the page; the notebook or the verdict has all rows.
 MOST_ROWS = 200
+#: Share groups that a page names of one finding, the worst first.
+MOST_PLACES = 20
 
 
 def group_findings(
@@ -208,7 +210,7 @@ def environment() -> jinja2.Environment:
         keep_trailing_newline=True,
         loader=jinja2.FunctionLoader(lambda name: folder.joinpath(name).read_text("utf-8")),
     )
-    made.globals["levels"] = LEVELS
+    made.globals |= {"levels": LEVELS, "MOST_ROWS": MOST_ROWS, "MOST_PLACES": MOST_PLACES}
     made.filters |= {
         "number": number,
         "duration": lambda ms: MISSING if ms is None else duration(ms),
