@@ -41,8 +41,8 @@ STORM = 3
 Lags = dict[tuple[str, str, int], int | None]
 
 
-def lags_of(rows: Iterable[Any], group: str = "group_id") -> Lags:
-    return {(row[group], row["topic"], row["partition"]): row["lag"] for row in rows}
+def lags_of(rows: Iterable[Any]) -> Lags:
+    return {(row["group_id"], row["topic"], row["partition"]): row["lag"] for row in rows}
 
 
 def kept_in(folder: Path) -> Lags:
@@ -53,7 +53,7 @@ def kept_in(folder: Path) -> Lags:
 
 def kafkas(cluster: KafkaCluster) -> Lags:
     """Return the lags that Kafka's own command shows."""
-    return lags_of(parse_describe(cluster.brokers[0].share_groups_describe()), "group")
+    return lags_of(parse_describe(cluster.brokers[0].share_groups_describe()))
 
 
 def told(asker: Asker) -> Lags:
