@@ -13,8 +13,7 @@ from sharelag.model import StateBatch
 from sharelag.replay import replay
 from tests.support.command import ask, sharelag
 from tests.support.kafka.broker import KafkaBroker
-from tests.support.kafka.oracles import Oracle, hexed
-from tests.support.kafka.states import as_kafka
+from tests.support.kafka.oracles import Oracle, as_kafka, hexed
 from tests.support.kafka.workload import create_topics, share_consumer, wait_until
 from tests.support.records import KEY, raw, state_records
 from tests.support.reliability import Inject

@@ -27,7 +27,7 @@ from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.jars import kafka_jars
 from tests.support.kafka.jvm import RigError, java_command
-from tests.support.kafka.oracles import share_holders
+from tests.support.kafka.oracles import ShareHolders
 from tests.support.kafka.workload import (
     Decide,
     Delivery,
@@ -259,18 +259,17 @@ def test_locks_that_expire_and_markers_of_transactions(cluster: KafkaCluster) ->
     story.begin(1, 1, share_delivery_count_limit="2", share_record_lock_duration_ms="1000")
     markers = of_transactions(story, 4, 3)
     every = {(0, offset) for offset in range(16)}
-    with share_holders() as members:
+    with ShareHolders() as members:
         for count in (1, 2):
-            member = {"member": f"hangs-{count}"}
-            asked = {"bootstrap": story.servers, "group": story.group, "topic": story.topic}
-            members.ask({"do": "open", **member, **asked, "config": {}})
+            name = f"hangs-{count}"
+            where = {"bootstrap": story.servers, "group": story.group, "topic": story.topic}
+            members.do("open", name, **where, config={})
             held: list[Delivery] = []
             while len(held) < len(every - markers):
-                polled = members.ask({"do": "poll", **member, "ms": 500})
-                held += [Delivery._make((story.topic, *given, None)) for given in polled["records"]]
+                held += [Delivery(story.topic, *given, None) for given in members.poll(name)]
             assert {one.delivery_count for one in held} == {count}
             story.wait_for_locks(held)
-            members.ask({"do": "close", **member})
+            members.do("close", name)
     story.wait(
         dict.fromkeys(every - markers, ("written", LIMIT))
         | dict.fromkeys(markers, ("marker", LIMIT))

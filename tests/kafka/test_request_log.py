@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,7 +20,7 @@ from sharelag.replay.holds import held_at
 from sharelag.schemas import INSTANT
 from sharelag.workbench.beside import Requests
 from tests.support.kafka.broker import KafkaBroker
-from tests.support.kafka.oracles import share_holders
+from tests.support.kafka.oracles import ShareHolders
 from tests.support.kafka.workload import (
     create_topics,
     numbered,
@@ -67,22 +66,7 @@ def run_members(servers: str) -> Ledger:
     ledger, chance, holds = Ledger(), random.Random(1), dict[str, set[Given]]()
     config = {"max.poll.records": "10", "share.acquire.mode": "record_limit"}
     config["fetch.max.wait.ms"] = "100"
-    with share_holders() as clients:
-
-        def ask(name: str, do: str, **more: Any) -> dict[str, Any]:
-            answer = clients.ask({"do": do, "member": name, **more})
-            assert not any(map(answer.get, ("error", "refused"))), (name, do, answer)
-            return answer
-
-        def poll(name: str) -> set[Given]:
-            found: set[Given] = set()
-
-            def has_some() -> bool:
-                found.update((p, o, c) for p, o, c in ask(name, "poll", ms=2_000)["records"])
-                return bool(found)
-
-            wait_until(has_some, f"{name} has records", 60)
-            return found
+    with ShareHolders() as clients:
 
         def note() -> None:
             """Note who has what while nobody does anything, if all can say what they have.
@@ -100,35 +84,39 @@ def run_members(servers: str) -> Ledger:
             ledger.moments.append((at, dict(holds)))
 
         for name in MEMBERS:
-            ask(name, "open", bootstrap=servers, group=GROUP, topic=TOPIC, config=config)
+            clients.do("open", name, bootstrap=servers, group=GROUP, topic=TOPIC, config=config)
         joined: set[str] = set()
 
         def all_joined() -> bool:
             # Groups are assigned with heartbeats, which polls begin.
-            joined.update(name for name in MEMBERS if not ask(name, "poll", ms=300)["records"])
+            joined.update(
+                name for name in MEMBERS if not clients.do("poll", name, ms=300)["records"]
+            )
             return len(joined) == len(MEMBERS)
 
         wait_until(all_joined, "all members have joined")  # so that none takes everything
         begun = _now()
         produce(servers, TOPIC, numbered(8_000, 4), batch=10)
-        ledger.given["hangs"] = holds["hangs"] = poll("hangs")
+        ledger.given["hangs"] = holds["hangs"] = clients.poll("hangs")
         taken = _now()
         working = {name: does for name, does in MEMBERS.items() if does}
         for number in range(ROUNDS):
             for name in working:
-                found = poll(name)
+                found = clients.poll(name)
                 assert holds.setdefault(name, found) == found  # what is renewed comes once more
                 ledger.given[name] |= found
             note()
             for name, does in working.items():
                 is_renewed = does == "RENEW" and number % 2 == 0
-                ask(name, "acknowledge", type="ACCEPT" if does == "RENEW" and number % 2 else does)
+                clients.do(
+                    "acknowledge", name, type="ACCEPT" if does == "RENEW" and number % 2 else does
+                )
                 if not is_renewed:
                     del holds[name]
         wait_until(lambda: _now() > taken + _LOCK + _AFTER, "the lock of the one that hangs ends")
         note()
         for name in MEMBERS:
-            ask(name, "close")
+            clients.do("close", name)
     return ledger
 
 

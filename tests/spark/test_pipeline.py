@@ -28,9 +28,9 @@ from sharelag.wire import GROUP_TOPIC, SHARE_SNAPSHOT, decode_arrow, encode_reco
 from tests.support import generators, readings
 from tests.support.chapters import CAPTURE
 from tests.support.command import rows_of
+from tests.support.own_process import run_python
 from tests.support.parquet import flip_in_a_page
 from tests.support.records import offsets, raw, raw_file, row
-from tests.support.spark.own_sessions import run_python
 
 #: What Spark raises for its workers, and its own reader through Py4J, which knows not all of its errors.
 SPARK_FAILED = (PySparkException, Py4JError)

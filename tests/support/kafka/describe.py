@@ -32,7 +32,7 @@ def parse_topics(text: str) -> dict[tuple[str, int], DescribedPartition]:
         (topic, int(partition)): DescribedPartition(
             leader_id=None if leader == "none" else int(leader),
             replicas=[*map(int, replicas.split(","))],
-            in_sync_replicas=sorted(map(int, in_sync.split(","))),
+            in_sync_replicas=sorted(int(one) for one in in_sync.split(",") if one),
         )
         for topic, partition, leader, replicas, in_sync in lines
     }
