@@ -67,9 +67,29 @@ def test_empty_answers_are_equal_on_both(spark: SparkSession, case: str, tmp_pat
         assert (ours.table.num_rows, ours.rejected) == (0, 2 if case == "rejects only" else 0)
 
 
+#: No task begins before both executors are there: then tasks are dealt out to them in turn.
+_ON_CLUSTER = """
+import json, os, sys
+import sharelag
+from sharelag.inputs.spark import session
+from sharelag.tables.lines import plain_rows
+
+both = {"spark_scheduler_minRegisteredResourcesRatio": "1.0"}
+both["spark_scheduler_maxRegisteredResourcesWaitingTime"] = "120s"
+spark = session("sharelag-cluster", spark_master="local-cluster[2,1,1024]", **both)
+for row in plain_rows(sharelag.open("chapters", engine="spark").lag().table):
+    print(json.dumps(row))
+tasks = spark.sparkContext.parallelize(range(8), 8)
+folders = tasks.map(lambda _: os.environ["SPARK_EXECUTOR_DIRS"]).collect()
+told = {"master": spark.sparkContext.master, "executors": len(set(folders))}
+print(json.dumps(told), file=sys.stderr)
+spark.stop()
+"""
+
+
 @pytest.mark.exhaustive  # on one machine: `test_equal.py`
 def test_a_cluster_of_two_workers_gives_the_same_lag(local_lag: list[dict[str, Any]]) -> None:
-    done = run_python("-m", "tests.support.spark.lag_on_cluster", str(CAPTURE))
+    done = run_python("-c", _ON_CLUSTER)
     assert done.returncode == 0, done.stderr
     said = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
     assert said == [{"master": "local-cluster[2,1,1024]", "executors": 2}]
