@@ -44,19 +44,19 @@ TESTS_OF_KAFKA = ["-rs"] + [
     f"tests/kafka/test_{name}.py"
     for name in [
         *["lag_against_kafka", "members", "plan_reset", "replay_against_kafka"],
-        *["wire_against_kafka", "request_schemas", "settings", "command_lines", "defects"],
+        *["wire_against_kafka", "releases", "settings", "command_lines", "defects"],
     ]
 ]
 #: The newest of each release.
 KAFKAS = {"4.1": "4.1.1", "4.2": "4.2.0", "4.3": "4.3.1", "4.4": "4.4.0"}
 #: Streams of the data source need pyspark 4.2.
 _STREAMS = "a_stream"
-#: Left out, too: tests that kill and restart, which take minutes.
-_NOT = ["killed", _STREAMS, "pruned", "created_again"]
+#: Left out, too: a test of the same reader alone.
+_NOT = [_STREAMS, "pruned"]
 #: Left out on Connect: tests that start a cluster of their own, those that count micro-batches, as
 #: foreachBatch runs on the server, and those whose errors come from this process's own Java.
 _NOT_CONNECT = [
-    *("cluster_of_two", "every_micro_batch", "deleted_created", "deleted_share_partition"),
+    *("cluster_of_two", "every_micro_batch", "deleted_share_partition"),
     *("error_of_java", "javas_error"),
 ]
 CHOICE = {

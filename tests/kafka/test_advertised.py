@@ -1,6 +1,5 @@
 """A broker that answers and names an address that cannot be reached: the cause is named."""
 
-import re
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
@@ -12,8 +11,7 @@ import pytest
 import sharelag as package
 from sharelag.errors import ClusterError
 from tests.support.command import sharelag
-from tests.support.kafka.broker import USERS, KafkaBroker
-from tests.support.kafka.broker_properties import SECURE
+from tests.support.kafka.broker import SECURE, USERS, KafkaBroker
 from tests.support.ports import dead_address
 
 #: What each listener names beside itself, by how that cannot be reached.
@@ -48,11 +46,10 @@ def named() -> Iterator[dict[str, tuple[str, str]]]:
         away = {"CLOSED": f"127.0.0.1:{ports[0]}", "UNRESOLVED": "kafka.invalid:29092"}
         away |= {"SILENT": f"127.0.0.1:{ports[1]}", "BY_NAME": f"localhost:{ports[0]}"}
         away |= {SECURE: f"127.0.0.1:{ports[2]}"}
-        file = broker.log_dir.parent / "server.properties"
-        before, line, after = re.split(r"(?m)^(advertised.listeners=.*)$", file.read_text())
-        for name, address in away.items():
-            line = line.replace(f"{name}://{broker.address(name)}", f"{name}://{address}")
-        file.write_text(before + line + after)
+        told = {name: away.get(name, broker.address(name)) for name in (*others, SECURE)}
+        told["PLAINTEXT"] = broker.bootstrap_servers
+        listed = (f"{name}://{address}" for name, address in told.items())
+        broker.settings["advertised.listeners"] = ",".join(listed)
         with broker:
             yield {name: (broker.address(name), address) for name, address in away.items()}
 

@@ -130,11 +130,28 @@ def _produced_meanwhile(broker: KafkaBroker, topic: str) -> Iterator[None]:
         assert producer.flush(30) == 0
 
 
+#: Says when it has begun. Small files are merged after every other commit, so that it is killed at
+#: that, too.
+_JOB = """
+import sys
+from pathlib import Path
+from sharelag.inputs.kafka.config import client_config
+from sharelag.inputs.spark import session
+from sharelag.inputs.spark.follow import follow
+
+servers, folder, topic = sys.argv[1:]
+session("sharelag-archive", spark_master="local[2]")
+limits = {"max_offsets_per_trigger": 2000, "compact_every": 2}
+query = follow(client_config(servers), Path(folder), topics=[topic], every=0.0, **limits)
+print("following", flush=True)
+query.awaitTermination()
+"""
+
+
 @contextmanager
 def _job(broker: KafkaBroker, folder: Path, topic: str) -> Iterator[None]:
     """The job in separate processes, all of which are killed at the end."""
-    module = "tests.support.kafka.archive_job"
-    command = [sys.executable, "-m", module, broker.bootstrap_servers, str(folder), "2000", topic]
+    command = [sys.executable, "-c", _JOB, broker.bootstrap_servers, str(folder), topic]
     stderr = subprocess.DEVNULL
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=stderr, text=True, start_new_session=True

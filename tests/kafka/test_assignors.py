@@ -1,5 +1,6 @@
 """``simple`` answers what Kafka's own classes answer, and ``sticky-spread`` what our jar does."""
 
+from dataclasses import dataclass
 from itertools import product
 from random import Random
 from typing import Any
@@ -44,7 +45,7 @@ def test_simple_answers_what_kafka_answers(kafka: JarAssignor, cases: Any) -> No
     # Not all of these groups are worth the same: several steps, several partitions a member,
     # Kafka's own failure.
     assert sum(life.steps > 1 for life in seen) > len(seen) / 2
-    assert sum(life.moved for life in seen) > len(seen) / 3
+    assert sum(life.moved > 0 for life in seen) > len(seen) / 3
     assert sum(life.failed for life in seen) > len(seen) / 100
 
 
@@ -53,7 +54,7 @@ def test_simple_4_1_answers_what_kafka_4_1_answers(kafka_4_1: JarAssignor, cases
     seen = [
         live(kafka_4_1, "simple-4.1", Random(f"4.1 {number}")) for number in range(cases(60, 3000))
     ]
-    assert sum(life.moved for life in seen) > len(seen) / 3
+    assert sum(life.moved > 0 for life in seen) > len(seen) / 3
     assert sum(life.failed for life in seen) > len(seen) / 100
 
 
@@ -113,20 +114,21 @@ def walked(question: dict[str, Any]) -> list[Any]:
     return list(ours)
 
 
+@dataclass
 class Life:
     """What happened to a group over some assignments."""
 
-    def __init__(self) -> None:
-        self.steps = 0
-        self.moved = False
-        self.failed = False
-        self.overfilled = False
+    steps: int = 0
+    moved: int = 0
+    failed: bool = False
+    overfilled: bool = False
 
 
 def live(kafka: JarAssignor, name: str, random: Random, crowd: bool = False) -> Life:
     """Let a group go through some changes, each assignment starting from the one before."""
-    life = Life()
+    life, is_ours = Life(), name == "sticky-spread"
     topics = random_topics(random, crowd)
+    topics = named_in_order(topics) if is_ours else topics
     alike = random.random() < 0.5
     people: dict[str, dict[str, Any]] = {}
     count = random.choice([3, 30, 80, 120] if crowd else [1, 2, 3, 5, 8, 13, 17, 40])
@@ -147,10 +149,16 @@ def live(kafka: JarAssignor, name: str, random: Random, crowd: bool = False) -> 
             with pytest.raises(AssignorError, match=FAILURES[name]):
                 ask(kafka, group, topics)
             return life
-        assert in_order(answer) == ask(kafka, group, topics), (group, topics)
-        life.moved |= figures(group, topics, answer).revoked_needlessly > 0
+        found, numbers = in_order(answer), figures(group, topics, answer)
+        if is_ours:
+            assert placed(ask(kafka, group, topics)) == placed(found), (group, topics)
+            assert (check(group, topics, answer), numbers.idle) == ([], ())
+            assert numbers.revoked_needlessly <= max(1, numbers.pairs // 10)
+        else:
+            assert ask(kafka, group, topics) == found, (group, topics)
+        life.moved += numbers.revoked_needlessly
         go_on(random, people, topics, alike, answer)
-        if not alike and random.random() < 0.3:
+        if not alike and not is_ours and random.random() < 0.3:
             random.choice(list(people.values()))["subscribed"] = subscription(random, topics, alike)
     return life
 
@@ -247,27 +255,8 @@ def sticky_spread(request: pytest.FixtureRequest) -> JarAssignor:
 
 
 def test_sticky_spread_is_the_same_in_java(sticky_spread: JarAssignor, cases: Any) -> None:
-    moved = idle = 0
-    for number in range(cases(10, 10_000)):
-        random = Random(f"sticky spread {number}")
-        topics, alike = named_in_order(random_topics(random, False)), random.random() < 0.5
-        members: dict[str, dict[str, Any]] = {}
-        join(random, members, topics, alike, random.choice([1, 2, 3, 5, 8, 13, 17, 40]))
-        for _ in range(random.randint(1, 4)):
-            change_topics(random, topics)
-            if random.random() < 0.4:
-                forget(random, members, topics)
-            group = list(members.values())
-            answer = assign("sticky-spread", group, topics)
-            theirs = ask(sticky_spread, group, topics)
-            assert placed(theirs) == placed(in_order(answer)), (group, topics)
-            assert check(group, topics, answer) == []
-            numbers = figures(group, topics, answer)
-            assert numbers.revoked_needlessly <= max(1, numbers.pairs // 10)
-            moved, idle = moved + numbers.revoked_needlessly, idle + len(numbers.idle)
-            go_on(random, members, topics, alike, answer)
-    assert moved > 0
-    assert idle == 0
+    randoms = (Random(f"sticky spread {number}") for number in range(cases(10, 10_000)))
+    assert sum(live(sticky_spread, "sticky-spread", random).moved for random in randoms) > 0
 
 
 def placed(assignment: list[Any]) -> dict[str, dict[str, list[int]]]:

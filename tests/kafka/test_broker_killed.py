@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sharelag.model import SharePartition
-from sharelag.wire import GROUP_TOPIC, STATE_TOPIC, state_partition
+from sharelag.wire import GROUP_TOPIC, STATE_TOPIC
 from tests.support.command import rows_of, sharelag, sharelag_process
 from tests.support.kafka.broker import KafkaBroker
-from tests.support.kafka.bystanders import SCRAPE, Exporter
+from tests.support.kafka.bystanders import SCRAPE, Exporter, lacks_untold
 from tests.support.kafka.cluster import KafkaCluster, frozen
 from tests.support.kafka.workload import leaders, read_in_part, wait_until
 from tests.support.reliability import Inject
@@ -78,17 +77,9 @@ def told_in_part(
     rows = rows_of(answer)
     unread = set(rows[0]["unread_state_partitions"])
     assert silent <= unread
-    there = {p for p in whole if state_of(rows[0]["topic_id"], p) not in unread}
-    assert {row["partition"] for row in rows} == there
-    for row in rows:
-        assert row["complete"] is False
-        assert row["unread_state_partitions"] == sorted(unread)
+    assert not lacks_untold(rows, set(whole), STATE_PARTITIONS)
     assert "this answer is not complete: partition " in answer.stderr
     return {row["partition"]: row.get("lag") for row in rows}
-
-
-def state_of(topic_id: str, partition: int) -> int:
-    return state_partition(SharePartition("billing", topic_id, partition), STATE_PARTITIONS)
 
 
 def test_an_answer_in_part_says_so_while_leaders_move(

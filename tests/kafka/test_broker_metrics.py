@@ -17,6 +17,7 @@ from tests.support.kafka.workload import (
     create_placed,
     create_topics,
     numbered,
+    poll_some,
     produce,
     set_group_config,
     share_consume,
@@ -63,18 +64,6 @@ class Readings:
 @pytest.fixture
 def readings(cluster: KafkaCluster, tmp_path: Path) -> Readings:
     return Readings(cluster, tmp_path)
-
-
-def poll(consumer: ShareConsumer, count: int) -> list[Message]:
-    found: list[Message] = []
-
-    def is_all() -> bool:
-        found.extend(consumer.poll(0.5))
-        return len(found) >= count
-
-    wait_until(is_all, f"{count} records")
-    assert len(found) == count
-    return found
 
 
 def acknowledge(consumer: ShareConsumer, messages: list[Message], rejected: int) -> None:
@@ -135,10 +124,11 @@ def test_held_is_told_from_never_delivered(cluster: KafkaCluster, readings: Read
     set_group_config(servers, HOLDING, share_auto_offset_reset="earliest")
     consumer = share_consumer(servers, HOLDING, [HELD])
     try:
-        acknowledge(consumer, poll(consumer, 5), rejected=0)
+        acknowledge(consumer, poll_some(consumer, 5), rejected=0)
         first = read()
         produce(servers, HELD, numbered(12, 1))
-        held = poll(consumer, 12)
+        held = poll_some(consumer, 12)
+        assert len(held) == 12
         produce(servers, HELD, numbered(40, 1))
         second = read()
         metrics = ("--broker-metrics", first, "--broker-metrics", second)
@@ -168,7 +158,7 @@ def test_held_is_told_from_never_delivered(cluster: KafkaCluster, readings: Read
     # A new member: the broker loads the share partition again, and its gauges are new ones.
     consumer = share_consumer(servers, HOLDING, [HELD])
     try:
-        poll(consumer, 40)
+        assert len(poll_some(consumer, 40)) == 40
         last = read()
         for before in ((), (third,)):
             given = [part for one in (*before, last) for part in ("--broker-metrics", one)]

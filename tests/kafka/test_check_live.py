@@ -1,12 +1,6 @@
 """A check reports what is really wrong on a broker, and no export contains a secret."""
 
-import os
-import re
-import signal
-import subprocess
-import sys
 import time
-import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,6 +13,7 @@ from tests.support.chapters import CAPTURE
 from tests.support.command import rows_of, sharelag
 from tests.support.kafka.access import java_settings, settings_file
 from tests.support.kafka.broker import USERS, KafkaBroker
+from tests.support.kafka.bystanders import Exporter
 from tests.support.kafka.cluster import follower
 from tests.support.kafka.workload import (
     OF_KAFKA,
@@ -104,11 +99,11 @@ def test_fails_piece_by_piece(two_brokers: tuple[KafkaBroker, KafkaBroker], tmp_
     for more in ((), ("-o", "json")):
         none = sharelag("check", "--rules", lags, *to_nobody, *more, code=3)
         assert "no broker answered" in none.stdout
-    text = served(list(to_nobody), {}, paths=["/metrics", "/keda/billing"])
-    assert len(text) == 4  # what it says, two answers, and the rest of what it says
-    assert 'kafka_share_group_collect_errors_total{kind="BrokerUnreachableError"} 1.0' in text[1]
-    assert "Retry-After: 5" in text[2]
-    assert "could not be read" in text[2]
+    paths = ["/metrics", "/keda/billing"]
+    metrics, keda, _ = served(list(to_nobody), tmp_path / "served", paths=paths)
+    assert 'kafka_share_group_collect_errors_total{kind="BrokerUnreachableError"} ' in metrics
+    assert "Retry-After: 5" in keda
+    assert "could not be read" in keda
 
 
 # ---- secrets
@@ -116,32 +111,32 @@ IN_FILE, AS_PARAMETER, IN_ENVIRONMENT = USERS["admin"], "pa5s-of-a-key", "t0ken-
 
 
 @pytest.mark.exhaustive  # what commands print: `test_secured.py`
-def test_no_secret_is_in_any_output(secured: KafkaBroker, tmp_path: Path) -> None:
+def test_no_secret_is_in_any_output(
+    secured: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = settings_file(tmp_path, java_settings(secured, "admin", mechanism="SCRAM-SHA-256"))
     more = ["--command-property", f"ssl.key.password={AS_PARAMETER}"]
     given = ["--command-config", config, *more]
     rules = rule_file(tmp_path, "version: 1\nrules: [{name: r, measure: lag, warn: 100}]")
     out = tmp_path / "out"
     out.mkdir()
-    environment = {"SHARELAG_TOKEN": IN_ENVIRONMENT}
+    monkeypatch.setenv("SHARELAG_TOKEN", IN_ENVIRONMENT)
     texts: list[str] = []
+    wrong = ["--command-property", "sasl.mechanism=SCRAM-SHA-512"]  # which refuses us
     for arguments, code in (
         (["check", "--rules", rules], 0),
         (["check", "--rules", rules, "-o", "json", "-v"], 0),
-        (
-            ["check", "--rules", rules, "--command-property", "sasl.mechanism=SCRAM-SHA-512", "-v"],
-            3,
-        ),
+        (["check", "--rules", rules, *wrong, "-v"], 3),
         (["export", "prometheus", "--textfile", str(out / "x.prom")], 0),
         (["export", "--to", "parquet", "--out", str(out / "lake")], 0),
         (["export", "prometheus", "--textfile", str(out / "none" / "x.prom"), "-v"], 1),
     ):
-        answer = sharelag(*arguments, *given, env=environment, code=code)
+        answer = sharelag(*arguments, *given, code=code)
         texts += [answer.stdout, answer.stderr]
-    for more in ([], ["--command-property", "sasl.mechanism=SCRAM-SHA-512"]):  # which refuses us
-        texts += served([*given, *more], environment)
+    texts += served(given, tmp_path / "served", IN_ENVIRONMENT)
+    texts += served([*given, *wrong], tmp_path / "refused", IN_ENVIRONMENT)
     texts += [path.read_bytes().decode("latin-1") for path in out.rglob("*") if path.is_file()]
-    assert len(texts) > 2 * 6 + 2 * 12
+    assert len(texts) > 2 * 6 + 2 * 11
     # In the text file, and of the first server.
     assert sum("kafka_share_group_lag{" in text for text in texts) >= 2
     for secret in (IN_FILE, AS_PARAMETER, IN_ENVIRONMENT):
@@ -149,50 +144,18 @@ def test_no_secret_is_in_any_output(secured: KafkaBroker, tmp_path: Path) -> Non
 
 
 def served(
-    given: list[str], environment: dict[str, str], paths: Sequence[str] = PATHS
+    given: list[str], folder: Path, token: str = "", paths: Sequence[str] = PATHS
 ) -> list[str]:
-    """What a server says and answers, once it has gathered, or tried to."""
-    texts = []
-    command = [sys.executable, "-c", "from sharelag.cli import main; main()"]
-    with subprocess.Popen(
-        [*command, "export", "serve", "--port", "0", *given],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **environment},
-    ) as process:
-        try:
-            assert process.stderr is not None
-            first = process.stderr.readline()
-            found = re.search(r"http://127\.0\.0\.1:\d+", first)
-            assert found, first
-            texts.append(first)
-            bearer = environment.get("SHARELAG_TOKEN", "")
-            begun = time.monotonic()
-            _get(f"{found[0]}/metrics", bearer)
-            # However long the cluster takes to answer, or not to.
-            assert time.monotonic() - begun < 8
-            wait_until(
-                lambda: "collect_attempts_total 0.0" not in _get(f"{found[0]}/metrics", bearer),
-                "it has gathered",
-            )
-            for path in paths:
-                texts += [
-                    _get(found[0] + path, one) for one in ((bearer, "wrong") if bearer else ("",))
-                ]
-            process.send_signal(signal.SIGTERM)
-            texts += ["".join(process.communicate(timeout=30))]
-            assert process.returncode == 0
-        finally:
-            process.kill()
-    return texts
+    """What a server answers, once it has gathered or tried to, and what it says."""
+    folder.mkdir()
 
+    def has_gathered() -> bool:
+        text = server.get("/metrics", token)
+        return bool(text) and "collect_attempts_total 0.0" not in text
 
-def _get(url: str, token: str) -> str:
-    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
-    try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return f"{answer.headers}{answer.read().decode()}"
-    except urllib.error.HTTPError as error:
-        with error:
-            return f"{error.headers}{error.read().decode()}"
+    with Exporter(given, folder, {}) as server:
+        wait_until(has_gathered, "it has gathered")
+        who = (token, "wrong") if token else ("",)
+        texts = [server.get(path, one) for path in paths for one in who]
+    assert server.slowest < 8  # however long the cluster takes to answer, or not to
+    return [*texts, server.text()]

@@ -12,7 +12,7 @@ from tests.support.command import ask
 from tests.support.kafka.broker import SHARE_GROUPS, KafkaBroker
 from tests.support.kafka.jars import COMPARED, KAFKA_VERSION
 from tests.support.kafka.oracles import Oracle
-from tests.support.kafka.since import since
+from tests.support.kafka.since import SHARE_CONSUMERS, since
 from tests.support.kafka.workload import read_in_part, wait_until
 
 TOPIC = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -110,6 +110,7 @@ def test_what_comes_late_is_refused_only_where_a_reset_raised_the_epoch(asked: O
     assert late(1) == {"error": 0, "start": 0}
 
 
+@SHARE_CONSUMERS
 def test_a_reset_leaves_the_epoch_of_the_group(of_version: KafkaBroker) -> None:
     group, topic, servers = "defect-reset", "of-defect-resets", of_version.bootstrap_servers
 

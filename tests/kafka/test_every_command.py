@@ -19,6 +19,8 @@ import pytest
 from confluent_kafka import AcknowledgeType, Message, ShareConsumer
 
 from sharelag.cli import cli
+from sharelag.inputs.kafka.described import parse_groups
+from sharelag.schemas import DESCRIBED
 from tests.support.cases import few_of
 from tests.support.command import ask, sharelag
 from tests.support.kafka.bystanders import Exporter
@@ -27,8 +29,6 @@ from tests.support.kafka.describe import (
     DescribedOffset,
     DescribedPartition,
     parse_describe,
-    parse_members,
-    parse_states,
     parse_topics,
 )
 from tests.support.kafka.workload import (
@@ -79,21 +79,17 @@ class Kafka:
 
     @cached_property
     def offsets(self) -> dict[tuple[str, str, int], DescribedOffset]:
-        found = parse_describe(_of_ours(self.described))
-        return {(row["group"], row["topic"], row["partition"]): row for row in found}
+        return keyed(_of_ours(parse_describe(self.described)))
 
     @cached_property
     def states(self) -> dict[str, dict[str, Any]]:
         text = self.groups("--describe", "--all-groups", "--state", "--verbose")
-        coordinators = dict(re.findall(r"^(\S+)\s+(\S+:\d+\s+\(\d+\))", text, re.MULTILINE))
-        rows = parse_states(_of_ours(text))
-        told = {group: " ".join(words.split()) for group, words in coordinators.items()}
-        return {row["group"]: {**row, "coordinator": told[row["group"]]} for row in rows}
+        return {row["group_id"]: row for row in _of_ours(parse_groups(text).groups.to_pylist())}
 
     @cached_property
-    def members(self) -> dict[str, dict[str, Any]]:
+    def members(self) -> list[dict[str, Any]]:
         text = self.groups("--describe", "--all-groups", "--members", "--verbose")
-        return {row["member_id"]: dict(row) for row in parse_members(_of_ours(text))}
+        return _of_ours(parse_groups(text).members.to_pylist())
 
     @cached_property
     def topics(self) -> dict[tuple[str, int], DescribedPartition]:
@@ -145,9 +141,9 @@ class Kafka:
         }
 
 
-def _of_ours(text: str) -> str:
-    """The lines of a command about the groups of this module: other tests share the cluster."""
-    return "\n".join(line for line in text.splitlines() if line.split(" ")[0] in GROUPS)
+def _of_ours(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows about the groups of this module: other tests share the cluster."""
+    return [row for row in rows if row["group_id"] in GROUPS]
 
 
 def _is_of_ours(record: dict[str, Any]) -> bool:
@@ -285,17 +281,8 @@ def keyed(rows: list[dict[str, Any]]) -> dict[tuple[str, str, int], dict[str, An
 
 def as_described(rows: list[dict[str, Any]]) -> dict[tuple[str, str, int], DescribedOffset]:
     """Our rows of lag as Kafka's command has them."""
-    return {
-        key: DescribedOffset(
-            group=key[0],
-            topic=key[1],
-            partition=key[2],
-            leader_epoch=row["leader_epoch"],
-            start_offset=row["start_offset"],
-            lag=row["lag"],
-        )
-        for key, row in keyed(rows).items()
-    }
+    names = [name for name in DESCRIBED.names if name != "as_of"]
+    return {key: {name: row[name] for name in names} for key, row in keyed(rows).items()}
 
 
 @check("lag")
@@ -335,23 +322,20 @@ def groups(live: Live) -> None:
 
 @check("members")
 def members(live: Live) -> None:
-    names = {id_: name for name, id_ in topic_ids(live.kafka.servers, [ORDERS, RETURNS]).items()}
+    topics = {id_: name for name, id_ in topic_ids(live.kafka.servers, [ORDERS, RETURNS]).items()}
+    names = ("group_id", "member_id", "client_host", "client_id", "assigned", "member_epoch")
+    kafkas = {
+        tuple(row[name] for name in names): sorted(row["assignment"].split(";"))
+        for row in live.kafka.members
+    }
     ours = {
-        row["member_id"]: {
-            "group": row["group_id"],
-            "member_id": row["member_id"],
-            "host": row["client_host"],
-            "client_id": row["client_id"],
-            "partitions": sum(len(one["partitions"]) for one in row["assigned_partitions"]),
-            "member_epoch": row["member_epoch"],
-            "assignment": {
-                names[one["topic_id"]]: sorted(one["partitions"])
-                for one in row["assigned_partitions"]
-            },
-        }
+        tuple(row[name] for name in names): sorted(
+            f"{topics[one['topic_id']]}:{','.join(map(str, sorted(one['partitions'])))}"
+            for one in row["assigned_partitions"]
+        )
         for row in live.rows("members")
     }
-    assert (ours, len(ours)) == (live.kafka.members, 3)
+    assert (ours, len(ours)) == (kafkas, 3)
 
 
 @check("progress")

@@ -14,7 +14,7 @@ from tests.support.connect import QUICK, connect_server
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.describe import parse_describe
 from tests.support.kafka.workload import read_in_part
-from tests.support.spark.own_sessions import run_python
+from tests.support.own_process import run_python
 
 _SHARE = ["group_id", "topic_id", "partition"]
 #: What makes a table of raw records, and the columns that tell its rows apart.

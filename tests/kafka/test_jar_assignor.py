@@ -11,17 +11,14 @@ import pytest
 from sharelag.errors import InputError
 from sharelag.whatif import (
     Group,
-    Scenario,
     check_assignor,
     check_contract,
     jar_assignor,
-    rank_assignors,
     register,
-    suite,
 )
 from sharelag.whatif.assignors.group import AssignorError
+from tests.support.cases import few_of
 from tests.support.command import ask
-from tests.support.groups_to_assign import id_order
 from tests.support.kafka.jars import kafka_jars
 from tests.support.kafka.jvm import find_java
 from tests.support.kafka.oracles import simple_assignor
@@ -49,12 +46,6 @@ public class Strange implements ShareGroupPartitionAssignor {
 """
 
 
-@pytest.fixture
-def jars(registered: None) -> None:
-    register("jar-simple", simple_assignor())
-    register("jar-spread", jar_assignor(assignors_jar(), STICKY_SPREAD, kafka=kafka_jars()))
-
-
 @pytest.fixture(scope="module")
 def strange(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("strange")
@@ -68,41 +59,26 @@ def strange(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "strange.jar"
 
 
-def _is_ordered(scenario: Scenario) -> bool:
-    """Whether topics come by their ids, which is all that Java sees, as by their names."""
-    topics = sorted(scenario.topics, key=lambda topic: topic.name)
-    return topics == sorted(topics, key=lambda topic: id_order(topic.id))
-
-
-@pytest.mark.usefixtures("jars")
-@pytest.mark.exhaustive
-def test_a_jar_is_ranked_as_its_twin_in_python() -> None:
-    names = ["simple", "jar-simple", "sticky-spread", "jar-spread"]
-    found = rank_assignors(names, count=15)
-    ran = {
-        (row["assignor"], row["scenario"]): (row["drain_ms"], row["age_p95_ms"], row["pairs"])
-        for row in found.runs.to_pylist()
-    }
-    ordered = [one.name for one in suite(15) if _is_ordered(one)]
-    assert len(ordered) > 7
-    for one in suite(15):
-        assert ran["jar-simple", one.name] == ran["simple", one.name]
-    assert any(ran["jar-spread", name] != ran["simple", name] for name in ordered)
-    for name in ordered:
-        assert ran["jar-spread", name] == ran["sticky-spread", name]
-
-
-@pytest.mark.usefixtures("jars")
+@pytest.mark.usefixtures("registered")
 def test_the_shipped_jar_keeps_the_contract() -> None:
+    register("jar-spread", jar_assignor(assignors_jar(), STICKY_SPREAD, kafka=kafka_jars()))
     assert check_contract("jar-spread", walks=20) == []
 
 
 @pytest.mark.usefixtures("registered")
-def test_the_command_ranks_a_jar(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("count", few_of(["2", "15"], ["2"]))
+def test_the_command_ranks_a_jar(monkeypatch: pytest.MonkeyPatch, count: str) -> None:
+    """Kafka's own class as its twin in Python, and the shipped one in another way."""
     monkeypatch.setenv("KAFKA_HOME", str(kafka_jars()))
-    name = f"{assignors_jar()}:{STICKY_SPREAD}"
-    rows = ask("simulate", "--suite", "2", "--assignor", name)
-    assert {row["assignor"] for row in rows} == {"simple", name}
+    twin = simple_assignor()
+    ours, kafkas = f"{assignors_jar()}:{STICKY_SPREAD}", f"{twin.jar}:{twin.class_name}"
+    rows = ask("simulate --suite", count, "--assignor", ours, "--assignor", kafkas)
+    told = {
+        name: [row | {"assignor": ""} for row in rows if row["assignor"] == name]
+        for name in ("simple", ours, kafkas)
+    }
+    assert told["simple"] == told[kafkas] != told[ours] != []
+    assert sum(map(len, told.values())) == len(rows)
 
 
 @pytest.mark.exhaustive

@@ -8,13 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sharelag.inputs.kafka.described import parse_groups
 from sharelag.model import StateBatch
 from sharelag.replay import replay
 from tests.support.command import ask, sharelag
 from tests.support.kafka.broker import KafkaBroker
-from tests.support.kafka.describe import parse_members
-from tests.support.kafka.oracles import Oracle, hexed
-from tests.support.kafka.states import as_kafka
+from tests.support.kafka.oracles import Oracle, as_kafka, hexed
 from tests.support.kafka.workload import create_topics, share_consumer, wait_until
 from tests.support.records import KEY, raw, state_records
 from tests.support.reliability import Inject
@@ -71,13 +70,13 @@ def test_200_members_are_those_of_kafkas_command(broker: KafkaBroker, injected: 
 
         wait_until(have_partitions, f"{MEMBERS} members have partitions", 300)
         ours, seconds = timed(lambda: ask("members --group", group, at=servers))
-        theirs = parse_members(
-            broker.share_groups("--describe", "--group", group, "--members", "--verbose")
-        )
+        said = broker.share_groups("--describe", "--group", group, "--members", "--verbose")
         (shown,) = ask("groups --group", group, at=servers)
-    told = {(row["member_id"], row["assigned"]) for row in ours}
-    kafkas = {(one["member_id"], one["partitions"]) for one in theirs}
-    assert shown["members"] == len(theirs) == MEMBERS
+    told, kafkas = (
+        {(row["member_id"], row["assigned"]) for row in rows}
+        for rows in (ours, parse_groups(said).members.to_pylist())
+    )
+    assert shown["members"] == len(kafkas) == MEMBERS
     injected(
         "load",
         f"a group of {MEMBERS} members",

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from sharelag import schemas
-from sharelag.errors import BrokerUnreachableError, InputError
+from sharelag.errors import InputError
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.brokers import settings
 from sharelag.inputs.kafka.config import ClientConfig, client_config
@@ -241,18 +241,6 @@ def test_many_partitions_and_records_larger_than_a_fetch(broker: KafkaBroker, to
     table = record_times(_config(broker), _positions(*places))
     assert [(r["topic"], r["partition"], r["offset"]) for r in table.to_pylist()] == places
     assert table.column("timestamp").null_count == 0
-
-
-def test_nobody_there() -> None:
-    config = client_config("127.0.0.1:1", timeout=0.5)
-    for ask in (
-        lambda: record_times(config, _positions(("t", 0, 0))),
-        lambda: kafka.logs(config, {"t": "I" * 22}),
-        lambda: kafka.past_offsets(config, {"t": "I" * 22}, [_at(0)]),
-    ):
-        with pytest.raises(BrokerUnreachableError):
-            ask()
-    assert record_times(config, _positions()).num_rows == 0
 
 
 # ---- what we may see -----------------------------------------------------------------------------

@@ -1,112 +1,57 @@
 """Group records give the members, assignments, epochs and states of kafka-share-groups.sh."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, ShareConsumer
+from confluent_kafka import Consumer, ShareConsumer
 
 from sharelag import schemas
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import client_config
 from sharelag.replay.members import groups_arrow, members_arrow
 from sharelag.wire import GROUP_TOPIC, decode_arrow
-from tests.support.command import ask
+from tests.support.command import ask, rows_of, sharelag
 from tests.support.kafka.broker import KafkaBroker
-from tests.support.kafka.jvm import RigError
 from tests.support.kafka.since import SHARE_CONSUMERS
-from tests.support.kafka.workload import create_topics, end_offsets, share_consumer, wait_until
+from tests.support.kafka.workload import create_topics, share_consumer, wait_until
 
 pytestmark = SHARE_CONSUMERS
 ORDERS, RETURNS = "members-orders", "members-returns"
-CROWD, LEFT, RESET, DELETED, HOSTILE = (
-    f"members-{name}" for name in ("crowd", "left", "reset", "deleted", "<b>&'x':0:")
-)
+CROWD, LEFT, DELETED = (f"members-{name}" for name in ("crowd", "left", "deleted"))
 
 
 @pytest.fixture(scope="module")
 def groups(first: KafkaBroker) -> Iterator[KafkaBroker]:
-    """Groups with members that share partitions, with none left, made by a reset, and deleted."""
+    """Groups with two members, with none left, and deleted."""
     servers = first.bootstrap_servers
     create_topics(servers, {ORDERS: 3, RETURNS: 2}, copies=3)
-    wait_until(lambda: _is_reset(first), "the group's coordinator knows the new topic")
-    wait_until(lambda: _is_led(servers), f"all partitions of {GROUP_TOPIC} have their leader")
+
+    def settle(consumer: ShareConsumer, group: str, members: int, assigned: int) -> None:
+        def settled() -> bool:
+            consumer.poll(0.2)
+            done = sharelag(
+                "members", "--group", group, "--bootstrap-server", servers, "-o", "json"
+            )
+            rows = rows_of(done)  # none while nobody has written of the group, or nobody leads yet
+            return (len(rows), sum(row["assigned"] for row in rows)) == (members, assigned)
+
+        wait_until(settled, f"{members} members of {group} have their partitions")
+
     for group in (LEFT, DELETED):
         with closing(share_consumer(servers, group, [ORDERS])) as gone:
-            _settle(first, [gone], {group: (1, 3)})
+            settle(gone, group, 1, 3)
     first.share_groups("--delete", "--group", DELETED)
-    with ExitStack() as open_consumers:
-        # Five members on five partitions, of different subscriptions; one is there for nothing that
-        # exists. With Kafka's assignor each partition has as many members as its topic has members
-        # for each, rounded up.
-        subscriptions = [(CROWD, [ORDERS, RETURNS])] * 3
-        subscriptions += [(CROWD, [RETURNS]), (CROWD, ["members-nothing"])]
-        consumers = [
-            open_consumers.enter_context(
-                closing(share_consumer(servers, group, topics, **{"client.id": "c-1"}))
-            )
-            for group, topics in [*subscriptions, (HOSTILE, [RETURNS])]
-        ]
-        _settle(first, consumers, {CROWD: (5, 7), HOSTILE: (1, 2)})
+    with (
+        closing(share_consumer(servers, CROWD, [ORDERS, RETURNS])) as one,
+        closing(share_consumer(servers, CROWD, ["members-nothing"])) as idle,
+    ):
+        idle.poll(0.2)
+        settle(one, CROWD, 2, 5)
         yield first
-
-
-def _is_led(servers: str) -> bool:
-    """Its first use creates the topic, and a partition can be known before its leader is ready."""
-    try:
-        return bool(end_offsets(servers, [GROUP_TOPIC]))
-    except KafkaException as error:
-        if error.args[0].code() not in (
-            KafkaError.NOT_LEADER_FOR_PARTITION,
-            KafkaError.LEADER_NOT_AVAILABLE,
-        ):
-            raise
-        return False
-
-
-def _is_reset(broker: KafkaBroker) -> bool:
-    """Reset a group's offsets; brokers hear of new topics one after the other."""
-    options = ("--reset-offsets", "--group", RESET, "--topic", ORDERS, "--to-earliest", "--execute")
-    try:
-        broker.share_groups(*options)
-    except RigError as error:
-        if "does not host this topic-partition" in str(error):
-            return False
-        raise
-    return True
-
-
-def _settle(
-    broker: KafkaBroker, consumers: list[ShareConsumer], expected: dict[str, tuple[int, int]]
-) -> None:
-    """Poll until the groups have so many members and partitions, and all targets are delivered."""
-
-    def settled() -> bool:
-        for consumer in consumers:
-            consumer.poll(0.2)
-        table = records(broker)
-        members = [m for m in members_arrow(table).to_pylist() if m["group_id"] in expected]
-        epochs = {g["group_id"]: g["group_epoch"] for g in groups_arrow(table).to_pylist()}
-        sizes = {
-            group: (len(own), sum(len(_flat(m["assigned_partitions"])) for m in own))
-            for group in expected
-            for own in [[m for m in members if m["group_id"] == group]]
-        }
-        return sizes == expected and all(
-            _flat(m["assigned_partitions"]) == _flat(m["target_partitions"])
-            and m["member_epoch"] == epochs[m["group_id"]]
-            for m in members
-        )
-
-    wait_until(settled, f"the members of {', '.join(expected)} have their partitions")
-
-
-def _flat(topics: list[dict[str, Any]]) -> set[tuple[str, int]]:
-    return {(topic["topic_id"], partition) for topic in topics for partition in topic["partitions"]}
 
 
 def records(broker: KafkaBroker) -> pa.Table:
@@ -148,6 +93,6 @@ def test_types_of_groups_are_the_other_commands(groups: KafkaBroker, tmp_path: P
     theirs = {row["group_id"]: row["type"] for row in ask("groups --kafka-output", str(file))}
     assert {name: kind for name, kind in theirs.items() if name.startswith("members-")} == {
         "members-classic": "Classic",
-        **dict.fromkeys((CROWD, HOSTILE, LEFT, RESET), "Share"),
+        **dict.fromkeys((CROWD, LEFT), "Share"),
     }
     assert {row["type"] for row in ask("groups", at=groups.bootstrap_servers)} == {"Share"}

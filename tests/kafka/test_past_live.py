@@ -15,7 +15,7 @@ from sharelag import schemas
 from sharelag.engine import engines
 from sharelag.inputs import KafkaInput
 from sharelag.inputs.kafka import topics as kafka
-from sharelag.inputs.kafka.config import ClientConfig
+from sharelag.inputs.kafka.config import client_config
 from sharelag.replay.moment import Choice
 from sharelag.wire import STATE_TOPIC
 from sharelag.workbench.questions.timeline import lags_at
@@ -62,15 +62,15 @@ def noted(broker: KafkaBroker) -> dict[datetime, list[Any]]:
 
 def _note(broker: KafkaBroker) -> dict[datetime, list[Any]]:
     """What the command prints, while nothing is written to the state topic."""
-    config = ClientConfig({"bootstrap.servers": broker.bootstrap_servers})
+    config = client_config(broker.bootstrap_servers)
     seen: dict[datetime, list[Any]] = {}
 
     def quiet() -> bool:
         before, moment = kafka.offset_ranges(config, STATE_TOPIC), datetime.now(UTC)
-        told = [parse_describe(broker.share_groups_describe(group)) for group in _groups(broker)]
+        told = parse_describe(broker.share_groups_describe())
         if kafka.offset_ranges(config, STATE_TOPIC) != before:
             return False
-        rows = sorted(tuple(row.values()) for result in told for row in result)
+        rows = sorted(tuple(row.values()) for row in told if row["group_id"] in GROUPS)
         # Kafka's times are whole milliseconds.
         seen[moment.replace(microsecond=moment.microsecond // 1000 * 1000)] = rows
         return True
@@ -79,14 +79,8 @@ def _note(broker: KafkaBroker) -> dict[datetime, list[Any]]:
     return seen
 
 
-def _groups(broker: KafkaBroker) -> list[str]:
-    config = ClientConfig({"bootstrap.servers": broker.bootstrap_servers})
-    table = readings.windows(KafkaInput(config), "local").table
-    return [group for group in GROUPS if group in set(table.column("group_id").to_pylist())]
-
-
 def _source(broker: KafkaBroker) -> KafkaInput:
-    return KafkaInput(ClientConfig({"bootstrap.servers": broker.bootstrap_servers}))
+    return KafkaInput(client_config(broker.bootstrap_servers))
 
 
 def _ours(rows: list[dict[str, Any]], names: tuple[str, ...]) -> list[tuple[Any, ...]]:

@@ -27,7 +27,7 @@ from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.jars import kafka_jars
 from tests.support.kafka.jvm import RigError, java_command
-from tests.support.kafka.oracles import share_holders
+from tests.support.kafka.oracles import ShareHolders
 from tests.support.kafka.workload import (
     Decide,
     Delivery,
@@ -178,9 +178,15 @@ def planned(story: Story, *options: str) -> list[Place]:
 
 @pytest.mark.exhaustive  # rejected alone: `dlq` of `test_every_command.py`
 def test_what_is_rejected_and_what_fails_too_often(cluster: KafkaCluster, tmp_path: Path) -> None:
-    """Two fates lead to letters, and a record that fails once does not."""
+    """Two fates lead to letters, and a record that fails once does not.
+
+    Another group shares topic and queue: each has its own letters, and a look at both has all.
+    """
     servers = cluster.bootstrap_servers
     story = Story(servers, "fates").begin(share_delivery_count_limit="2")
+    other = Story(servers, "sharing", story.queue)
+    other.topic = story.topic
+    set_group_config(servers, other.group, share_auto_offset_reset="earliest", **other.settings)
     produce(servers, story.topic, numbered(40, 2, SECRET), batch=1)
     fates = {0: REJECT, 3: RELEASE, 4: RELEASE}
 
@@ -193,7 +199,12 @@ def test_what_is_rejected_and_what_fails_too_often(cluster: KafkaCluster, tmp_pa
     story.consume(decide, until=40 + 8)
     reasons = {0: REJECTED, 3: LIMIT}
     given_up = {(p, o): reasons[o % 10] for p in range(2) for o in range(20) if o % 10 in reasons}
+    other.consume(lambda message: REJECT if message.offset() in (1, 3) else ACCEPT, until=40)
     assert_alike(story, given_up)
+    assert_alike(other, {(p, offset): REJECTED for p in range(2) for offset in (1, 3)})
+    rows = ask("dlq --queue", story.queue, at=servers)
+    counted = Counter(row["group_id"] for row in rows for _ in places(row))
+    assert (counted[story.group], counted[other.group]) == (8, 4)
     # Those at the limit have no copies: they could be of markers, as far as anybody knows.
     done = story.dlq()
     assert "which letters without key and value belong to markers" in done.stderr
@@ -248,18 +259,17 @@ def test_locks_that_expire_and_markers_of_transactions(cluster: KafkaCluster) ->
     story.begin(1, 1, share_delivery_count_limit="2", share_record_lock_duration_ms="1000")
     markers = of_transactions(story, 4, 3)
     every = {(0, offset) for offset in range(16)}
-    with share_holders() as members:
+    with ShareHolders() as members:
         for count in (1, 2):
-            member = {"member": f"hangs-{count}"}
-            asked = {"bootstrap": story.servers, "group": story.group, "topic": story.topic}
-            members.ask({"do": "open", **member, **asked, "config": {}})
+            name = f"hangs-{count}"
+            where = {"bootstrap": story.servers, "group": story.group, "topic": story.topic}
+            members.do("open", name, **where, config={})
             held: list[Delivery] = []
             while len(held) < len(every - markers):
-                polled = members.ask({"do": "poll", **member, "ms": 500})
-                held += [Delivery._make((story.topic, *given, None)) for given in polled["records"]]
+                held += [Delivery(story.topic, *given, None) for given in members.poll(name)]
             assert {one.delivery_count for one in held} == {count}
             story.wait_for_locks(held)
-            members.ask({"do": "close", **member})
+            members.do("close", name)
     story.wait(
         dict.fromkeys(every - markers, ("written", LIMIT))
         | dict.fromkeys(markers, ("marker", LIMIT))
@@ -290,30 +300,6 @@ def test_markers_that_clients_acknowledge_as_gaps(cluster: KafkaCluster) -> None
 
 
 @pytest.mark.exhaustive
-def test_groups_that_share_a_queue(cluster: KafkaCluster) -> None:
-    """Each group has its own letters, and a look at all groups has both."""
-    servers = cluster.bootstrap_servers
-    one, two = (Story(servers, name, "dlq.shared") for name in ("sharing", "sharing-too"))
-    two.topic = one.topic
-    one.begin()
-    set_group_config(servers, two.group, share_auto_offset_reset="earliest", **two.settings)
-    produce(servers, one.topic, numbered(20, 2), batch=1)
-    for story, rejected in ((one, 3), (two, 5)):
-        story.consume(
-            lambda message, rejected=rejected: (  # type: ignore[misc]
-                ACCEPT if (message.offset() or 0) % rejected else REJECT
-            ),
-            until=20,
-        )
-    for story, rejected in ((one, 3), (two, 5)):
-        mine = {(p, offset): REJECTED for p in range(2) for offset in range(0, 10, rejected)}
-        assert_alike(story, mine)
-    rows = ask("dlq --queue dlq.shared", at=servers)
-    counted = Counter(row["group_id"] for row in rows for _ in places(row))
-    assert (counted[one.group], counted[two.group]) == (8, 4)
-
-
-@pytest.mark.exhaustive
 def test_a_queue_that_one_may_not_read(secured: KafkaBroker, tmp_path: Path) -> None:
     servers = secured.bootstrap_servers
     story = Story(servers, "closed").begin(copies=1)
@@ -339,36 +325,28 @@ def test_a_queue_that_one_may_not_read(secured: KafkaBroker, tmp_path: Path) -> 
 
 
 @pytest.mark.exhaustive
-def test_a_queue_that_is_deleted_and_created_again(cluster: KafkaCluster) -> None:
-    servers = cluster.bootstrap_servers
-    story = Story(servers, "deleted").begin(1, 1)
-    produce(servers, story.topic, numbered(3, 1), batch=1)
-    story.consume(lambda message: ACCEPT if message.offset() else REJECT, until=3)
-    story.wait({(0, 0): ("written", REJECTED)})
-    admin = AdminClient({"bootstrap.servers": servers})
-    admin.delete_topics([story.queue])[story.queue].result(30)
-    story.wait({(0, 0): ("missing", EITHER)})
-    assert f"the topic {story.queue} does not exist" in story.dlq().stderr
-    create_topics(servers, {story.queue: 1}, ENABLED, copies=3)
-    said = story.dlq().stderr
-    assert "1 missing" in said
-    assert "or a queue that was deleted, takes them away" in said  # that it was there nothing tells
-    assert planned(story) == [(0, 0)]
-
-
-@pytest.mark.exhaustive
-def test_letters_that_the_queue_keeps_no_longer(cluster: KafkaCluster) -> None:
+def test_letters_that_a_queue_has_no_longer(cluster: KafkaCluster) -> None:
+    """It is purged in part, then deleted, and created again."""
     servers = cluster.bootstrap_servers
     story = Story(servers, "purged").begin(1, 1)
     produce(servers, story.topic, numbered(6, 1), batch=1)
     story.consume(lambda _: REJECT, until=6)
-    story.wait({(0, offset): ("written", REJECTED) for offset in range(6)})
+    every = [(0, offset) for offset in range(6)]
+    story.wait(dict.fromkeys(every, ("written", REJECTED)))
     delete_below(servers, story.queue, {0: 4})
-    found = story.ledger()
-    assert Counter(status for status, _ in found.values()) == {"missing": 4, "written": 2}
+    assert Counter(status for status, _ in story.ledger().values()) == {"missing": 4, "written": 2}
+    said = f"{story.queue} has no records before offset 4 of partition 0 any more"
+    assert said in story.dlq().stderr
+    assert planned(story) == every
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.delete_topics([story.queue])[story.queue].result(30)
+    story.wait(dict.fromkeys(every, ("missing", EITHER)))
+    assert f"the topic {story.queue} does not exist" in story.dlq().stderr
+    create_topics(servers, {story.queue: 1}, ENABLED, copies=3)
     said = story.dlq().stderr
-    assert f"{story.queue} has no records before offset 4 of partition 0 any more" in said
-    assert planned(story) == [(0, offset) for offset in range(6)]
+    assert "6 missing" in said
+    assert "or a queue that was deleted, takes them away" in said  # that it was there nothing tells
+    assert planned(story) == every
 
 
 @pytest.mark.exhaustive

@@ -71,6 +71,13 @@ def _take(broker: KafkaBroker, kind: str) -> None:
         _credentials(broker, False)
 
 
+def _lags_of(archive: Path) -> list[tuple[int, str]]:
+    """The lag that an archive tells of the first partition of orders, and as of when."""
+    rows = ask("lag --engine local --capture", str(archive))
+    mine = (row for row in rows if (row["topic"], row["partition"]) == ("orders", 0))
+    return [(row["lag"], row["as_of"]) for row in mine]
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("taken", "words", "kind"), TAKEN)
 def test_what_runs_says_so_and_shows_no_numbers(
@@ -82,61 +89,29 @@ def test_what_runs_says_so_and_shows_no_numbers(
     words: str,
     kind: str,
 ) -> None:
+    """Who follows goes on once it may again: nothing is lost, and nothing is there twice."""
+    archive = tmp_path / "archive"
     watch = ["lag", "--watch", "1s", "-o", "json", *options]
+    follow = ["capture", "--follow", "--every", "1s", *options, str(archive)]
     with (
+        ProcessList() as seen,
         Bystander(watch, tmp_path / "watch.txt") as watcher,
+        Bystander(follow, tmp_path / "follow.txt") as follower,
         Exporter(options, tmp_path, {0: 25}) as exporter,
     ):
-
-        def scraped() -> str:
-            return exporter.scrape()
-
+        scraped = exporter.scrape
         wait_until(lambda: '"lag": 25' in watcher.text(), "the lag is watched")
         wait_until(lambda: "kafka_share_group_lag{" in scraped(), "it is exported")
-        _take(secured, kind)
-        wait_until(lambda: not watcher.is_running(), "the command has ended")
-        wait_until(lambda: f'collect_errors_total{{kind="{kind}"}}' in scraped(), "it is counted")
-        assert "kafka_share_group_lag{" not in scraped()
-        text = watcher.text() + exporter.text() + scraped()
-    *_, last = watcher.text().splitlines()
-    assert last.startswith("sharelag: ")
-    assert words in last
-    rows = [json.loads(line) for line in watcher.text().splitlines() if line.startswith("{")]
-    # The end alone is unknown where the rights went between the state and the end offsets.
-    mine = [row for row in rows if (row["topic"], row["partition"]) == ("orders", 0)]
-    assert {25} <= {row["lag"] for row in mine} <= {25, None}
-    assert PASSWORD not in text
-    assert not re.search("Traceback|unexpected", text)
-    injected("rights", f"{taken} while it is used", 1, {"refused, with the reason": 2})
-
-
-def _lags_of(archive: Path) -> list[tuple[int, str]]:
-    """The lag that an archive tells of the first partition of orders, and as of when."""
-    rows = ask("lag --engine local --capture", str(archive))
-    mine = (row for row in rows if (row["topic"], row["partition"]) == ("orders", 0))
-    return [(row["lag"], row["as_of"]) for row in mine]
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(("taken", "words", "kind"), TAKEN)
-def test_who_follows_says_so_and_goes_on_once_it_may(
-    secured: KafkaBroker,
-    options: list[str],
-    tmp_path: Path,
-    injected: Inject,
-    taken: str,
-    words: str,
-    kind: str,
-) -> None:
-    archive = tmp_path / "archive"
-    follow = ["capture", "--follow", "--every", "1s", *options, str(archive)]
-    with ProcessList() as seen, Bystander(follow, tmp_path / "follow.txt") as follower:
         wait_until(lambda: views.current(archive).batch >= 0, "a micro-batch is archived")
         wait_until(lambda: bool(_lags_of(archive)), "one has the records of orders", every=1)
         records = in_archive(archive)
         _take(secured, kind)
-        wait_until(lambda: not follower.is_running(), "the command has ended")
-        text = follower.text()
+        for one in (watcher, follower):
+            wait_until(lambda one=one: not one.is_running(), "the command has ended")  # type: ignore[misc]
+        wait_until(lambda: f'collect_errors_total{{kind="{kind}"}}' in scraped(), "it is counted")
+        assert "kafka_share_group_lag{" not in scraped()
+        *_, last_of_watcher = watcher.text().splitlines()
+        *_, last = follower.text().splitlines()
         ((lag, as_of),) = _lags_of(archive)
         _credentials(secured, True)
         set_rules(secured, _rules())
@@ -144,17 +119,24 @@ def test_who_follows_says_so_and_goes_on_once_it_may(
         wait_until(lambda: _lags_of(archive)[0][1] > as_of, "it goes on", every=1)
         assert _lags_of(archive)[0][0] == lag == 25
         assert follower.ends == [1]
-    *_, last = text.splitlines()
+        text = watcher.text() + exporter.text() + scraped() + follower.text()
+    assert last_of_watcher.startswith("sharelag: ")
     assert last.startswith("sharelag: archiving stopped (")
+    assert words in last_of_watcher
     assert words in last
     assert last.endswith("start it again, and it continues where it stopped")
-    assert not re.search("Traceback|unexpected", follower.text())
-    # Other tests' groups may be written meanwhile; nothing is lost, and nothing is there twice.
+    rows = [json.loads(line) for line in watcher.text().splitlines() if line.startswith("{")]
+    # The end alone is unknown where the rights went between the state and the end offsets.
+    mine = [row for row in rows if (row["topic"], row["partition"]) == ("orders", 0)]
+    assert {25} <= {row["lag"] for row in mine} <= {25, None}
+    assert not re.search("Traceback|unexpected", text)
+    # Other tests' groups may be written meanwhile.
     kept = in_archive(archive)
     assert records
     assert set(records) <= set(kept)
     assert len(kept) == len(set(kept))
-    assert_no_secret(follower.text(), archive, seen)
+    assert_no_secret(text, archive, seen)
+    injected("rights", f"{taken} while it is used", 1, {"refused, with the reason": 2})
     injected("rights", f"{taken} while it is followed", 1, {"ended, with the reason": 1})
 
 

@@ -19,8 +19,8 @@ from sharelag.workbench import open_workbench
 from sharelag.workbench.rights import rights_of
 from tests.support.command import refused, rows_of, sharelag
 from tests.support.kafka.access import java_settings, rule, set_rules, settings_file
-from tests.support.kafka.broker import SHARE_GROUPS, KafkaBroker, parse_describe
-from tests.support.kafka.broker_properties import SUPER_USERS
+from tests.support.kafka.broker import SHARE_GROUPS, SUPER_USERS, KafkaBroker
+from tests.support.kafka.describe import parse_describe
 from tests.support.kafka.oracles import Oracle, run_command
 from tests.support.kafka.workload import read_in_part, set_group_config, wait_until
 

@@ -17,7 +17,6 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 import sharelag as package
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.inputs import KafkaInput
 from sharelag.inputs.files.request_log import ConsumedLog
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import client_config
@@ -25,14 +24,14 @@ from sharelag.model.versions import has_reached
 from sharelag.replay.members import groups_arrow
 from sharelag.whatif.compiled.clients import Client
 from sharelag.wire import GROUP_TOPIC, decode_arrow
-from tests.support import readings
-from tests.support.command import sharelag
+from tests.support.command import ask, sharelag
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.jars import KAFKA_VERSION
 from tests.support.kafka.jvm import RigError
 from tests.support.kafka.workload import (
     create_topics,
     numbered,
+    poll_some,
     produce,
     set_group_config,
     share_consumer,
@@ -59,31 +58,15 @@ def consumer(broker: KafkaBroker, group: str, **config: Any) -> Iterator[ShareCo
         yield one
 
 
-def polled(one: ShareConsumer) -> list[Message]:
-    got: list[Message] = []
-
-    def some() -> bool:
-        got.extend(one.poll(0.5))
-        return bool(got)
-
-    wait_until(some, "records are delivered")
-    return got
-
-
 def window(broker: KafkaBroker, group: str) -> dict[str, Any]:
     """What is persisted of the group's one share partition."""
-    windows = readings.windows(
-        KafkaInput(client_config(broker.bootstrap_servers)), "local"
-    ).table.to_pylist()
-    (row,) = [row for row in windows if row["group_id"] == group]
+    bench = package.open(broker.bootstrap_servers, engine="local", groups=group)
+    (row,) = bench.windows().table.to_pylist()
     return dict(row)
 
 
 def lag(broker: KafkaBroker, group: str) -> int | None:
-    rows = readings.lag(
-        KafkaInput(client_config(broker.bootstrap_servers)), "local"
-    ).table.to_pylist()
-    (row,) = [row for row in rows if row["group_id"] == group]
+    (row,) = ask("lag --group", group, at=broker.bootstrap_servers)
     return None if row["lag"] is None else int(row["lag"])
 
 
@@ -101,7 +84,7 @@ def states(row: dict[str, Any]) -> list[int]:
 def test_implicit_acknowledgement_goes_with_the_next_poll(orders: KafkaBroker) -> None:
     """Nothing is written of ten delivered records until the member polls again."""
     with consumer(orders, "rows-implicit", **{"share.acknowledgement.mode": "implicit"}) as one:
-        assert [message.offset() for message in polled(one)] == list(range(10))
+        assert [message.offset() for message in poll_some(one)] == list(range(10))
         assert states(window(orders, "rows-implicit")) == [-1] * 10
         assert not list(one.poll(0.2))
         wait_until(lambda: lag(orders, "rows-implicit") == 0, "the acceptance is written")
@@ -112,7 +95,7 @@ def test_implicit_acknowledgement_goes_with_the_next_poll(orders: KafkaBroker) -
 def test_what_is_acknowledged_is_the_leaders_with_the_commit(orders: KafkaBroker) -> None:
     """One of ten is bad; a type that is not given is ACCEPT."""
     with consumer(orders, "rows-explicit") as one:
-        for message in polled(one):
+        for message in poll_some(one):
             if message.offset() == 6:
                 one.acknowledge(message, AcknowledgeType.REJECT)
             elif message.offset() % 2:
@@ -129,7 +112,7 @@ def test_what_is_acknowledged_is_the_leaders_with_the_commit(orders: KafkaBroker
 def test_records_that_are_not_acknowledged_yet_stay_with_the_member(orders: KafkaBroker) -> None:
     """Committed up to an error at 4: the rest stays acquired until the member closes."""
     with consumer(orders, "rows-error") as one:
-        messages = polled(one)
+        messages = poll_some(one)
         for message in messages[:4]:
             one.acknowledge(message)
         one.acknowledge(messages[4], AcknowledgeType.REJECT)
@@ -188,7 +171,7 @@ def test_a_consumer_group_is_no_share_group_whoever_asks(orders: KafkaBroker) ->
         with pytest.raises(InputError, match=said):
             package.open(servers, engine="local").explain(group)
     with consumer(orders, "rows-shared") as one:
-        polled(one)
+        poll_some(one)
         found = _groups(orders)
         assert "rows-shared" in found
         assert not {"rows-consumer", "rows-classic"} & set(found)

@@ -19,8 +19,8 @@ from tests.support.kafka.access import java_settings, settings_file
 from tests.support.kafka.broker import USERS, KafkaBroker
 from tests.support.kafka.describe import parse_describe
 from tests.support.kafka.jars import connector_jars
+from tests.support.own_process import run_python
 from tests.support.process_list import ProcessList
-from tests.support.spark.own_sessions import run_python
 
 #: In a usual run test_secured.py looks at what commands print and captures hold.
 pytestmark = pytest.mark.exhaustive

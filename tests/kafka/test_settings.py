@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka.admin import ConfigEntry, ConfigSource
 
 from sharelag.inputs.kafka.brokers import _agree, _in_force, _values, settings
-from sharelag.inputs.kafka.config import ClientConfig, client_config
+from sharelag.inputs.kafka.config import client_config
 from sharelag.model.settings import (
     Setting,
     catalogue,
@@ -233,8 +233,7 @@ def configured() -> Iterator[KafkaBroker]:
         set_group_config(servers, HOSTILE, **own, **{"share.renew.acknowledge.enable": "false"})
         assert in_table(broker, HOSTILE)["share.record.lock.duration.ms"] == ("80000", "group")
         broker.stop()
-        narrowed = broker.log_dir.parent / "server.properties"
-        narrowed.write_text(narrowed.read_text().replace(f"{name}=90000", f"{name}=60000"))
+        broker.settings[name] = "60000"
         broker.start()
         yield broker
 
@@ -294,19 +293,6 @@ def test_kafkas_tool_sets_what_was_checked_by_the_printed_command(configured: Ka
     found = in_table(configured, group)
     assert found["share.delivery.count.limit"] == ("7", "group")
     assert found["share.auto.offset.reset"] == ("by_duration:PT1H", "group")
-
-
-@pytest.mark.exhaustive
-def test_what_is_hidden_is_null(configured: KafkaBroker, caplog: pytest.LogCaptureFixture) -> None:
-    config = ClientConfig(configured.client_config("bob"))
-    with caplog.at_level("WARNING", logger="sharelag"):
-        table = settings(config, ["g"], ["kept"])
-    assert {(row["value"], row["source"]) for row in table.to_pylist()} == {(None, None)}
-    assert {row["scope"] for row in table.to_pylist()} == {"group", "topic", "broker"}
-    warnings = [record.getMessage() for record in caplog.records]
-    assert len(warnings) == 3
-    assert "the settings of group g are unknown: grant DESCRIBE_CONFIGS on it" in warnings
-    assert {value.source for value in in_force(table, "g").values()} == {"assumed"}
 
 
 def test_what_an_older_broker_knows_for_itself_only_holds_for_groups_too() -> None:

@@ -16,8 +16,7 @@ from sharelag.whatif import PartitionStart, Scenario, SimulationResult, simulate
 from sharelag.whatif.records import StateTopic, Write, WrittenRun
 from sharelag.wire import STATE_TOPIC, decode_arrow
 from tests.support import generators
-from tests.support.kafka.oracles import Oracle, hexed
-from tests.support.kafka.states import as_kafka
+from tests.support.kafka.oracles import Oracle, as_kafka, hexed
 from tests.support.share_partition import fetch_orders
 from tests.support.share_schedules import lives
 from tests.support.simulation_scenarios import EVERYTHING, random_scenario

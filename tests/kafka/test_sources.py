@@ -24,6 +24,7 @@ from sharelag.errors import (
 from sharelag.inputs.kafka import fetch, native
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import ClientConfig, client_config
+from sharelag.inputs.kafka.records import record_times
 from sharelag.wire import STATE_TOPIC
 from tests.support.kafka.access import add_rules, java_settings, rule
 from tests.support.kafka.broker import KafkaBroker
@@ -226,12 +227,18 @@ def test_offsets_of_topics(broker: KafkaBroker, topic: str) -> None:
 
 
 # ---- what to do when it does not work ------------------------------------------------------------
+_ONE_RECORD = pa.Table.from_pylist(
+    [{"topic": "t", "topic_id": "I" * 22, "partition": 0, "asked_offset": 0}], schemas.TIMES
+)
 _ASKING: dict[str, Callable[[ClientConfig], Any]] = {
     "read": lambda config: list(kafka.read_topic(config, STATE_TOPIC)),
     "names": kafka.topic_names,
     "ids": kafka.topic_ids,
     "cluster": kafka.cluster_id,
     "ranges": lambda config: kafka.offset_ranges(config, STATE_TOPIC),
+    "logs": lambda config: kafka.logs(config, {"t": "I" * 22}),
+    "past": lambda config: kafka.past_offsets(config, {"t": "I" * 22}, [datetime.now(UTC)]),
+    "times": lambda config: record_times(config, _ONE_RECORD),
 }
 
 

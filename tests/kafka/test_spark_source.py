@@ -2,20 +2,17 @@
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.datasource import DataSourceReader
 
 from sharelag import schemas
-from sharelag.errors import DataLossError, ShareLagError
+from sharelag.errors import DataLossError
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import client_config
 from sharelag.inputs.spark import is_connect
@@ -27,9 +24,8 @@ from sharelag.inputs.spark.data_source import (
     read_topic,
     register,
 )
-from tests.support.cases import few_of
 from tests.support.kafka.broker import KafkaBroker
-from tests.support.kafka.workload import create_topics, delete_below, numbered, produce, wait_until
+from tests.support.kafka.workload import create_topics, delete_below, numbered, produce
 
 #: Record n of a partition was written at this time (milliseconds) plus n seconds.
 BEGUN = 1_700_000_000_000
@@ -176,41 +172,22 @@ def test_spark_passes_options_on(spark: SparkSession, broker: KafkaBroker, topic
     assert 6 <= frame.select(F.spark_partition_id()).distinct().count() <= 7
 
 
-_NO_JAAS = "sasl.jaas.config cannot be parsed"
-_REFUSED = [
-    ({"subscribe": "TOPIC", "startingOffsets": '{"TOPIC":{"0":1}}'}, "lack partition 1"),
-    ({"subscribe": "TOPIC", "startingOffsets": '{"TOPIC":{"0":0,"1":0}}'}, "has offsets 10 to 100"),
-    ({"subscribe": "TOPIC-gone"}, "the cluster has no topic"),
-    ({"subscribePattern": "TOPIC-x.*"}, "no topic matches"),
-    ({"subscribe": "TOPIC", "kafka.sasl.jaas.config": "hunter2"}, _NO_JAAS),
-    (
-        {
-            "subscribe": "TOPIC",
-            "kafka.bootstrap.servers": "127.0.0.1:1",
-            "kafka.default.api.timeout.ms": "1000",
-        },
-        "no broker answered at 127.0.0.1:1 within 1 s",
-    ),
-]
-
-
-@pytest.mark.parametrize(("options", "words"), _REFUSED, ids=[words for _, words in _REFUSED])
+# All that is refused: `tests/unit/inputs/test_spark_options.py`.
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"startingOffsets": '{"TOPIC":{"0":0,"1":0}}'}, "has offsets 10 to 100"),
+        ({"subscribe": "TOPIC-gone"}, "the cluster has no topic"),
+        ({"kafka.sasl.jaas.config": "hunter2"}, "sasl.jaas.config cannot be parsed"),
+    ],
+    ids=["offsets", "topic", "login"],
+)
 def test_what_cannot_be_read_says_so(
-    broker: KafkaBroker, topic: str, options: dict[str, str], words: str
+    spark: SparkSession, broker: KafkaBroker, topic: str, options: dict[str, str], words: str
 ) -> None:
     given = {name: text.replace("TOPIC", topic) for name, text in options.items()}
-    with pytest.raises(ShareLagError) as refusal:
-        _task_offsets(broker, **given)
-    assert words in str(refusal.value)
-    assert "hunter2" not in str(refusal.value)
-
-
-@pytest.mark.parametrize("words", few_of(["lack partition 1", _NO_JAAS], [_NO_JAAS]))
-def test_unread_on_spark(spark: SparkSession, broker: KafkaBroker, topic: str, words: str) -> None:
-    (options,) = [options for options, said in _REFUSED if said == words]
-    given = {name: text.replace("TOPIC", topic) for name, text in options.items()}
     with pytest.raises(Exception, match=r"sharelag\.errors\.\w+: ") as refusal:
-        _frame(spark, broker, **given).collect()
+        _frame(spark, broker, **{"subscribe": topic} | given).collect()
     assert words in str(refusal.value)
     assert "hunter2" not in str(refusal.value)
 
@@ -244,72 +221,12 @@ def test_a_whole_configuration_and_no_secret_in_the_plan(
 
 
 # ---- streams -------------------------------------------------------------------------------------
-def _run(
-    spark: SparkSession, broker: KafkaBroker, checkpoint: Path, **options: str
-) -> list[list[dict[str, Any]]]:
-    """Run a stream until it has caught up; return the rows of each micro-batch, sorted."""
-    reader = spark.readStream.format("sharelag_kafka").option(
-        "kafka.bootstrap.servers", broker.bootstrap_servers
-    )
-    batches: list[list[dict[str, Any]]] = []
-
-    def heed(frame: DataFrame, _: int) -> None:
-        rows = [row.asDict() for row in frame.drop("key", "timestamp").collect()]
-        batches.append(sorted(rows, key=lambda row: (row["partition"], row["offset"])))
-
-    writer = reader.options(**options).load().writeStream.foreachBatch(heed)
-    query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
-    query.awaitTermination()
-    return batches
-
-
-def _places(rows: list[dict[str, Any]]) -> list[tuple[int, int]]:
-    return [(row["partition"], row["offset"]) for row in rows]
-
-
 @pytest.fixture
 def growing(broker: KafkaBroker) -> str:
     name = f"stream-{uuid4().hex[:8]}"
     create_topics(broker.bootstrap_servers, {name: 2})
     produce(broker.bootstrap_servers, name, numbered(100, 2))
     return name
-
-
-@pytest.mark.exhaustive  # how far a micro-batch goes: `tests/unit/inputs/test_spark_options.py`
-def test_a_stream_goes_on_where_it_was_in_pieces_of_the_requested_size(
-    spark: SparkSession, broker: KafkaBroker, growing: str, tmp_path: Path
-) -> None:
-    options = {"subscribe": growing, "startingOffsets": "earliest"}
-    options |= {"maxOffsetsPerTrigger": "60", "minPartitions": "4"}
-    first = _run(spark, broker, tmp_path, **options)
-    assert [len(rows) for rows in first] == [60, 40]
-    found = sorted(place for rows in first for place in _places(rows))
-    assert found == [(p, n) for p in (0, 1) for n in range(50)]
-    assert _places(first[0]) == [(p, n) for p in (0, 1) for n in range(30)]
-    assert _run(spark, broker, tmp_path, **options) == []
-    produce(broker.bootstrap_servers, growing, numbered(10, 2, "more"))
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    admin.create_partitions([NewPartitions(growing, 3)])[growing].result(timeout=30)
-    wait_until(
-        lambda: len(kafka.offset_ranges(client_config(broker.bootstrap_servers), growing)) == 3,
-        "it is there",
-    )
-    produce(broker.bootstrap_servers, growing, [(2, None, b"new")])
-    (more,) = _run(spark, broker, tmp_path, **options)
-    assert _places(more) == [(p, n) for p in (0, 1) for n in range(50, 55)] + [(2, 0)]
-    assert bytes(more[0]["value"]) == b"more 0"
-
-
-@pytest.mark.exhaustive  # options: `tests/unit/inputs/test_spark_options.py`
-def test_a_stream_begins_with_what_comes(
-    spark: SparkSession, broker: KafkaBroker, growing: str, tmp_path: Path
-) -> None:
-    assert _run(spark, broker, tmp_path / "a", subscribe=growing) == [[]]
-    given = json.dumps({growing: {"0": 48, "1": -1}})
-    (rows,) = _run(
-        spark, broker, tmp_path / "b", assign=json.dumps({growing: [0, 1]}), startingOffsets=given
-    )
-    assert _places(rows) == [(0, 48), (0, 49)]
 
 
 def test_what_is_pruned_while_it_is_read_is_a_gap_too(broker: KafkaBroker, growing: str) -> None:

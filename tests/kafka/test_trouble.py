@@ -15,9 +15,9 @@ from deltalake import DeltaTable
 
 from sharelag.wire import STATE_TOPIC
 from tests.support.command import ask, sharelag
-from tests.support.kafka.broker import parse_describe
 from tests.support.kafka.bystanders import SCRAPE, Bystander, Exporter, Watcher
 from tests.support.kafka.cluster import KafkaCluster, frozen
+from tests.support.kafka.describe import parse_describe
 from tests.support.kafka.followed import caught_up
 from tests.support.kafka.jars import EARLIER_VERSION, KAFKA_VERSION
 from tests.support.kafka.troubled import KNOWN, SESSION, STATE_PARTITIONS, Asker, Busy, troubled
@@ -41,8 +41,8 @@ STORM = 3
 Lags = dict[tuple[str, str, int], int | None]
 
 
-def lags_of(rows: Iterable[Any], group: str = "group_id") -> Lags:
-    return {(row[group], row["topic"], row["partition"]): row["lag"] for row in rows}
+def lags_of(rows: Iterable[Any]) -> Lags:
+    return {(row["group_id"], row["topic"], row["partition"]): row["lag"] for row in rows}
 
 
 def kept_in(folder: Path) -> Lags:
@@ -53,7 +53,7 @@ def kept_in(folder: Path) -> Lags:
 
 def kafkas(cluster: KafkaCluster) -> Lags:
     """Return the lags that Kafka's own command shows."""
-    return lags_of(parse_describe(cluster.brokers[0].share_groups_describe()), "group")
+    return lags_of(parse_describe(cluster.brokers[0].share_groups_describe()))
 
 
 def told(asker: Asker) -> Lags:

@@ -9,27 +9,9 @@ from pathlib import Path
 import pytest
 
 from sharelag.inputs.spark import java
-from tests.support.chapters import CAPTURE
 from tests.support.kafka.jvm import find_java
 from tests.support.kafka.workload import wait_until
-from tests.support.spark.own_sessions import run_python
-
-#: Says whether the archive is a part of Java's memory, and that Spark works.
-_SESSION = """
-import sys
-from pathlib import Path
-from sharelag.inputs.spark import java, session
-
-archive = Path(sys.argv[1])
-java.archive = lambda: archive
-spark = session(spark_master="local[1]")
-java = spark._jvm.java.lang.ProcessHandle.current().pid()
-print(str(archive) in Path(f"/proc/{java}/maps").read_text(), spark.range(3).count())
-"""
-
-
-def session_with(archive: Path) -> subprocess.CompletedProcess[str]:
-    return run_python("-c", _SESSION, str(archive))
+from tests.support.own_process import run_python
 
 
 @pytest.fixture
@@ -135,18 +117,6 @@ def test_java_takes_what_was_recorded_after_a_session(tmp_path: Path) -> None:
     assert takes() == "True\n"
 
 
-@pytest.mark.exhaustive
-def test_what_is_recorded_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    archive = tmp_path / "share" / "spark.jsa"
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "with blanks"))
-    monkeypatch.setattr(java, "archive", lambda: archive)
-    assert java.archive_options() == []
-    assert java.record("lag", "--capture", str(CAPTURE), "--engine", "spark") == archive
-    assert list(archive.parent.iterdir()) == [archive]
-    done = session_with(archive)
-    assert done.stdout == "True 3\n", done.stderr
-
-
 def test_java_passes_over_what_doesnt_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = tmp_path / "spark.jsa"
     archive.write_bytes(b"of another Java")
@@ -158,15 +128,6 @@ def test_java_passes_over_what_doesnt_fit(tmp_path: Path, monkeypatch: pytest.Mo
     )
     assert done.returncode == 0
     assert "rchive" not in done.stdout + done.stderr
-
-
-@pytest.mark.exhaustive
-def test_spark_passes_over_what_does_not_fit(tmp_path: Path) -> None:
-    archive = tmp_path / "spark.jsa"
-    archive.write_bytes(b"of another Java")
-    done = session_with(archive)
-    assert done.stdout == "False 3\n", done.stderr
-    assert "rchive" not in done.stderr
 
 
 def test_it_is_bound_to_versions_of_both(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_the_demo_is_between_what_kafka_said_before_and_after() -> None:
     rows = shown(done.stdout)
     before, after = (
         {
-            (row["group"], row["topic"], row["partition"]): row
+            (row["group_id"], row["topic"], row["partition"]): row
             for row in parse_describe((CAPTURE / f"describe_{when}.txt").read_text())
         }
         for when in ("before", "after")

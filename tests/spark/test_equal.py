@@ -1,6 +1,6 @@
 """Spark and one process give the same answers, for recorded stories and random topics."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from sharelag import explain, schemas
 from sharelag.engine import engines
@@ -17,24 +17,28 @@ from sharelag.engine import spark as pipeline
 from sharelag.engine.local import QuickReading
 from sharelag.engine.spark.packing import REPLAYED
 from sharelag.engine.spark.reading import SparkReading
-from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput, RawInput
 from sharelag.inputs.files import pieces
 from sharelag.metrics.health import gather, health_arrow
+from sharelag.metrics.imbalance import imbalance_arrow
 from sharelag.replay.columns import KEY, cut_by_share_partition
 from sharelag.replay.history import history_arrow
+from sharelag.replay.members import groups_arrow, members_arrow
 from sharelag.replay.moment import Choice
 from sharelag.whatif.designs import DESIGN_COSTS, design_costs
-from sharelag.wire import STATE_TOPIC, decode_arrow
-from tests.support import generators
+from sharelag.wire import GROUP_TOPIC, STATE_TOPIC, decode_arrow
+from tests.support import generators, readings
 from tests.support.cases import few_of
 from tests.support.chapters import CAPTURE
+from tests.support.columns import with_column
 from tests.support.records import raw
 
 STORIES = sorted(path.parent.name for path in CAPTURE.parent.glob("scenarios/*/capture.json"))
 #: Of each kind of trouble one; the others with --exhaustive.
 FEW = ("aborted", "no_members", "poison", "window_full")
 PATIENCE = timedelta(seconds=2.5)
+#: How rows of health are sorted.
+PLACE = (schemas.HEALTH, "topic", "partition")
 
 
 def tables(read: Any) -> dict[str, list[Any]]:
@@ -70,6 +74,17 @@ def test_recorded_stories_are_the_same(spark: SparkSession, cases: Any) -> None:
                 assert found[name] == table, (story, moment, name)
             assert wanted["windows"], (story, moment)
             theirs.close()
+
+
+def test_the_evidence_of_some_groups_is_the_same(spark: SparkSession) -> None:
+    choice = Choice(frozenset({"billing", "fraud-check", "notifications"}))
+    source, moment = CaptureInput(CAPTURE), dict.fromkeys(range(4), 200)
+    theirs = SparkReading(source, moment, choice, spark=spark)
+    found, wanted = tables(theirs), tables(QuickReading(source, moment, choice))
+    for name, table in wanted.items():
+        assert found[name] == table, name
+    assert len(wanted["observed"]) > 10
+    theirs.close()
 
 
 def test_the_span_of_rates_does_not_depend_on_the_chosen_group(spark: SparkSession) -> None:
@@ -155,9 +170,9 @@ def test_local_and_spark_give_the_same_health(spark: SparkSession) -> None:
     ours = health_arrow(gather(batches), 4, history)
     frame = spark.read.parquet(str(CAPTURE / "records")).repartition(7)
     theirs = pipeline.health(frame, 4)
-    assert rows(theirs.toArrow()) == ours.to_pylist()
+    assert rows(theirs, *PLACE) == ours.to_pylist()
     assert min(ours.column("finished").to_pylist()) > 0
-    plain = rows(pipeline.health(frame, {STATE_TOPIC: 3}).toArrow())
+    plain = rows(pipeline.health(frame, {STATE_TOPIC: 3}), *PLACE)
     assert plain == health_arrow(gather(batches), {STATE_TOPIC: 3}, history).to_pylist()
     assert any(row["misplaced"] for row in plain)
 
@@ -169,14 +184,92 @@ def test_damaged_records_and_no_records_are_counted_the_same(spark: SparkSession
     frame = spark.createDataFrame(pa.Table.from_batches([batch])).repartition(3)
     history = history_arrow(decode_arrow(batch).records)
     (ours,) = health_arrow(gather([batch]), history=history).to_pylist()
-    assert rows(pipeline.health(frame).toArrow()) == [ours]
+    assert rows(pipeline.health(frame), *PLACE) == [ours]
     assert ours["rejects"] > 0
     assert pipeline.health(frame.limit(0)).count() == 0
-    with pytest.raises(InputError, match=r"raw records: .*value"):
-        pipeline.health(frame.drop("value"))
 
 
-def rows(table: pa.Table) -> list[dict[str, object]]:
-    order = [("topic", "ascending"), ("partition", "ascending")]
-    found: list[dict[str, object]] = table.cast(schemas.HEALTH).sort_by(order).to_pylist()
-    return found
+# ---- members, groups and imbalance ---------------------------------------------------------------
+#: Two members of one group, one of which has just come.
+MOMENT = datetime(2026, 11, 21, 11, 44, 30, 604_000, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def records() -> pa.Table:
+    batches = CaptureInput(CAPTURE).batches(GROUP_TOPIC)
+    return pa.Table.from_batches([decode_arrow(batch, GROUP_TOPIC).records for batch in batches])
+
+
+@pytest.fixture(scope="module")
+def lag() -> pa.Table:
+    return readings.lag(CaptureInput(CAPTURE), "local").table.select(schemas.LAG.names)
+
+
+def frame(spark: SparkSession, table: pa.Table | pa.RecordBatch, pieces: int = 3) -> DataFrame:
+    whole = table if isinstance(table, pa.Table) else pa.Table.from_batches([table])
+    return spark.createDataFrame(whole).repartition(pieces)
+
+
+def rows(answer: DataFrame, schema: pa.Schema, *keys: str) -> list[dict[str, Any]]:
+    table = answer.toArrow().cast(schema)
+    return sorted(table.to_pylist(), key=lambda row: [str(row[key]) for key in keys])
+
+
+def rounded(row: dict[str, Any]) -> dict[str, Any]:
+    """Spark adds in another order."""
+    return {name: round(v, 9) if isinstance(v, float) else v for name, v in row.items()}
+
+
+@pytest.mark.parametrize(
+    "as_of",
+    [
+        pytest.param(None, id="now"),
+        pytest.param(MOMENT, marks=pytest.mark.exhaustive, id="time"),
+        pytest.param({0: 130, 1: 95, 2: 10}, marks=pytest.mark.exhaustive, id="offsets"),
+    ],
+)
+def test_members_and_groups_are_equal(spark: SparkSession, records: pa.Table, as_of: Any) -> None:
+    shuffled = records.take(Random(4).sample(range(records.num_rows), records.num_rows))
+    answer = pipeline.members(frame(spark, shuffled, 5), as_of)
+    found = rows(answer, schemas.MEMBERS, "group_id", "member_id")
+    assert found == members_arrow(records, as_of).to_pylist()
+    answer = pipeline.groups(frame(spark, shuffled, 5), as_of)
+    expected = groups_arrow(records, as_of).to_pylist()
+    assert rows(answer, schemas.GROUPS, "group_id") == expected
+    assert expected
+
+
+@pytest.mark.parametrize(
+    ("given", "by"),
+    [((), None), (("members",), "member"), (("members", "groups", "observed", "past"), None)],
+    ids=["lag", "members", "all"],
+)
+def test_imbalance_is_the_same_of_whatever_is_given(
+    spark: SparkSession, records: pa.Table, lag: pa.Table, given: tuple[str, ...], by: str | None
+) -> None:
+    observed = [
+        {name: row[name] for name in ("group_id", "topic_id", "partition")}
+        | {"begin": MOMENT, "end": MOMENT + timedelta(hours=2), "finished": n * n}
+        for n, row in enumerate(lag.to_pylist())
+    ]
+    past = CaptureInput(CAPTURE).offsets(lag.column("topic_id").to_pylist())
+    earlier = pa.array([n % 7 * 10 for n in range(past.num_rows)], pa.int64())
+    every: dict[str, Any] = {
+        "members": members_arrow(records, MOMENT),
+        "groups": groups_arrow(records, MOMENT),
+        "observed": pa.Table.from_pylist(observed, schema=schemas.OBSERVED),
+        "past": with_column(past, "end_offset", earlier),
+    }
+    tables = {name: every[name] for name in given}
+    ours = imbalance_arrow(lag, **tables, by=by).to_pylist()
+    frames = {name: frame(spark, table) for name, table in tables.items()}
+    answer = pipeline.imbalance(frame(spark, lag), **frames, by=by)
+    keys = ("group_id", "topic_id", "over", "measure")
+    theirs = rows(answer, schemas.IMBALANCE, *keys)
+    by_keys = sorted(ours, key=lambda row: [str(row[key]) for key in keys])
+    assert [rounded(row) for row in theirs] == [rounded(row) for row in by_keys]
+    measures = {row["measure"] for row in ours}
+    if by is None:
+        added = {"members": {"members", "partitions"}, "groups": set()}
+        added |= {"observed": {"finished"}, "past": {"arrived"}}
+        assert measures == {"lag"}.union(*(added[name] for name in given))

@@ -4,7 +4,7 @@ import gc
 import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -159,11 +159,6 @@ def test_sql_leaves_views_of_users_alone(spark: SparkSession, bench: sharelag.Wo
         spark.catalog.dropTempView("owners")
 
 
-def test_an_unknown_table_is_named_with_those_there_are(bench: sharelag.Workbench) -> None:
-    with pytest.raises(InputError, match=r"unknown table 'lags': choose one of raw, records"):
-        bench.frames["lags"]
-
-
 # ---- DataFrames of the user's own ----------------------------------------------------------------
 def own(spark: SparkSession) -> tuple[DataFrame, DataFrame]:
     """As somebody's lake would hold it: more columns, in another order, of other tasks."""
@@ -182,6 +177,72 @@ def test_own_dataframes_give_the_lag_of_the_capture(spark: SparkSession, wanted:
     records, _ = sharelag.decode(raw)
     lag = sharelag.lag(sharelag.windows(records), ends)
     assert rows(collect(lag, schemas.LAG)) == rows(wanted)
+    here = sharelag.open("chapters", engine="local")
+    evidence = here.evidence()
+    seen = sharelag.pipeline.observed(records, evidence.as_of, timedelta(hours=1))
+    assert rows(collect(seen, schemas.OBSERVED)) == rows(evidence.observed)
+    for by in ("group", "topic"):
+        assert rows(collect(rollup(lag, by), schemas.ROLLUP)) == rows(here.lag(by=by).table)
+
+
+@pytest.mark.filterwarnings("ignore")  # those of pyspark.pandas about versions of pandas
+def test_what_does_not_fit_is_refused(spark: SparkSession, bench: sharelag.Workbench) -> None:
+    """Before anything runs, with the columns that are wrong or with what to give instead."""
+    here, ends = (pq.read_table(CAPTURE / name) for name in ("records", "offsets.parquet"))
+    raw, on_spark = own(spark)
+    api, api_ends = raw.pandas_api(), on_spark.pandas_api()
+    odd = spark.createDataFrame([("a", 1)], "key string, partition int")
+    twice = on_spark.select("*", F.lit(1).alias("END_OFFSET"))
+    of = sharelag.open
+    no_value = "value: expected binary, got no such column"
+    own_table = r"give the Spark DataFrame.*to_spark\(\)"
+    alike = "offsets: Spark does not tell the columns end_offset and END_OFFSET apart: drop or"
+    no_records = r"raw records: 4 of 7 columns.*key: expected binary"  # decoded ones neither
+    lag_table = spark.createDataFrame([], schemas.spark_schema(schemas.LAG))
+    wrong: list[tuple[Callable[[], Any], str]] = [
+        (
+            lambda: sharelag.decode([1]),
+            "cannot read raw records from a list: give a DataFrame of Spark, pa",
+        ),
+        (lambda: of(raw=[1, 2]), "cannot read raw records from a list: give a DataFrame"),  # type: ignore[arg-type]
+        (lambda: sharelag.decode(here.drop_columns(["value"])), no_value),
+        (lambda: sharelag.decode(here.drop_columns(["value"]).to_pandas()), no_value),
+        (
+            lambda: sharelag.decode(here.to_pandas().assign(offset="x")),
+            "offset: expected int64, got string",
+        ),
+        (
+            lambda: sharelag.decode(odd),
+            r"key: expected binary, got string.*value: expected binary, got no",
+        ),
+        (lambda: sharelag.windows(odd), r"raw records: .*offset"),
+        (lambda: sharelag.windows(odd.drop("key")), r"raw records: .*key: expected binary, got no"),
+        (lambda: sharelag.health(raw.drop("value")), r"raw records: .*value"),
+        (lambda: sharelag.lag(here, twice), alike),
+        (lambda: of(raw=here, offsets=twice), alike),
+        *[(partial(ask, ends), no_records) for ask in (sharelag.windows, sharelag.history)],
+        (lambda: sharelag.members(ends), no_records),
+        (lambda: sharelag.members(lag_table), "raw records: "),
+        (lambda: sharelag.windows(api), f"raw records: {own_table}"),
+        (lambda: sharelag.lag(raw, api_ends), f"offsets: {own_table}"),
+        (lambda: of(raw=api, offsets=on_spark), f"raw records: {own_table}"),
+        (lambda: of(raw=api, offsets=None, engine="local"), f"raw records: {own_table}"),
+        (lambda: of(raw=on_spark), r"raw records: .*key: expected binary"),
+        (lambda: of("chapters", raw=raw), "give either what to open or raw=DataFrame"),
+        (lambda: of(offsets=on_spark), "offsets=DataFrame can only be given together with raw"),
+        (lambda: of(raw=raw, engine="local"), "can only be read on Spark: remove engine='local'"),
+        (lambda: bench.frames["lags"], "unknown table 'lags': choose one of raw, records"),
+        (lambda: rollup(odd, "group"), r"lag: .*group_id"),
+        (lambda: rollup(lag_table, "member"), "sum lag by 'member': choose one of group, topic"),
+        (
+            lambda: sharelag.imbalance(lag_table, on_spark.select("topic")),
+            "members: 3 of 3 columns do not fit",
+        ),
+    ]
+    for number, (ask, said) in enumerate(wrong):
+        with pytest.raises(InputError, match=said):
+            assert not ask(), f"number {number} is taken"
+    assert sharelag.decode(here.slice(0, 0)).records.count() == 0
 
 
 @pytest.mark.parametrize("kind", ["pandas", pytest.param("arrow", marks=pytest.mark.exhaustive)])
@@ -189,8 +250,6 @@ def test_tables_here_are_taken_as_sparks(kind: str, spark: SparkSession, wanted:
     given = [like(kind, pq.read_table(CAPTURE / name)) for name in ("records", "offsets.parquet")]
     bench = sharelag.open(raw=given[0], offsets=given[1], spark=spark)
     assert bench.evidence().lag.to_pylist() == wanted.to_pylist()
-    with pytest.raises(InputError, match="cannot read raw records from a list: give a DataFrame"):
-        sharelag.open(raw=[1, 2])  # type: ignore[arg-type]
 
 
 @pytest.mark.exhaustive  # `test_tables_here_are_taken_as_sparks`
@@ -226,42 +285,6 @@ def test_functions_take_tables_as_well(kind: str, spark: SparkSession, wanted: p
 def like(kind: str, table: pa.Table) -> Any:
     """The same rows as somebody's table."""
     return table.to_pandas() if kind == "pandas" else table
-
-
-def test_tables_that_do_not_fit_are_named_with_their_columns(spark: SparkSession) -> None:
-    raw = pq.read_table(CAPTURE / "records")
-    wrong: list[tuple[Any, str]] = [
-        ([1], "cannot read raw records from a list: give a DataFrame of Spark, pandas or polars"),
-        (raw.drop_columns(["value"]), "value: expected binary, got no such column"),
-        (raw.drop_columns(["value"]).to_pandas(), "value: expected binary, got no such column"),
-        (raw.to_pandas().assign(offset="x"), "offset: expected int64, got string"),
-    ]
-    for given, said in wrong:
-        with pytest.raises(InputError, match=said):
-            sharelag.decode(given)
-    assert sharelag.decode(raw.slice(0, 0)).records.count() == 0
-    ends = pq.read_table(CAPTURE / "offsets.parquet")
-    of_spark = spark.createDataFrame(ends).select("*", F.lit(1).alias("END_OFFSET"))
-    alike = "offsets: Spark does not tell the columns end_offset and END_OFFSET apart: drop or"
-    for used in (sharelag.lag, lambda raw, offsets: sharelag.open(raw=raw, offsets=offsets)):
-        with pytest.raises(InputError, match=alike):
-            used(raw, of_spark)
-    for ask in (sharelag.windows, sharelag.history, sharelag.members):
-        with pytest.raises(InputError, match=r"raw records: 4 of 7 columns.*key: expected binary"):
-            ask(ends)  # neither raw records nor decoded ones
-
-
-@pytest.mark.filterwarnings("ignore")  # those of pyspark.pandas about versions of pandas
-def test_pandas_on_spark_names_the_dataframe_to_give(spark: SparkSession) -> None:
-    raw, ends = (frame.pandas_api() for frame in own(spark))
-    for ask, what in (
-        (lambda: sharelag.windows(raw), "raw records"),
-        (lambda: sharelag.lag(raw.to_spark(), ends), "offsets"),
-        (lambda: sharelag.open(raw=raw, offsets=ends.to_spark()), "raw records"),
-        (lambda: sharelag.open(raw=raw, offsets=None, engine="local"), "raw records"),
-    ):
-        with pytest.raises(InputError, match=rf"{what}: give the Spark DataFrame.*to_spark\(\)"):
-            ask()
 
 
 def test_tables_are_taken_where_rows_have_no_limit(spark: SparkSession, wanted: pa.Table) -> None:
@@ -308,7 +331,8 @@ def test_times_have_microseconds_and_latest_counts(spark: SparkSession, wanted: 
     unknown = later.withColumn("end_offset", F.lit(None))
     both = reduce(DataFrame.unionByName, (older, unsure, later, unknown, unsure, older))
     records, _ = sharelag.decode(raw)
-    lag = sharelag.lag(sharelag.windows(records), both)
+    # Of windows with another column, too.
+    lag = sharelag.lag(sharelag.windows(records).withColumn("topic", F.lit("mine")), both)
     assert rows(collect(lag, schemas.LAG)) == rows(wanted)
     found = sharelag.open(raw=raw, offsets=both).reading.table("lag").to_pylist()
     assert found == wanted.to_pylist()
@@ -402,19 +426,6 @@ def test_without_offsets_windows_are_known_and_lag_is_not(spark: SparkSession) -
     assert lag.column("lag").null_count == lag.num_rows == 32
     found = set(lag.column("lag_reason").to_pylist())
     assert found <= {"unknown_topic", "no_start_offset", "no_delivery_complete_count"}
-
-
-def test_what_cannot_be_opened_together_is_refused(spark: SparkSession) -> None:
-    raw, ends = own(spark)
-    with pytest.raises(InputError, match=r"raw records: .*key: expected binary"):
-        sharelag.open(raw=ends)
-    with pytest.raises(InputError, match="give either what to open or raw=DataFrame"):
-        sharelag.open("chapters", raw=raw)
-    with pytest.raises(InputError, match="offsets=DataFrame can only be given together with raw"):
-        sharelag.open(offsets=ends)
-    said = "of Spark can only be read on Spark: remove engine='local'"
-    with pytest.raises(InputError, match=said):
-        sharelag.open(raw=raw, engine="local")
 
 
 def test_results_become_dataframes(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

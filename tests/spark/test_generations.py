@@ -35,26 +35,24 @@ def same(path: Path, spark: SparkSession, generation: int | None = None) -> None
         assert tables[0].select(names).to_pylist() == tables[1].select(names).to_pylist()
 
 
-@pytest.mark.exhaustive
-def test_control_records_of_a_log_directory(spark: SparkSession, tmp_path: Path) -> None:
-    same(write(tmp_path, user_log(raw(control(0))), topic_id=KEY.topic_id), spark)
-
-
-@pytest.mark.exhaustive
-def test_control_records_beside_a_state_topic(spark: SparkSession, tmp_path: Path) -> None:
-    folder = write(tmp_path, user_log(raw(control(1))), topic_id=KEY.topic_id)
+@pytest.mark.exhaustive  # without Spark: `tests/unit/replay/test_generations.py`
+def test_older_generations_by_themselves_and_beside_todays(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    same(write(tmp_path / "0", user_log(raw(control(0))), topic_id=KEY.topic_id), spark)
+    folder = write(tmp_path / "1", user_log(raw(control(1))), topic_id=KEY.topic_id)
     todays = encode_record(SHARE_SNAPSHOT, todays_row(40, [], group_id="today"))
     same(beside(folder, *todays), spark, generation=1)
-
-
-@pytest.mark.exhaustive  # without Spark: `tests/unit/replay/test_generations.py`
-def test_files_with_an_older_generation_each(spark: SparkSession, tmp_path: Path) -> None:
     for generation in (2, 3):
-        folder = tmp_path / f"g{generation}"
-        folder.mkdir()
-        rows = pa.Table.from_batches([raw_of(WALK.values(), generation)])
-        pq.write_table(rows.cast(schemas.RAW), folder / "part-0.parquet")
-        same(folder, spark)
+        same(written(tmp_path / f"{generation}", raw_of(WALK.values(), generation)), spark)
+
+
+def written(folder: Path, rows: pa.RecordBatch) -> Path:
+    """Write raw records as the only file of a folder."""
+    folder.mkdir()
+    table = pa.Table.from_batches([rows]).cast(schemas.RAW)
+    pq.write_table(table, folder / "part-0.parquet")
+    return folder
 
 
 @pytest.mark.parametrize("generation", [pytest.param(1, marks=pytest.mark.exhaustive), 3])
@@ -67,9 +65,7 @@ def test_a_generation_that_is_named(spark: SparkSession, tmp_path: Path, generat
         rows = raw(control(1))
         keys = pc.binary_slice(rows.column("key"), 0, 4)
         rows = with_column(rows, "key", keys)
-    files = tmp_path / "files"
-    files.mkdir()
-    pq.write_table(pa.Table.from_batches([rows]), files / "part-0.parquet")
+    files = written(tmp_path / "files", rows)
     assert sharelag.open(files, engine="local").windows().table.num_rows == 0
     same(files, spark, generation)
     # The same as a DataFrame, which tasks do not read as files.
@@ -85,10 +81,7 @@ def test_batches_have_the_same_columns_in_all_of_them(spark: SparkSession, tmp_p
     writes = [(100, []), (-1, [(100, 109, 2, 1)]), (-1, [(110, 110, 0, 1), (111, 118, 0, 0)])]
     found = []
     for generation in (1, 2, 3, TODAY):
-        folder = tmp_path / f"g{generation}"
-        folder.mkdir()
-        rows = pa.Table.from_batches([raw_of(writes, generation)])
-        pq.write_table(rows.cast(schemas.RAW), folder / "part-0.parquet")
+        folder = written(tmp_path / f"g{generation}", raw_of(writes, generation))
         records = sharelag.decode(spark.read.parquet(str(folder))).records
         found.append(
             records.selectExpr("offset", "inline(state_batches)").orderBy("offset", "first_offset")
@@ -106,9 +99,7 @@ def test_an_election_replays_checkpoint_and_deltas(spark: SparkSession, tmp_path
     assert [each["offset"] for each in stale] == [2]
     found = []
     for name, rows in (("whole", whole), ("without", [one for one in whole if one not in stale])):
-        path = tmp_path / f"{name}.parquet"
-        pq.write_table(pa.Table.from_batches([raw(rows)]), path)
-        for bench in both(path, spark, None):
+        for bench in both(written(tmp_path / name, raw(rows)), spark, None):
             (row_,) = bench.windows().table.to_pylist()
             found.append((row_["snapshot_epoch"], row_["effective_start_offset"], row_["runs"]))
     assert [found[0]] * 4 == found

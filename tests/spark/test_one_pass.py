@@ -214,27 +214,6 @@ def rows(frame: DataFrame, schema: pa.Schema) -> list[Any]:
     return sorted(found.to_pylist(), key=str)
 
 
-@pytest.mark.exhaustive
-def test_the_order_of_calls_changes_nothing(raw: DataFrame, ends: DataFrame) -> None:
-    decoded = sharelag.decode(raw).records
-    stored = raw.sparkSession.createDataFrame(decoded.toArrow())
-    for ask, schema in (
-        (sharelag.windows, schemas.WINDOWS),
-        (sharelag.history, schemas.HISTORY),
-        (lambda given: sharelag.lag(given, ends), schemas.LAG),
-        (lambda given: sharelag.lag(sharelag.windows(given), ends), schemas.LAG),
-        (lambda given: sharelag.lag(sharelag.windows(given).where("true"), ends), schemas.LAG),
-    ):
-        first, *others = (rows(ask(given), schema) for given in (raw, decoded, stored))
-        assert first
-        assert all(other == first for other in others)
-    groups = sharelag.decode(raw, "__consumer_offsets").records
-    stored = raw.sparkSession.createDataFrame(groups.toArrow())
-    first, *others = (rows(sharelag.groups(one), schemas.GROUPS) for one in (raw, groups, stored))
-    assert first
-    assert all(other == first for other in others)
-
-
 @pytest.fixture
 def counting(raw: DataFrame, tmp_path: Path) -> tuple[DataFrame, Callable[[], int]]:
     """Raw records of one task, and how often that was run."""

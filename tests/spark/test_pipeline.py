@@ -14,27 +14,23 @@ import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812
 
 import sharelag
 from sharelag import charts, schemas
 from sharelag.cli.output import one_line
-from sharelag.engine.spark import rollup
 from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput, RawInput
 from sharelag.inputs.spark.files import raw_frame
-from sharelag.metrics.lag import lag_arrow
 from sharelag.replay import replay_arrow
 from sharelag.replay.moment import Choice
-from sharelag.replay.state import window_items
 from sharelag.tables.lines import plain_rows
 from sharelag.wire import GROUP_TOPIC, SHARE_SNAPSHOT, decode_arrow, encode_record
 from tests.support import generators, readings
 from tests.support.chapters import CAPTURE
 from tests.support.command import rows_of
+from tests.support.own_process import run_python
 from tests.support.parquet import flip_in_a_page
 from tests.support.records import offsets, raw, raw_file, row
-from tests.support.spark.own_sessions import run_python
 
 #: What Spark raises for its workers, and its own reader through Py4J, which knows not all of its errors.
 SPARK_FAILED = (PySparkException, Py4JError)
@@ -43,14 +39,6 @@ SPARK_FAILED = (PySparkException, Py4JError)
 @pytest.fixture(scope="module")
 def local_lag() -> list[dict[str, Any]]:
     return plain_rows(readings.lag(CaptureInput(CAPTURE), "local").table)
-
-
-def test_local_and_spark_give_the_same_roll_up(spark: SparkSession) -> None:
-    lag = spark.createDataFrame(readings.lag(CaptureInput(CAPTURE), "local").table)
-    key = lambda row: (row["group_id"], row["topic"] or "")  # noqa: E731
-    for by in ("group", "topic"):
-        ours = readings.lag(CaptureInput(CAPTURE), "local", by=by).table.to_pylist()
-        assert sorted(rollup(lag, by).toArrow().to_pylist(), key=key) == sorted(ours, key=key)
 
 
 @pytest.mark.parametrize(
@@ -79,39 +67,29 @@ def test_empty_answers_are_equal_on_both(spark: SparkSession, case: str, tmp_pat
         assert (ours.table.num_rows, ours.rejected) == (0, 2 if case == "rejects only" else 0)
 
 
-def test_a_bad_path_is_one_line_on_spark_too(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "text.parquet").write_text("no parquet")
-    for path in (tmp_path / "text.parquet", tmp_path / "gone.parquet"):
-        with pytest.raises(InputError, match="cannot read Parquet from"):
-            readings.lag(RawInput(str(path)), "spark")
+#: No task begins before both executors are there: then tasks are dealt out to them in turn.
+_ON_CLUSTER = """
+import json, os, sys
+import sharelag
+from sharelag.inputs.spark import session
+from sharelag.tables.lines import plain_rows
 
-
-def test_further_columns_and_repeated_offsets_change_nothing(spark: SparkSession) -> None:
-    windows = readings.windows(CaptureInput(CAPTURE), "local").table  # with a topic beside
-    offsets = CaptureInput(CAPTURE).offsets(windows.column("topic_id").to_pylist())
-    ours = lag_arrow(windows, offsets)
-    twice = spark.createDataFrame(pa.concat_tables([offsets, offsets]))
-    theirs = sharelag.lag(spark.createDataFrame(windows), twice).toArrow()
-    assert theirs.num_rows == ours.num_rows == windows.num_rows
-
-
-def test_what_spark_wrote_is_read_without_it(spark: SparkSession, tmp_path: Path) -> None:
-    original = spark.read.parquet(str(CAPTURE / "records"))
-    # As somebody's lake would hold it: more columns, other order, other files.
-    mine = original.withColumn("headers", F.lit(None).cast("string")).select(
-        *reversed([*original.columns, "headers"])
-    )
-    mine.repartition(3).write.parquet(str(tmp_path / "lake"))
-    raw_only = readings.windows(RawInput(str(tmp_path / "lake")), "local").table
-    named = readings.windows(
-        CaptureInput(CAPTURE), "local"
-    ).table  # in another order: raw records know no names
-    assert dict(window_items(raw_only)) == dict(window_items(named))
+both = {"spark_scheduler_minRegisteredResourcesRatio": "1.0"}
+both["spark_scheduler_maxRegisteredResourcesWaitingTime"] = "120s"
+spark = session("sharelag-cluster", spark_master="local-cluster[2,1,1024]", **both)
+for row in plain_rows(sharelag.open("chapters", engine="spark").lag().table):
+    print(json.dumps(row))
+tasks = spark.sparkContext.parallelize(range(8), 8)
+folders = tasks.map(lambda _: os.environ["SPARK_EXECUTOR_DIRS"]).collect()
+told = {"master": spark.sparkContext.master, "executors": len(set(folders))}
+print(json.dumps(told), file=sys.stderr)
+spark.stop()
+"""
 
 
 @pytest.mark.exhaustive  # on one machine: `test_equal.py`
 def test_a_cluster_of_two_workers_gives_the_same_lag(local_lag: list[dict[str, Any]]) -> None:
-    done = run_python("-m", "tests.support.spark.lag_on_cluster", str(CAPTURE))
+    done = run_python("-c", _ON_CLUSTER)
     assert done.returncode == 0, done.stderr
     said = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
     assert said == [{"master": "local-cluster[2,1,1024]", "executors": 2}]
@@ -130,19 +108,11 @@ def test_records_rejects_and_skipped_are_all_there_is(spark: SparkSession) -> No
     got = {row.offset: (row.reason, bytes(row.key), row.value) for row in decoded.rejects.collect()}
     want = {r["offset"]: (r["reason"], r["key"], r["value"]) for r in ours.rejects.to_pylist()}
     assert got == want
+    # Some are of times that no calendar has.
+    assert sharelag.windows(decoded.records).count() == replay_arrow(ours.records).num_rows
     groups = sharelag.decode(frame, GROUP_TOPIC)
     assert groups.records.count() == groups.rejects.count() == 0
     assert groups.records.columns == schemas.GROUP_RECORDS.names
-
-
-def test_times_that_no_calendar_has_do_not_stop_spark(spark: SparkSession) -> None:
-    random = Random("times")
-    records = [generators.record(random) for _ in range(400)]
-    batch = raw(records)
-    windows = sharelag.windows(
-        sharelag.decode(spark.createDataFrame(pa.Table.from_batches([batch]))).records
-    )
-    assert windows.count() == replay_arrow(decode_arrow(batch).records).num_rows
 
 
 @pytest.mark.row("FND-11")
@@ -156,25 +126,6 @@ def test_a_lag_of_ten_thousand_million_goes_through_spark_exactly(spark: SparkSe
     drawn = charts.decomposition_figure(charts.decomposition_records(lag))
     assert [list(bar.x) for bar in drawn.data if bar.name == "Unread"] == [[10**10]]
     assert "10,000,000,000" in drawn.layout.title.text
-
-
-def test_wrong_columns_are_an_error_before_anything_runs(spark: SparkSession) -> None:
-    frame = spark.createDataFrame([("a", 1)], "key string, partition int")
-    said = r"key: expected binary, got string.*value: expected binary, got no such"
-    with pytest.raises(InputError, match=said):
-        sharelag.decode(frame)
-    with pytest.raises(InputError, match=r"raw records: .*offset"):
-        sharelag.windows(frame)
-    with pytest.raises(InputError, match=r"raw records: .*key: expected binary, got no such"):
-        sharelag.windows(frame.drop("key"))
-    with pytest.raises(InputError, match=r"lag: .*group_id"):
-        rollup(frame, "group")
-
-
-def test_a_sum_by_something_else_names_what_there_is(spark: SparkSession) -> None:
-    lag = spark.createDataFrame([], schemas.spark_schema(schemas.LAG))
-    with pytest.raises(InputError, match="cannot sum lag by 'member': choose one of group, topic"):
-        rollup(lag, by="member")
 
 
 def test_a_time_without_its_zone_is_refused(spark: SparkSession) -> None:

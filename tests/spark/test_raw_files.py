@@ -71,10 +71,13 @@ def test_folders_have_the_answers_of_one_process(spark: SparkSession, place: str
         assert (there.frames.raw.count(), there.frames.records.count()) == (94, 67)
 
 
-@pytest.mark.parametrize("what", ["gone", "text", "empty", "columns", "hudi", "damaged"])
+@pytest.mark.parametrize("what", ["gone", "text", "file", "empty", "columns", "hudi", "damaged"])
 def test_both_engines_refuse_in_one_way(spark: SparkSession, tmp_path: Path, what: str) -> None:
     path = tmp_path / "raw"
-    if what != "gone":
+    if what == "file":
+        path = tmp_path / "text.parquet"
+        path.write_text("no parquet")
+    elif what != "gone":
         path.mkdir()
     if what in ("columns", "damaged"):
         pq.write_table(_records(), path / "a.parquet")

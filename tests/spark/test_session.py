@@ -17,7 +17,7 @@ from sharelag.errors import SetupError
 from sharelag.inputs.spark import daemon, is_connect, java, session, sessions
 from sharelag.inputs.spark.sessions import spark_home, user_settings
 from tests.support.connect import no_session
-from tests.support.spark.own_sessions import SCRIPT, WAIT, run_python
+from tests.support.own_process import SCRIPT, WAIT, run_python
 
 
 def test_two_threads_start_one_spark(monkeypatch: pytest.MonkeyPatch) -> None:

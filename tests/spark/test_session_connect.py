@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.spark.own_sessions import SCRIPT, run_python
+from tests.support.own_process import SCRIPT, run_python
 
 
 @pytest.mark.exhaustive  # a Spark Connect server of its own

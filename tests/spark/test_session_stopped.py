@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.spark.own_sessions import run_python
+from tests.support.own_process import run_python
 
 INTERRUPTED = """
 import os, signal, threading, time

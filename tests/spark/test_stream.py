@@ -31,7 +31,7 @@ from sharelag.metrics.lag import lag_arrow
 from sharelag.replay import replay_arrow
 from sharelag.replay.moment import filter_groups
 from sharelag.tables.arrow import one_batch
-from sharelag.wire import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC, decode_arrow, encode_record
+from sharelag.wire import SHARE_SNAPSHOT, STATE_TOPIC, decode_arrow, encode_record
 from tests.support.cases import few_of
 from tests.support.chapters import CAPTURE
 from tests.support.columns import with_column
@@ -148,31 +148,6 @@ def test_lag_and_windows_after_every_micro_batch(
     assert len(rows) == 4
     assert lag.num_rows >= 24
     assert min(rows[1:]) < lag.num_rows  # only what changed
-
-
-@pytest.mark.exhaustive  # without Spark: `tests/unit/engine/test_stream_state.py`
-def test_deleted_created_again_and_rejected(spark: SparkSession, tmp_path: Path) -> None:
-    one = encode_record(SHARE_SNAPSHOT, row(10, [(10, 14, 2, 1)]))
-    other = encode_record(SHARE_SNAPSHOT, row(3, [], partition=1))
-    update = encode_record(SHARE_UPDATE, row(12, [(12, 20, 0, 2)]))
-    backwards = encode_record(SHARE_UPDATE, row(12, [(9, 5, 0, 2)]))
-    pieces = [_piece(0, one, other), _piece(2, update, (b"\0\1x", b"")), _piece(4, (one[0], None))]
-    pieces += [_piece(5, update, backwards), _piece(7, one, (other[0], None))]
-    log, seen = _Log(tmp_path, spark, pieces), []
-    windows = schemas.WINDOWS.empty_table()
-
-    def heed(changes: pa.Table, number: int) -> None:
-        nonlocal windows
-        windows = stream.updated(windows, changes)
-        assert _rows(windows) == _rows(replay_arrow(log.upto(number)))
-        deleted = changes.filter(changes.column("deleted"))
-        seen.append(
-            [(r["group_id"], r["partition"], r["record_offset"]) for r in deleted.to_pylist()]
-        )
-
-    log.run_all(stream.windows, heed)
-    group = replay_arrow(log.upto(0)).column("group_id")[0].as_py()
-    assert (seen, windows.num_rows) == ([[], [], [(group, 0, 4)], [], [(group, 1, 8)]], 1)
 
 
 def test_a_deleted_share_partition_has_no_lag(spark: SparkSession, tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from sharelag.wire import SHARE_SNAPSHOT, encode_record
+from tests.support.own_process import run_python
 from tests.support.records import offsets, raw, row
-from tests.support.spark.own_sessions import run_python
 
 
 @pytest.mark.exhaustive

@@ -3,14 +3,12 @@
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -35,8 +33,6 @@ from sharelag.whatif import (
 )
 from sharelag.whatif.comparison.tables import OVER_OPTIMAL, RUNS
 from sharelag.whatif.compiled import support
-from tests.support.connect import no_session
-from tests.support.spark.gated import gated
 
 _MEMBER = Member(service=Service(5, "exponential"), max_poll_records=50)
 QUICK = replace(named("idle-members"), members=(_MEMBER,), duration_ms=8_000)
@@ -87,59 +83,6 @@ def test_workers_use_compiled_kernels_for_many_records(spark: SparkSession, tmp_
     runs = sweep({"busy": busy}, range(1), spark=spark)
     assert runs.column("error").to_pylist() == [None]
     assert [path.name for path in tmp_path.iterdir()] == ["compiled"]
-
-
-@pytest.mark.exhaustive  # `test_what_is_done_is_not_done_again`
-def test_a_sweep_goes_on_where_it_was_killed(spark: SparkSession, tmp_path: Path) -> None:
-    """By a signal that nobody can catch: no run is lost, and none is made twice."""
-    register("gated", gated)
-    scenarios = variants(QUICK, assignors=["gated"], members=[2, 3])
-    out, whole = tmp_path / "killed", tmp_path / "whole"
-    _kill_at_the_gate(out)
-    done = kept(out)
-    assert 3 <= len(done) < 12
-    assert not (out / "sweep.parquet").exists()
-
-    received: list[tuple[int, int]] = []
-    resumed = sweep(
-        scenarios, range(6), spark=spark, out=out, progress=lambda *counts: received.append(counts)
-    )
-    assert (received[0], received[-1]) == ((len(done), 12), (12, 12))
-    after = kept(out)
-    assert (len(after), {name: after[name] for name in done}) == (12, done)
-    assert as_bytes(resumed) == as_bytes(sweep(scenarios, range(6), spark=spark, out=whole))
-    assert as_bytes(resumed) == as_bytes(compare(scenarios, seeds=range(6)).runs)
-    assert (out / "sweep.parquet").read_bytes() == (whole / "sweep.parquet").read_bytes()
-    assert as_bytes(pq.read_table(out / "sweep.parquet")) == as_bytes(resumed)
-
-
-def _kill_at_the_gate(out: Path) -> None:
-    code = (
-        "from dataclasses import replace\n"
-        "from sharelag.inputs.spark import session\n"
-        "from sharelag import sweep\n"
-        "from sharelag.whatif import register, variants\n"
-        "from tests.support.spark.gated import gated\n"
-        "from tests.spark.test_sweep import QUICK\n"
-        "register('gated', gated)\n"
-        "scenarios = variants(QUICK, assignors=['gated'], members=[2, 3])\n"
-        f"sweep(scenarios, range(6), spark=session(spark_master='local[2]'), out={str(out)!r})\n"
-    )
-    gate = {"SWEEP_GATE": str(out / "runs"), "PYTHONPATH": str(Path.cwd())}
-    driver = psutil.Popen(
-        [sys.executable, "-c", code], env=no_session() | gate, stderr=subprocess.PIPE
-    )
-    ends = time.monotonic() + 300
-    while len(kept(out)) < 3:
-        assert driver.poll() is None, driver.stderr.read().decode()
-        assert time.monotonic() < ends, "the sweep does not come to its gate"
-        time.sleep(0.05)
-    everybody = [*driver.children(recursive=True), driver]
-    for process in everybody:
-        process.kill()
-    _, alive = psutil.wait_procs(everybody, timeout=30)
-    driver.stderr.close()
-    assert not alive
 
 
 def test_what_is_done_is_not_done_again(spark: SparkSession, tmp_path: Path) -> None:
@@ -217,23 +160,28 @@ def test_progress_and_distances_to_optimal(spark: SparkSession) -> None:
 
 
 def test_an_interrupt_ends_the_job(spark: SparkSession, tmp_path: Path) -> None:
-    """Whoever watches may stop it; Spark does not go on in the background."""
-    register("gated", gated)
-    case = replace(QUICK, assignor="gated")
+    """Whoever watches may stop it; Spark does not go on in the background, and what is kept counts."""
+    received: list[int] = []
 
     def interrupt(done: int, runs: int) -> None:
-        raise KeyboardInterrupt
+        received.append(done)
+        if kept(tmp_path):
+            raise KeyboardInterrupt
 
+    ask = partial(sweep, {"a": QUICK}, range(500), spark=spark, out=tmp_path, partitions=500)
     with pytest.raises(KeyboardInterrupt):
-        sweep(
-            {"a": case}, range(500), spark=spark, out=tmp_path, progress=interrupt, partitions=500
-        )
+        ask(progress=interrupt)
     assert len(kept(tmp_path)) < 500
     # Spark is free for others; the tasks that were running then have ended meanwhile.
     assert sweep({"a": QUICK}, range(2), spark=spark).num_rows == 2
     made = len(kept(tmp_path))
-    assert made < 500
+    assert 0 < made < 500
     assert (sweep({"a": QUICK}, range(2), spark=spark).num_rows, len(kept(tmp_path))) == (2, made)
+    before = kept(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        ask(progress=interrupt)
+    assert received[-1] == made
+    assert before.items() <= kept(tmp_path).items()
     if not is_connect(spark):
         # What the tracker knows arrives by a queue of events.
         spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(60_000)

@@ -117,25 +117,13 @@ FIGURES: dict[str, Callable[..., Any]] = {
 
 CAUSES = pa.Table.from_pylist(
     [
-        {"group_id": "h", "topic": None, "topic_id": "A-topic", "partition": 3}
-        | {"rank": 1, "cause": "not_started", "severity": "note", "held": None, "since": None}
-        | {"summary": "Nothing was fetched yet.", "advice": "Wait."}
-        | {"evidence": [{"name": "partitions", "value": "3"}]},
-        {
-            "group_id": "g",
-            "topic": "orders",
-            "topic_id": TOPIC_ID,
-            "partition": None,
-            "rank": 1,
-            "cause": "no_members",
-        }
-        | {
-            "severity": "critical",
-            "held": 1234,
-            "since": NOW - timedelta(minutes=10),
-            "summary": "The group has no members.",
-        }
-        | {"advice": "Start a member.", "evidence": [{"name": "partitions", "value": "0,1"}]},
+        row_of(schemas.CAUSES, group_id="h", topic=None, topic_id="A-topic", partition=3, rank=1)
+        | {"cause": "not_started", "severity": "note", "summary": "Nothing was fetched yet."}
+        | {"advice": "Wait.", "evidence": [{"name": "partitions", "value": "3"}]},
+        row_of(schemas.CAUSES, topic="orders", partition=None, rank=1, held=1234)
+        | {"cause": "no_members", "severity": "critical", "since": NOW - timedelta(minutes=10)}
+        | {"summary": "The group has no members.", "advice": "Start a member."}
+        | {"evidence": [{"name": "partitions", "value": "0,1"}]},
     ],
     schema=schemas.CAUSES,
 )

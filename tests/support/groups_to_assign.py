@@ -15,14 +15,12 @@ Topics = dict[str, dict[str, Any]]
 Drawn = tuple[Members, Topics]
 
 
-def id_order(topic_id: str) -> tuple[int, ...]:
-    """Rank a topic's id as Java compares it."""
-    return struct.unpack(">qq", urlsafe_b64decode(topic_id + "=="))
-
-
 def named_in_order(topics: Topics) -> Topics:
     """Name topics in the order of their ids, which is all that a broker lets an assignor see."""
-    ordered = sorted(topics.values(), key=lambda topic: id_order(topic["id"]))
+    ordered = sorted(  # as Java compares ids
+        topics.values(),
+        key=lambda topic: struct.unpack(">qq", urlsafe_b64decode(topic["id"] + "==")),
+    )
     return {f"topic-{number}": topic for number, topic in enumerate(ordered)}
 
 

@@ -7,6 +7,7 @@ import pyarrow as pa
 from sharelag import schemas
 from sharelag.wire import STATE_TOPIC, encode
 from tests.support.records import KEY
+from tests.support.walk import RECOVERED
 
 #: The deltas of the control-record run at offsets 131 to 137.
 DELTAS = [
@@ -20,14 +21,7 @@ DELTAS = [
 ]
 #: Start, end and runs after each of the records 130 to 137.
 DURABLE: list[tuple[int, int, list[tuple[int, int, int, int]]]] = [
-    (100, 100, []),
-    (110, 110, []),
-    (110, 111, [(110, 110, 0, 1)]),
-    (110, 120, [(110, 110, 0, 1), (111, 118, 0, 0), (119, 119, 2, 1)]),
-    (110, 120, [(110, 112, 0, 1), (113, 118, 0, 0), (119, 119, 2, 1)]),
-    (110, 120, [(110, 112, 0, 1), (113, 119, 2, 1)]),
-    (111, 120, [(111, 112, 0, 1), (113, 119, 2, 1)]),
-    (120, 120, []),
+    (start, runs[-1][1] + 1 if runs else start, list(runs)) for start, runs in RECOVERED.values()
 ]
 
 

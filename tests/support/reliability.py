@@ -6,7 +6,7 @@ to ``out/reliability.json``, by test, so that a run of some tests replaces their
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -92,11 +92,16 @@ class FaultRecorder:
             self._by_test[report.nodeid] = {"as_of": datetime.now(UTC).date().isoformat()} | told
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if not self._by_test or hasattr(session.config, "workerinput"):
-            return  # one of several processes: the first has it all
-        before = json.loads(WRITTEN.read_text("utf-8")) if WRITTEN.exists() else {}
-        WRITTEN.parent.mkdir(exist_ok=True)
-        draft = WRITTEN.with_suffix(".draft")
-        kept = with_new(before, self._by_test)
-        draft.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
-        draft.rename(WRITTEN)
+        if self._by_test:
+            keep(session, WRITTEN, lambda before: with_new(before or {}, self._by_test))
+
+
+def keep(session: pytest.Session, file: Path, added: Callable[[Any], Any]) -> None:
+    """Write what a run saw beside what a file has of earlier ones, which is None without any."""
+    if hasattr(session.config, "workerinput"):
+        return  # one of several processes: the first has it all
+    before = json.loads(file.read_text("utf-8")) if file.exists() else None
+    file.parent.mkdir(exist_ok=True)
+    draft = file.with_suffix(".draft")
+    draft.write_text(json.dumps(added(before), indent=1, sort_keys=True) + "\n")
+    draft.rename(file)

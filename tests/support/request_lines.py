@@ -1,6 +1,7 @@
 """Lines of ``kafka.request.logger``, made as a broker writes them, of requests of one's own."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -72,17 +73,14 @@ def fetch(
 
     ``partition`` -1 names none. ``leader`` is the id and epoch of the current leader, zeros where there is nothing to say.
     """
-    names = ("firstOffset", "lastOffset", "acknowledgeTypes")
-    batches = [dict(zip(names, one, strict=True)) for one in acknowledged]
-    names = ("firstOffset", "lastOffset", "deliveryCount")
-    runs = [dict(zip(names, one, strict=True)) for one in acquired]
-    asked = {"partitionIndex": partition, "acknowledgementBatches": batches}
+    given = _spans(acknowledged, "acknowledgeTypes")
+    asked = {"partitionIndex": partition, "acknowledgementBatches": given}
     answered = {
         "partitionIndex": partition,
         "errorCode": fetch_error,
         "acknowledgeErrorCode": error,
         "currentLeader": {"leaderId": leader[0], "leaderEpoch": leader[1]},
-        "acquiredRecords": runs,
+        "acquiredRecords": _spans(acquired, "deliveryCount"),
     }
     return line(
         "ShareFetch",
@@ -102,13 +100,8 @@ def acknowledge(
     at: int, member: str, epoch: int, batches: list[tuple[int, int, list[int]]], *, error: int = 0
 ) -> str:
     """A ShareAcknowledge of partition 0."""
-    asked = {
-        "partitionIndex": 0,
-        "acknowledgementBatches": [
-            {"firstOffset": first, "lastOffset": last, "acknowledgeTypes": types}
-            for first, last, types in batches
-        ],
-    }
+    given = _spans(batches, "acknowledgeTypes")
+    asked = {"partitionIndex": 0, "acknowledgementBatches": given}
     request = {"groupId": "g", "memberId": member, "shareSessionEpoch": epoch}
     answered = of_topic({"partitionIndex": 0, "errorCode": error})
     return line(
@@ -196,5 +189,9 @@ def shown_of(folder: Path, table: str, *lines: str) -> list[dict[str, Any]]:
 
 def batches(runs: list[tuple[int, int, int, int]]) -> list[dict[str, int]]:
     """State batches as requests have them."""
-    names = ("firstOffset", "lastOffset", "deliveryState", "deliveryCount")
-    return [dict(zip(names, run, strict=True)) for run in runs]
+    return _spans(runs, "deliveryState", "deliveryCount")
+
+
+def _spans(given: Iterable[tuple[Any, ...]], *names: str) -> list[dict[str, Any]]:
+    names = ("firstOffset", "lastOffset", *names)
+    return [dict(zip(names, one, strict=True)) for one in given]

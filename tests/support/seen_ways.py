@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.reliability import keep
 from tools.ways_page import FAILED, with_new
 
 WRITTEN = Path("out/ways.json")
@@ -32,10 +33,5 @@ class WaysRecorder:
                 self._seen.append(one if report.passed else one | {"saw": FAILED})
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if not self._seen or hasattr(session.config, "workerinput"):
-            return  # one of several processes: the first has it all
-        before = json.loads(WRITTEN.read_text("utf-8")) if WRITTEN.exists() else []
-        WRITTEN.parent.mkdir(exist_ok=True)
-        draft = WRITTEN.with_suffix(".draft")
-        draft.write_text(json.dumps(with_new(before, self._seen), indent=1) + "\n", "utf-8")
-        draft.rename(WRITTEN)
+        if self._seen:
+            keep(session, WRITTEN, lambda before: with_new(before or [], self._seen))

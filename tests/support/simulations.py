@@ -1,11 +1,21 @@
-"""Rows and the digest of a simulation's result."""
+"""Simulated groups of both kinds: scenarios of some, rows and the digest of a result."""
 
 import hashlib
 from typing import Any
 
 import pyarrow as pa
 
-from sharelag.whatif import SimulationResult
+from sharelag.whatif import (
+    Burst,
+    Costs,
+    Member,
+    Pods,
+    Producer,
+    Scenario,
+    Service,
+    SimulationResult,
+    Topic,
+)
 from sharelag.whatif.simulation.loop import SimulationTables
 
 
@@ -36,3 +46,44 @@ def digest(result: SimulationResult, *, records: bool = True) -> str:
             writer.write_table(table.combine_chunks())
         hashed.update(sink.getvalue())
     return hashed.hexdigest()
+
+
+# ---- a group with an autoscaler ------------------------------------------------------------------
+SECOND = 1_000_000
+
+#: 25 records a second, 40 ms each: one member is busy, and a burst of a minute asks for twenty.
+LOAD = Scenario(
+    (Topic("orders", 4),),
+    (Member(count=2, service=Service(40), max_poll_records=50),),
+    (Producer("orders", 25, batch_records=5, bursts=(Burst(60_000, 120_000, 20),)),),
+    duration_ms=600_000,
+)
+
+QUICK = Pods(startup_ms=2000)
+
+
+def rows(result: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = result.scaling.to_pylist()
+    return found
+
+
+# ---- consumer groups -----------------------------------------------------------------------------
+FREE = Costs(0, 0, 0)
+
+
+def lives(result: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = result.members.to_pylist()
+    return found
+
+
+def appended(
+    records: int, members: int, partitions: int, service: Service, **more: Any
+) -> Scenario:
+    """Records that all come at 30 s, when each member has what it gets."""
+    return Scenario(
+        (Topic("t", partitions),),
+        (Member(count=members, service=service, max_poll_records=10),),
+        (Producer("t", records * 1000, "steady", begin_ms=30_000, end_ms=30_001),),
+        costs=FREE,
+        **more,
+    )

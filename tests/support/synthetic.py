@@ -35,18 +35,10 @@ UNREAD = 100
 _BATCH = [("first", ">i8"), ("last", ">i8"), ("state", "u1"), ("count", ">i2"), ("tags", "u1")]
 _REST = [("batches", "u1"), ("batch", _BATCH, 3), ("tag", "u1", 3), ("complete", ">i4")]
 _EPOCHS = [("version", ">i2"), ("snapshot_epoch", ">i4")]
-_SNAPSHOT = np.dtype(
-    [
-        *_EPOCHS,
-        ("state_epoch", ">i4"),
-        ("leader_epoch", ">i4"),
-        ("start", ">i8"),
-        ("created", ">i8"),
-        ("written", ">i8"),
-        *_REST,
-    ]
-)
-_UPDATE = np.dtype([*_EPOCHS, ("leader_epoch", ">i4"), ("start", ">i8"), *_REST])
+_STATE, _TIMES = ("state_epoch", ">i4"), [("created", ">i8"), ("written", ">i8")]
+_PLACE = [("leader_epoch", ">i4"), ("start", ">i8")]
+_SNAPSHOT = np.dtype([*_EPOCHS, _STATE, *_PLACE, *_TIMES, *_REST])
+_UPDATE = np.dtype([*_EPOCHS, *_PLACE, *_REST])
 
 
 def capture_of(folder: Path, groups: int, partitions: int, per_partition: int) -> CaptureInput:

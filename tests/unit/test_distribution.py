@@ -41,7 +41,7 @@ def given_out(files: list[str], turns: str) -> list[str]:
 
 
 def test_a_room_stays_with_its_process_until_the_other_has_nothing_else() -> None:
-    spark, kafka = files("spark", "imbalance", "stream"), files("kafka", "settings")
+    spark, kafka = files("spark", "demo", "stream"), files("kafka", "settings")
     notebooks = files("notebooks", "files", "live", "voila")
     assert given_out([*kafka, *notebooks, *spark], "ababba") == [
         notebooks[0], spark[0], notebooks[1], spark[1], kafka[0], notebooks[2],
@@ -71,7 +71,7 @@ def test_a_process_gives_way_from_its_first_unit_test_on(monkeypatch: pytest.Mon
 def test_of_four_processes_each_begins_with_other_servers() -> None:
     """The process that has a Spark goes on with those that need a broker, too."""
     browser, notebooks = files("browser", "now", "what_if"), files("notebooks", "live", "voila")
-    spark, kafka = files("spark", "imbalance", "stream"), files("kafka", "settings", "sources")
+    spark, kafka = files("spark", "demo", "stream"), files("kafka", "settings", "sources")
     both, unit = files("kafka", "offsets", "watch"), files("unit", "words")
     everything = [*browser, *kafka, *both, *notebooks, *spark, *unit]
     assert given_out(everything, "abcdabcdab") == [
@@ -82,10 +82,10 @@ def test_of_four_processes_each_begins_with_other_servers() -> None:
 
 
 def test_unit_tests_come_before_others_servers_and_long_files_of_a_room_first() -> None:
-    spark, unit = files("spark", "imbalance", "stream"), files("unit", "wheel", "errors", "words")
+    spark, unit = files("spark", "demo", "stream"), files("unit", "wheel", "errors", "words")
     assert given_out([*spark, *unit], "abcba") == [spark[0], *unit, spark[1]]
-    found = given_out(files("spark", "imbalance", "frames"), "aa")
-    assert found == files("spark", "frames", "imbalance")
+    found = given_out(files("spark", "demo", "frames"), "aa")
+    assert found == files("spark", "frames", "demo")
 
 
 def test_files_are_of_the_room_whose_servers_they_ask_for() -> None:

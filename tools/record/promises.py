@@ -60,7 +60,7 @@ def check_promises(capture: Path, oracle: Oracle) -> dict[str, int]:
 
 def _described(rows: list[DescribedOffset]) -> dict[str, int]:
     return {
-        "groups": len({row["group"] for row in rows}),
+        "groups": len({row["group_id"] for row in rows}),
         "topics": len({row["topic"] for row in rows}),
         "share partitions": len(rows),
         "share partitions with unknown lag": sum(row["lag"] is None for row in rows),

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections import Counter
 from contextlib import suppress
@@ -23,9 +24,9 @@ SCRAPE = 1.0
 
 
 def lacks_untold(rows: list[dict[str, Any]], known: set[int], state_partitions: int) -> bool:
-    """Whether rows of the group ``still`` lack some that they should have, or do not say so.
+    """Whether rows of a group lack some that they should have, or do not say so.
 
-    ``rows``: of one answer, one at least. ``known``: the partitions that a whole answer has.
+    ``rows``: of one answer about it, one at least. ``known``: the partitions that a whole answer has.
     ``state_partitions``: partitions of the state topic.
     """
     there = [row["partition"] for row in rows]
@@ -34,11 +35,11 @@ def lacks_untold(rows: list[dict[str, Any]], known: set[int], state_partitions: 
     if len(unread) != 1 or marks != {unread == {()}}:
         return True  # a row says something else than the others
     (silent,) = unread
-    topic = rows[0]["topic_id"]
+    group, topic = rows[0]["group_id"], rows[0]["topic_id"]
     readable = {
         p
         for p in known
-        if state_partition(SharePartition("still", topic, p), state_partitions) not in silent
+        if state_partition(SharePartition(group, topic, p), state_partitions) not in silent
     }
     return sorted(there) != sorted(readable)
 
@@ -109,17 +110,30 @@ class Exporter(Bystander):
         self.happened: Counter[str] = Counter()
         self.wrong: list[str] = []
 
-    def scrape(self) -> str:
-        """Scrape once and judge what came. Empty before it listens."""
+    def get(self, path: str, token: str = "") -> str:
+        """Return headers and body of its answer, of a refusal, too. Empty before it listens."""
         self.look()
         found = re.search(r"http://127\.0\.0\.1:\d+", self.text())
         if not found:
             return ""
+        asked = urllib.request.Request(
+            found[0] + path, headers={"Authorization": f"Bearer {token}"}
+        )
         begun = time.monotonic()
-        with urllib.request.urlopen(f"{found[0]}/metrics", timeout=30) as answer:
-            text: str = answer.read().decode()
+        try:
+            answer = urllib.request.urlopen(asked, timeout=30)
+        except urllib.error.HTTPError as error:
+            answer = error
+        with answer:
+            text = f"{answer.headers}{answer.read().decode()}"
         self.slowest = max(self.slowest, round(time.monotonic() - begun, 2))
-        self.judge(text)
+        return text
+
+    def scrape(self) -> str:
+        """Scrape once and judge what came. Empty before it listens."""
+        text = self.get("/metrics")
+        if text:
+            self.judge(text)
         return text
 
     def judge(self, text: str) -> None:

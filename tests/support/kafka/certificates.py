@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from tests.support.kafka.broker_properties import USERS
+from tests.support.kafka.broker import USERS
 
 #: Security protocol by listener: one that works, and each thing that can be wrong or be wanted.
 LISTENERS = {"GOOD": "SSL", "EXPIRED": "SSL", "ELSEWHERE": "SSL", "MUTUAL": "SSL"}

@@ -5,7 +5,6 @@
 """
 
 import os
-import re
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -56,19 +55,14 @@ class KafkaCluster:
         each = [settings | ({"broker.rack": racks[n]} if racks else {}) for n in range(count)]
         options = broker | {"log_requests": log_requests}
         first = KafkaBroker(properties=each[0], **options)
-        if all_control:
-            others = [
-                KafkaBroker(
-                    properties=each[n - 1] | {"node.id": str(n)},
-                    cluster_id=first.cluster_id,
-                    **options,
-                )
-                for n in range(2, count + 1)
-            ]
-            _vote([first, *others])
-        else:
-            others = [follower(first, n, each[n - 1], **options) for n in range(2, count + 1)]
-        self.brokers = [first, *others]
+        self.brokers = [first]
+        for n in range(2, count + 1):
+            self.brokers.append(follower(first, n, each[n - 1], all_control, **options))
+        if all_control:  # the ports of all are known only now
+            voters = (f"{n}@{one.address('CONTROLLER')}" for n, one in enumerate(self.brokers, 1))
+            listed = ",".join(voters)
+            for one in self.brokers:
+                one.settings["controller.quorum.voters"] = listed
 
     @property
     def bootstrap_servers(self) -> str:
@@ -124,34 +118,17 @@ def frozen(broker: KafkaBroker) -> Iterator[None]:
 
 
 def follower(
-    first: KafkaBroker, number: int, properties: Mapping[str, str] | None = None, **options: Any
+    first: KafkaBroker,
+    number: int,
+    properties: Mapping[str, str] | None = None,
+    controls: bool = False,
+    **options: Any,
 ) -> KafkaBroker:
-    """Return a broker that is no controller, in the cluster of the first."""
-    cluster_id = first.cluster_id
-    broker = KafkaBroker(
-        properties={
-            **(properties or {}),
-            "node.id": str(number),
-            "process.roles": "broker",
-            "controller.quorum.voters": f"1@{first.address('CONTROLLER')}",
-        },
-        cluster_id=cluster_id,
-        **options,
-    )
-    config = broker.log_dir.parent / "server.properties"
-    of_controller = f",CONTROLLER://{broker.address('CONTROLLER')}"
-    text = config.read_text()
-    assert of_controller in text
-    config.write_text(text.replace(of_controller, ""))  # only a controller may listen as one
+    """Return a broker in the cluster of the first, by default no controller."""
+    own = {**(properties or {}), "node.id": str(number)}
+    broker = KafkaBroker(properties=own, cluster_id=first.cluster_id, **options)
+    if not controls:  # only a controller may listen as one
+        voters, listeners = "controller.quorum.voters", broker.settings["listeners"].split(",")
+        broker.settings |= {"process.roles": "broker", voters: first.settings[voters]}
+        broker.settings["listeners"] = ",".join(one for one in listeners if "CONTROLLER" not in one)
     return broker
-
-
-def _vote(brokers: Sequence[KafkaBroker]) -> None:
-    """Let all of them vote for the controller; the ports of all are known only now."""
-    voters = ",".join(f"{n}@{one.address('CONTROLLER')}" for n, one in enumerate(brokers, 1))
-    for broker in brokers:
-        config = broker.log_dir.parent / "server.properties"
-        own = f"controller.quorum.voters={voters}"
-        text, count = re.subn("(?m)^controller.quorum.voters=.*$", own, config.read_text())
-        assert count == 1
-        config.write_text(text)

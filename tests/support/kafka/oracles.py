@@ -14,11 +14,13 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any, Self
 
+from sharelag.model import SharePartition
 from sharelag.whatif import jar_assignor
 from sharelag.whatif.assignors.jar import JarAssignor
 from tests.support.kafka import class_data
 from tests.support.kafka.jars import KAFKA_VERSION, build_once, cache_dir, digest, kafka_jars
 from tests.support.kafka.jvm import FAST_JVM, RigError, find_java, java_command
+from tests.support.kafka.workload import wait_until
 
 _SOURCES = Path(__file__).with_name("java")
 _ONE_AT_A_TIME = threading.Lock()
@@ -129,6 +131,23 @@ def hexed(records: Iterable[tuple[bytes, bytes | None]], begin: int = 0) -> dict
     }
 
 
+def as_kafka(windows: dict[SharePartition, Any]) -> dict[str, Any]:
+    """Return replayed states in the form in which Kafka's classes print them."""
+    return {
+        str(key): {
+            "snapshotEpoch": window.snapshot_epoch,
+            "stateEpoch": window.state_epoch,
+            "leaderEpoch": window.leader_epoch,
+            "startOffset": window.start_offset,
+            "deliveryCompleteCount": window.delivery_complete_count,
+            "createTimestamp": window.create_timestamp,
+            "writeTimestamp": window.write_timestamp,
+            "batches": [list(batch) for batch in window.batches],
+        }
+        for key, window in windows.items()
+    }
+
+
 @cache
 def _commands() -> Oracle:
     oracle = Oracle("Commands")
@@ -150,9 +169,28 @@ def run_command(main_class: str, *args: str) -> subprocess.CompletedProcess[str]
     return subprocess.CompletedProcess([main_class, *args], told["code"], told["out"], told["err"])
 
 
-def share_holders() -> Oracle:
+class ShareHolders(Oracle):
     """Members of share groups that poll, acknowledge and renew when they are asked to."""
-    return Oracle("ShareHolders", heap="512m")
+
+    def __init__(self) -> None:
+        super().__init__("ShareHolders", heap="512m")
+
+    def do(self, what: str, member: str, **more: Any) -> dict[str, Any]:
+        """Let a member do something, which must not be refused."""
+        answer = self.ask({"do": what, "member": member, **more})
+        assert not any(map(answer.get, ("error", "refused"))), (what, member, answer)
+        return answer
+
+    def poll(self, member: str) -> set[tuple[int, int, int]]:
+        """Return partition, offset and delivery count of the next records that a member gets."""
+        found: set[tuple[int, int, int]] = set()
+
+        def has_some() -> bool:
+            found.update(map(tuple, self.do("poll", member, ms=500)["records"]))
+            return bool(found)
+
+        wait_until(has_some, f"{member} has records")
+        return found
 
 
 def simple_assignor(version: str = KAFKA_VERSION) -> JarAssignor:

@@ -215,6 +215,18 @@ def share_consumer(
     return consumer
 
 
+def poll_some(consumer: ShareConsumer, count: int = 1) -> list[Message]:
+    """Poll until a share consumer has so many records at least."""
+    found: list[Message] = []
+
+    def has_enough() -> bool:
+        found.extend(consumer.poll(0.5))
+        return len(found) >= count
+
+    wait_until(has_enough, f"{count} records are delivered")
+    return found
+
+
 def accept(_: Message) -> AcknowledgeType:
     """Decide in the simplest way."""
     return AcknowledgeType.ACCEPT

@@ -170,6 +170,6 @@ def test_what_changed_between_two_moments() -> None:
     ours = {(line["group_id"], line["topic"], line["partition"]): line for line in lines}
     for path, side in ((MOMENTS[3], "before"), (MOMENTS[-1], "after")):
         for result in parse_describe(path.read_text()):
-            line = ours[result["group"], result["topic"], result["partition"]]
+            line = ours[result["group_id"], result["topic"], result["partition"]]
             assert line[f"start_offset_{side}"] == result["start_offset"]
     assert {line["change"] for line in lines} >= {"reset", "moved"}

@@ -212,10 +212,11 @@ def test_every_moment_of_the_recording_from_one_history() -> None:
     compared = 0
     for path in MOMENTS:
         then = timeline.filter(pc.equal(timeline.column("as_of"), pa.scalar(moment(path))))
-        names = ("topic", "partition", "start_offset", "lag")
-        ours = [(row["group_id"], *(row[name] for name in names)) for row in then.to_pylist()]
-        described: list[Any] = list(parse_describe(path.read_text()))
-        theirs = [(row["group"], *(row[name] for name in names)) for row in described]
+        names = ("group_id", "topic", "partition", "start_offset", "lag")
+        ours, theirs = (
+            [tuple(row[name] for name in names) for row in rows]
+            for rows in (then.to_pylist(), parse_describe(path.read_text()))
+        )
         assert sorted(ours) == sorted(theirs)
         compared += len(ours)
     assert compared > 100

@@ -29,9 +29,8 @@ from sharelag.whatif import (
 )
 from sharelag.whatif.autoscale import Metric
 from sharelag.whatif.simulation.scaling import Stabilizer, average_value
-from tests.support.autoscaling import LOAD, QUICK, SECOND, rows
 from tests.support.simulated_input import SimulatedInput
-from tests.support.simulations import only
+from tests.support.simulations import LOAD, QUICK, SECOND, only, rows
 
 
 # ---- the formulas

@@ -33,8 +33,7 @@ from sharelag.whatif import (
 )
 from sharelag.whatif.autoscale import autoscaler_of
 from sharelag.whatif.comparison.intervals import COST_AGAINST_AGE
-from tests.support.autoscaling import LOAD, QUICK, rows
-from tests.support.simulations import only
+from tests.support.simulations import LOAD, QUICK, only, rows
 
 
 # ---- others

@@ -30,11 +30,10 @@ from sharelag.whatif.autoscale import Metric
 from sharelag.whatif.compiled.watch import stuck
 from sharelag.whatif.scenario import BEGINS_MS
 from sharelag.whatif.simulation.logs import Log
-from tests.support.autoscaling import SECOND, rows
 from tests.support.cases import few_of
 from tests.support.simulated_input import SimulatedInput
+from tests.support.simulations import SECOND, only, rows
 from tests.support.simulations import at as lag_at
-from tests.support.simulations import only
 from tests.support.written_input import Write, WrittenInput
 
 

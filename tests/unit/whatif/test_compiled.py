@@ -27,9 +27,8 @@ from sharelag.whatif import (
     simulate,
 )
 from sharelag.whatif.compiled import support
-from tests.support.drawn_scenarios import drawn_scenario
 from tests.support.own_process import run_code
-from tests.support.simulation_scenarios import EVERYTHING
+from tests.support.simulation_scenarios import EVERYTHING, drawn_scenario
 from tests.support.simulations import digest
 
 #: Compiled for the first time it takes some 20 s of a core: left out of `make check`.

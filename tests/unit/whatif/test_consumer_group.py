@@ -30,8 +30,7 @@ from sharelag.whatif.consumer_group import _out_of_order
 from sharelag.whatif.consumer_simulation import uniform
 from sharelag.whatif.simulation.tables import FINISHED
 from tests.support.command import ask, refused, sharelag
-from tests.support.consumer_groups import FREE, appended, lives
-from tests.support.simulations import only
+from tests.support.simulations import FREE, appended, lives, only
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 6])

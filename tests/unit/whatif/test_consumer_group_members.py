@@ -24,8 +24,7 @@ from sharelag.whatif import (
 )
 from sharelag.whatif.consumer_simulation import ConsumerGroupSimulation
 from sharelag.whatif.scenario import BEGINS_MS
-from tests.support.consumer_groups import appended, lives
-from tests.support.simulations import at, only
+from tests.support.simulations import appended, at, lives, only
 
 
 # ---- what Kafka promises of a consumer group

@@ -37,8 +37,7 @@ from sharelag.whatif import (
 )
 from sharelag.whatif.comparison.rows import unknown_work
 from sharelag.whatif.estimates import Assumption
-from tests.support.drawn_scenarios import drawn_scenario
-from tests.support.simulation_scenarios import EVERYTHING
+from tests.support.simulation_scenarios import EVERYTHING, drawn_scenario
 
 FILLED = Window(0, 0, 0, 0, 0, 0, 0, (StateBatch(0, 1, 2, 1),))
 #: Something in every part that a scenario can have.
