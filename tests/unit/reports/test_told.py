@@ -208,6 +208,23 @@ def test_a_mail_names_files_and_not_their_folders() -> None:
     assert "raw records of x.parquet, without topic names" in mail("Daily", RUN, result)
 
 
+def test_pages_show_the_worst_of_thousands_of_groups_and_say_so() -> None:
+    result = dict(verdict(scenario("poison")))
+    (group,) = result["groups"]
+    result["groups"] = [group | {"group_id": f"group-{n}"} for n in range(3000)]
+    causes = [{"group_id": one["group_id"], **group["causes"][0]} for one in result["groups"]]
+    result["changes"] = {"comparable": True, "since": result["as_of"], "new_causes": causes}
+    result["changes"] |= {name: [] for name in ("gone_causes", "lasting_causes", "groups")}
+    shown = cells.groups(result).html, cells.causes(result).html, cells.changes(result).html
+    for html, rest in zip(shown, ("2,800", "2,980", "2,980"), strict=True):
+        assert f"and {rest} more in verdict.json" in html
+        assert "group-19<" in html
+        assert "group-2999<" not in html
+    assert len(sent := mail("Daily", RUN, result)) < 100_000
+    assert "2,988 more in verdict.json" in sent
+    assert "and 2,980 more</li>" in sent
+
+
 # ---- rules of no group ---------------------------------------------------------------------------
 def ruled(tmp_path: Path, rule: str, name: str = "healthy", **requested: Any) -> Case:
     (tmp_path / "rules.yaml").write_text(f"version: 1\nrules:\n  - {rule}\n")
