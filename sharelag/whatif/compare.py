@@ -320,7 +320,6 @@ class Comparison(Displayable):
             return Best((), False, (), None)
         wins, winner = self._wins(measure), self.winner(measure)
         cells = {name: self.cells[name, measure] for name in self.names}
-        sign = 1 if MEASURED[measure].better == "lower" else -1
         by_variant = intervals.by_variant_and_seed(self.runs, measure)
         sign = 1 if MEASURED[measure].better == "lower" else -1
 
