@@ -13,6 +13,7 @@ from sharelag.engine import OVER
 from sharelag.engine.engines import ENGINES
 from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput, Input
+from sharelag.inputs.files.raw_files import absolute
 from sharelag.inputs.files.request_log import RequestLog
 from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.open import TIMEOUT, open_input
@@ -145,11 +146,13 @@ def open_workbench(
         spark=spark,
         cache=cache,
         over=parse_span(over),
-        ledger=None if ledger is None else str(ledger),
+        ledger=None if ledger is None else str(ledger) and absolute(ledger),
         patience=parse_span(patience) if patience else None,
         about=samples().get(sample, "") if sample else "",
         bars=bars,
-        requests=None if requests is None else Requests(RequestLog(Path(requests), requests_zone)),
+        requests=None
+        if requests is None
+        else Requests(RequestLog(Path(absolute(requests)), requests_zone)),
         metrics=metrics_of(broker_metrics, timeout),
     )
 
