@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from sharelag.cli.options import choice_of, moment_of, source_of
+from sharelag.cli.options import Asked, choice_of, moment_of, source_of
 from sharelag.errors import (
     InputError,
     NoLeaderError,
@@ -118,7 +118,7 @@ def write(lines: Iterable[str]) -> None:
         # Who reads our output has seen enough; Python would complain once more when it closes the
         # stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        leave(0)
+        leave(click.get_current_context().ensure_object(Asked).status)
 
 
 def print_rows(

@@ -69,8 +69,9 @@ def open_workbench(
         columns of Spark's Kafka source.
     offsets : DataFrame of Spark, pandas or polars, pyarrow.Table, path, name or function, optional
         With ``raw``: where topics end, as `sharelag.offsets` gives it; of one moment or of several.
-        Or the folder or table that holds them, or a function that gives them: beside a stream these
-        are read anew for each micro-batch (`sharelag.stream.lag`). Without it, lag is not known.
+        Or on Spark the folder or table that holds them, or a function that gives them: beside a
+        stream these are read anew for each micro-batch (`sharelag.stream.lag`). Without it, lag is
+        not known.
     as_of : str, datetime or mapping, optional
         Another moment than the last: ``2026-11-21T03:10:00Z``, or offsets of the state topic's
         partitions.
