@@ -101,7 +101,7 @@ def _tell(ctx: click.Context, reason: str) -> None:
         from sharelag import schemas
 
         row = dict.fromkeys(schemas.CHECKED.names) | {"level": "unknown", "summary": reason}
-        write([json.dumps(row, ensure_ascii=False)])
+        write([json.dumps(row, ensure_ascii=False)], "json")
     else:
         write([f"UNKNOWN: {terminal(reason)}"])
 

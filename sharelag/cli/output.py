@@ -107,8 +107,10 @@ def _importer() -> str:
     return str(frame.f_globals.get("__name__", "")) if frame else ""
 
 
-def write(lines: Iterable[str]) -> None:
-    """Print lines to standard output."""
+def write(lines: Iterable[str], output: str = "human") -> None:
+    """Print lines to standard output, JSON and YAML in UTF-8 whatever the locale."""
+    if output in ("json", "yaml"):
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]
     # Not click.echo, which would take escape characters out of the data.
     try:
         for line in lines:
@@ -137,7 +139,7 @@ def print_rows(
     rows = plain(rows)
     if output == "human" and for_people is not None:
         rows = map(for_people, rows)
-    write(lines(rows, output, columns, best))
+    write(lines(rows, output, columns, best), output)
 
 
 def plain(rows: Any) -> Any:

@@ -306,6 +306,11 @@ def test_a_terminal_without_the_characters_shows_the_rows(capture: Path, tmp_pat
     answer = sharelag_process("windows", "--raw", file, env={"PYTHONIOENCODING": "ascii"})
     assert answer.returncode == 0, answer.stderr
     assert r"\u30b0" in answer.stdout
+    # What other programs read is UTF-8 and has the names as they are.
+    for line in ("windows -o json", "windows -o yaml", "decode"):
+        asked = (*line.split(), "--raw", file)
+        answer = sharelag_process(*asked, env={"PYTHONIOENCODING": "ascii"})
+        assert "グループ" in str(yaml.safe_load(answer.stdout)), line
 
 
 def test_what_the_kafka_client_does_not_use_is_loaded_when_somebody_uses_it() -> None:
