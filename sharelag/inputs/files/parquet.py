@@ -407,7 +407,9 @@ def translate_errors(what: str) -> Iterator[None]:
 
     try:
         yield
-    except (DeltaError, OSError) as error:
+    except BaseException as error:  # which a panic in Rust is, as of a folder with [ in its name
+        if not isinstance(error, DeltaError | OSError) and type(error).__name__ != "PanicException":
+            raise
         raise InputError(f"{what} ({first_line(error)}): check the path and permissions") from error
 
 
