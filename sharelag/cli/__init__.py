@@ -43,7 +43,7 @@ def main() -> None:
         if asked.for_tracebacks:
             traceback.print_exc()
         tell(one_line(error))
-        sys.exit(exit_code(error))
+        sys.exit(asked.status or exit_code(error))
     leave(status if isinstance(status, int) else 0)
 
 

@@ -14,7 +14,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sharelag.cli.options import choice_of, in_order, metrics_in, moment_of, requests_of, source_of
+from sharelag.cli.options import (
+    Asked,
+    choice_of,
+    in_order,
+    metrics_in,
+    moment_of,
+    requests_of,
+    source_of,
+)
 from sharelag.cli.output import (
     groups_in,
     plain,
@@ -192,6 +200,8 @@ def write_lacking(
     """
     silent, rows = silent_in(source), plain(rows)
     mark: dict[str, Any] = {"complete": False} if silent or lacks else {}
+    if mark:
+        Asked.will_end(PARTIAL)
     if silent:
         mark["unread_state_partitions"] = silent
     if repeated:  # of formats with columns for people this is in a note alone

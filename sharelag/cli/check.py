@@ -96,11 +96,12 @@ def _report_wrong_usage(ctx: click.Context, error: click.ClickException) -> clic
 def _tell(ctx: click.Context, reason: str) -> None:
     from sharelag.tables.words import terminal
 
+    ctx.ensure_object(Asked).status = _UNKNOWN
     if ctx.params.get("output") == "json":
         from sharelag import schemas
 
         row = dict.fromkeys(schemas.CHECKED.names) | {"level": "unknown", "summary": reason}
-        write([json.dumps(row, ensure_ascii=False)])
+        write([json.dumps(row, ensure_ascii=False)], "json")
     else:
         write([f"UNKNOWN: {terminal(reason)}"])
 
@@ -149,6 +150,7 @@ def check(
                 told = keep_forecasts(begun, str(ledger)).sentences
             except ShareLagError as error:  # the groups are judged all the same
                 told = (f"no forecast was kept: {one_line(error)}",)
+    status = Asked.will_end(CODES[found.level])
     rows = plain(found.table)
     if output == "json":
         print_rows(rows, "json")
@@ -164,4 +166,4 @@ def check(
     said = {str(row["summary"]).removeprefix("not known: ") for row in rows}
     tell(*told)
     read_by(found.evidence, source, options["as_of"] is not None, said)
-    return CODES[found.level]
+    return status

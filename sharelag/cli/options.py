@@ -25,14 +25,24 @@ if TYPE_CHECKING:
 
 @dataclass
 class Asked:
-    """What options say of errors, which are printed once the command has ended."""
+    """What options say of errors, which are printed once the command has ended.
+
+    ``status`` is how the command ends where its output cannot be written to the end.
+    """
 
     for_tracebacks: bool = False
+    status: int = 0
 
     @classmethod
     def note(cls, context: click.Context, _: click.Parameter, verbose: bool) -> None:
         """Note that `-v` was given, for as long as the whole command line lasts."""
         context.ensure_object(cls).for_tracebacks |= verbose
+
+    @classmethod
+    def will_end(cls, status: int) -> int:
+        """Note and return how the command ends, before it prints."""
+        click.get_current_context().ensure_object(cls).status = status
+        return status
 
 
 _Command = Callable[..., Any]

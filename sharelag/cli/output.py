@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from sharelag.cli.options import choice_of, moment_of, source_of
+from sharelag.cli.options import Asked, choice_of, moment_of, source_of
 from sharelag.errors import (
     InputError,
     NoLeaderError,
@@ -107,8 +107,10 @@ def _importer() -> str:
     return str(frame.f_globals.get("__name__", "")) if frame else ""
 
 
-def write(lines: Iterable[str]) -> None:
-    """Print lines to standard output."""
+def write(lines: Iterable[str], output: str = "human") -> None:
+    """Print lines to standard output, JSON and YAML in UTF-8 whatever the locale."""
+    if output in ("json", "yaml"):
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]
     # Not click.echo, which would take escape characters out of the data.
     try:
         for line in lines:
@@ -118,7 +120,7 @@ def write(lines: Iterable[str]) -> None:
         # Who reads our output has seen enough; Python would complain once more when it closes the
         # stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        leave(0)
+        leave(click.get_current_context().ensure_object(Asked).status)
 
 
 def print_rows(
@@ -137,7 +139,7 @@ def print_rows(
     rows = plain(rows)
     if output == "human" and for_people is not None:
         rows = map(for_people, rows)
-    write(lines(rows, output, columns, best))
+    write(lines(rows, output, columns, best), output)
 
 
 def plain(rows: Any) -> Any:
@@ -277,6 +279,7 @@ def reading_of(
 _REMEDIES = {
     errno.ENOSPC: "free some space there, or write elsewhere",
     errno.EDQUOT: "free some space there, or write elsewhere",
+    errno.EACCES: "ask for the right to it, or name another place",
     errno.EROFS: "write elsewhere",
     errno.EMFILE: "let a process open more files (ulimit -n)",
     errno.EIO: "the disk fails to read or to write: look into the system's log",

@@ -437,10 +437,10 @@ def decode(output: str, records: str, **options: Any) -> None:
                 yield batch
 
     if output in ("human", "json"):
-        write(text for batch in batches() for text in decode_texts(batch))
+        write((text for batch in batches() for text in decode_texts(batch)), "json")
     else:
         rows = (row for batch in batches() for row in decode_rows(batch, output == "csv"))
-        write(lines(rows, output))
+        write(lines(rows, output), output)
     tell(f"skipped {counted(skipped, 'record')} of other kinds")
     for name, count in sorted(older.items()):
         tell(f"{counted(count, 'record')} in an older format, {name}")

@@ -12,6 +12,7 @@ import click
 from sharelag.cli import options as option
 from sharelag.cli.ask import PARTIAL, note_partial, open_bench, write_lacking
 from sharelag.cli.options import (
+    Asked,
     Command,
     choice_of,
     command,
@@ -118,11 +119,12 @@ def settings(
         judged = None if is_draft else basis(kafka_version, oldest=FIRST)
         profile = judged.version if judged else PROPOSED
         found = check_given(values, profile)
+        status = Asked.will_end(int(is_refused(found)))
         _print(Result("", found, {}, None, "", "local"), output, problems)
         if judged:
             _note_version(values, judged, kafka_version)
         _note_commands(found, values, sorted(choice_of(options).groups) or [_ANY_GROUP], profile)
-        return int(is_refused(found))
+        return status
     if kafka_version == PROPOSED:
         raise click.UsageError("--kafka-version draft is for --set without an input: remove it.")
     answer = _in_force(values, output, engine, options, problems, kafka_version)
@@ -237,12 +239,13 @@ def _lint(path: Path, output: str, options: dict[str, Any] | None) -> int:
         settings = source_of(options).settings([group], [])
         note(of_settings(settings))
         found = lint_rows(properties, settings, group)
+    status = Asked.will_end(int(found.num_rows > 0))
     print_rows(found, output, views.LINT.columns)
     if not found.num_rows:
         tell(f"share consumers accept every property of {path}")
     if others := [name for name in unknown if name not in found.column("name").to_pylist()]:
         tell(f"not Kafka's own, so for its plug-ins or ignored: {', '.join(others)}")
-    return int(found.num_rows > 0)
+    return status
 
 
 def _print(answer: Any, output: str, problems: bool) -> None:
@@ -292,8 +295,9 @@ def lint(output: str, kafka_version: str | None, line: tuple[str, ...]) -> int:
     words = shlex.split(line[0]) if len(line) == 1 else line
     judged = basis(kafka_version)
     checked = check_command(words, judged.version)
+    status = Asked.will_end(int(bool(checked.problems)))
     print_rows(lint_table(checked), output, views.LINTED.columns)
     count = len(checked.problems)
     why = f"refuses it: {counted(count, 'problem')}" if count else "accepts it"
     tell(f"{checked.tool.name} of Kafka {judged}{',' if judged.why else ''} {why}")
-    return int(bool(checked.problems))
+    return status

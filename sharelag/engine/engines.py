@@ -83,12 +83,12 @@ def group_names(source: Input, generation: int | None = None) -> list[str]:
 
 def without_records(source: Input, moment: Moment = None) -> str:
     """Return what it means that an input has no record of the state topic, in a sentence."""
-    from sharelag.inputs import RawInput
+    from sharelag.inputs import RawInput, TableInput
     from sharelag.inputs.spark.frames import FrameInput
 
     if moment is not None:
         return "nothing was written in that time, or it has been deleted or pruned since"
-    if isinstance(source, RawInput | FrameInput):
+    if isinstance(source, RawInput | TableInput | FrameInput):
         return f"no share group has state in the raw records. {gaps.KAFKA_SOURCE}"
     return NO_STATE
 

@@ -31,7 +31,7 @@ from sharelag.inputs import (
 )
 from sharelag.inputs.files.archive import ArchiveInput, is_archive
 from sharelag.inputs.files.printed import is_printed
-from sharelag.inputs.files.raw_files import entries, is_raw
+from sharelag.inputs.files.raw_files import absolute, entries, is_raw
 from sharelag.inputs.kafka.config import ClientConfig, client_config
 from sharelag.inputs.local import SPARK_TABLE
 from sharelag.inputs.recorded import DEMO, folder_of, samples
@@ -182,7 +182,7 @@ def open_input(
             raise InputError(f"cannot open {named}: give {_takes()}")
         return where
     has_settings = bool(command_config or properties)
-    is_there = bool(where) and Path(str(where)).exists()
+    is_there = bool(where) and Path(absolute(str(where))).exists()
     called = where if isinstance(where, str) and not is_there else ""
     plugged = open_plugin(called)
     is_address = plugged is None and bool(_ADDRESSES.fullmatch(called))
@@ -197,7 +197,7 @@ def open_input(
     if plugged:
         return plugged()
     if where is not None and (isinstance(where, Path) or is_there):
-        found = _input_at(Path(where), generation)
+        found = _input_at(Path(absolute(where)), generation)
         if found is not None:
             return found
         if where not in samples():
@@ -208,7 +208,8 @@ def open_input(
             )
         _tell_of_sample(str(where), "an input")
     if "," in called and all(map(os.path.isdir, log_directories(called))):
-        return SegmentsInput(log_directories(called), generation in _CONTROL)
+        folders = tuple(folder.absolute() for folder in log_directories(called))
+        return SegmentsInput(folders, generation in _CONTROL)
     return _open_name(DEMO if where is None else str(where), engine, spark)
 
 

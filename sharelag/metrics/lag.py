@@ -281,10 +281,13 @@ def diff_arrow(before: Arrow, after: Arrow) -> pa.Table:
 def _change(was: pa.Table, now: pa.Table) -> dict[str, pa.Array]:
     existed, exists = present(was, "group_id"), present(now, "group_id")
     # A state that was initialised again, or whose start offset was altered, has another state epoch
-    # or fewer snapshots.
+    # or, after its deletion, a newer snapshot of no later number.
     (epoch, _), (epoch_before, _) = numbers(now, "state_epoch"), numbers(was, "state_epoch")
     whole = bools(was, "from_snapshot") & bools(now, "from_snapshot")
-    reset = existed & exists & whole & (epoch != epoch_before)
+    (snapshots, _), (snapshots_before, _) = (numbers(one, "snapshot_epoch") for one in (now, was))
+    (made, _), (made_before, _) = (numbers(one, "create_timestamp") for one in (now, was))
+    anew = (epoch != epoch_before) | ((snapshots <= snapshots_before) & (made > made_before))
+    reset = existed & exists & whole & anew
     (done_before, known_before), (done, known) = _add_finished(was), _add_finished(now)
     moved = (done != done_before) | ~_same(was, now)
     # The earlier state is unknown if the share partition is older than its first record.

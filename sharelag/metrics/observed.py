@@ -61,7 +61,8 @@ def observe(history: Arrow, end: datetime, over: timedelta) -> pa.RecordBatch:
     values, known = zip(*[numbers(rows.table, name) for name in _CHANGES], strict=True)
     finishes, releases = (known[n] & (values[n] > 0) for n in (0, 2))
     finished, released = inside & finishes, inside & releases
-    is_unsure = ~rows.follows | ~bools(rows.table, "from_snapshot")
+    exists = numbers(rows.table, "snapshot_epoch")[1]  # a deletion leaves nothing unknown
+    is_unsure = ~rows.follows | (exists & ~bools(rows.table, "from_snapshot"))
     break_ = inside & (rows.place > lead[rows.share]) & is_unsure
     arrays = {name: rows.at_last(name) for name in schemas.OBSERVED.names[:3]}
     arrays |= {
@@ -81,8 +82,7 @@ def observe(history: Arrow, end: datetime, over: timedelta) -> pa.RecordBatch:
     }
     for name, value, is_known in zip(_CHANGES, values, known, strict=True):
         arrays[name] = rows.sum(value, inside & is_known)
-    exists = pa.array(numbers(rows.table, "snapshot_epoch")[1][rows.last])
-    return batch_of(arrays, schemas.OBSERVED).filter(exists)
+    return batch_of(arrays, schemas.OBSERVED).filter(pa.array(exists[rows.last]))
 
 
 def parts_of(observed: Arrow, name: str) -> Floats:

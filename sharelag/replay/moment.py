@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from numbers import Integral
 from typing import TypeVar
 
 import pyarrow as pa
@@ -94,7 +95,7 @@ def parse_moment(text: str, alternative: str = "") -> Moment:
 def parse_time(text: str, alternative: str = "") -> datetime:
     """Parse a time with its time zone; any other text is an InputError."""
     try:
-        moment = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(re.sub(" UTC$", "Z", text))  # as answers say it
     except ValueError:
         raise InputError(
             f"invalid time {text!r}: give one such as 2026-11-21T03:10:00Z{alternative}"
@@ -126,13 +127,17 @@ def as_moment(moment: str | Moment) -> Moment:
     """Return a moment, in UTC; a time without a zone, and anything else, is an InputError."""
     if isinstance(moment, str):
         return parse_moment(moment)
-    if not isinstance(moment, datetime | Mapping | None):
+    if isinstance(moment, Mapping) and all(
+        isinstance(number, Integral) for pair in moment.items() for number in pair
+    ):
+        return _offsets(str(moment), [(int(at), int(last)) for at, last in moment.items()])
+    if not isinstance(moment, datetime | None):
         raise InputError(
             f"{moment!r} is neither a time nor offsets: give a datetime with its time zone, a text "
             "such as '2026-11-21T03:10:00Z', or offsets of state partitions such as {0: 1200}"
         )
-    if not isinstance(moment, datetime):
-        return moment
+    if moment is None:
+        return None
     if moment.tzinfo is None:
         raise InputError(f"{moment} has no time zone: add tzinfo=UTC")
     return _in_utc(moment, str(moment))
@@ -153,7 +158,7 @@ def _offsets(text: str, pairs: list[tuple[int, int]]) -> dict[int, int]:
     offsets = dict(pairs)
     if len(offsets) < len(pairs):
         raise InputError(f"{text!r} names a state partition twice: give one offset per partition")
-    if max(offsets) >= 2**31 or max(offsets.values()) >= 2**63:
+    if max(offsets, default=0) >= 2**31 or max(offsets.values(), default=0) >= 2**63:
         raise InputError(f"{text!r} has a partition or an offset that is out of range")
     return offsets
 

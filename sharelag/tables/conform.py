@@ -252,7 +252,7 @@ def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_floating(column.type) and pa.types.is_integer(kind):
         column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
     # Kafka's times have milliseconds: what is finer is left out.
-    is_finer = pa.types.is_timestamp(kind) and column.type.unit in ("us", "ns")
+    is_finer = pa.types.is_timestamp(column.type) and column.type.unit in ("us", "ns")
     return column.cast(kind, safe=not is_finer)
 
 
@@ -265,10 +265,12 @@ def _of_pandas(given: Any, schema: pa.Schema, what: str) -> pa.Table:
             kind = schema.field(name).type
             try:
                 wanted = kind if pa.types.is_nested(kind) else None
-                columns.append(pa.array(given.iloc[:, at], wanted, from_pandas=True))
+                column = pa.array(given.iloc[:, at], wanted, from_pandas=True)
             except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
                 raise InputError(
                     f"{what}: column {name!r} cannot be read: {error}. Give it one type"
                 ) from error
+            # Nulls alone are NaN in pandas, whatever the column.
+            columns.append(column if column.null_count < len(column) else pa.nulls(len(column)))
             names.append(name)
     return pa.table(columns, names=names)

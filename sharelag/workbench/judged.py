@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -323,7 +324,7 @@ def summary_lines(summaries: Iterable[GroupSummary]) -> Iterator[str]:
     """Yield the same as lines for a terminal, with colours where standard output is one."""
     out = io.StringIO()
     is_seen = sys.stdout.isatty()
-    width = None if is_seen else 120
+    width = shutil.get_terminal_size().columns if is_seen else 120
     console = Console(file=out, force_terminal=is_seen, width=width, highlight=False)
     for group in summaries:
         _print_hanging(console, Text.assemble((group.group, "bold"), f"  {group.state}"))

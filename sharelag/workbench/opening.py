@@ -13,6 +13,7 @@ from sharelag.engine import OVER
 from sharelag.engine.engines import ENGINES
 from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput, Input
+from sharelag.inputs.files.raw_files import absolute
 from sharelag.inputs.files.request_log import RequestLog
 from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.open import TIMEOUT, open_input
@@ -68,8 +69,9 @@ def open_workbench(
         columns of Spark's Kafka source.
     offsets : DataFrame of Spark, pandas or polars, pyarrow.Table, path, name or function, optional
         With ``raw``: where topics end, as `sharelag.offsets` gives it; of one moment or of several.
-        Or the folder or table that holds them, or a function that gives them: beside a stream these
-        are read anew for each micro-batch (`sharelag.stream.lag`). Without it, lag is not known.
+        Or on Spark the folder or table that holds them, or a function that gives them: beside a
+        stream these are read anew for each micro-batch (`sharelag.stream.lag`). Without it, lag is
+        not known.
     as_of : str, datetime or mapping, optional
         Another moment than the last: ``2026-11-21T03:10:00Z``, or offsets of the state topic's
         partitions.
@@ -145,11 +147,13 @@ def open_workbench(
         spark=spark,
         cache=cache,
         over=parse_span(over),
-        ledger=None if ledger is None else str(ledger),
+        ledger=None if ledger is None else str(ledger) and absolute(ledger),
         patience=parse_span(patience) if patience else None,
         about=samples().get(sample, "") if sample else "",
         bars=bars,
-        requests=None if requests is None else Requests(RequestLog(Path(requests), requests_zone)),
+        requests=None
+        if requests is None
+        else Requests(RequestLog(Path(absolute(requests)), requests_zone)),
         metrics=metrics_of(broker_metrics, timeout),
     )
 

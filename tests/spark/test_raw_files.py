@@ -55,6 +55,19 @@ def _rows(frame: Any) -> list[str]:
     return sorted(map(repr, table.to_pylist()))
 
 
+def test_a_path_is_of_the_folder_where_it_was_named(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark's tasks are where the session began; a notebook may be in another folder since."""
+    (tmp_path / "raw").symlink_to((DATA / "partitioned-by-topic/raw").absolute())
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    benches = [sharelag.open(one, engine="spark", spark=spark) for one in ("raw", "~/raw")]
+    monkeypatch.chdir("/")
+    answers = [_asked(bench, "windows") for bench in benches]
+    assert answers == [_asked(sharelag.open(tmp_path / "raw", engine="local"), "windows")] * 2
+
+
 @pytest.mark.parametrize(
     "place", ["delta-overwritten/table", "partitioned-by-topic/raw", "records-twice/raw"]
 )

@@ -76,7 +76,7 @@ TAKEN: dict[str, Change] = {
     "without timestampType": lambda table: table.select(
         [name for name in table.schema.names if name != "timestampType"]
     ),
-    "nulls alone": cast(timestampType=pa.null()),
+    "nulls alone": cast(timestampType=pa.null(), timestamp=pa.null()),
 }
 
 #: What Spark has no type of its own for, or one that behaves as another of these.
@@ -184,6 +184,13 @@ def test_tables_of_any_library(writer: str, kind: str, wanted: list[dict[str, An
     if kind == "as they are":
         raw, ends = (WRITERS[writer](table) for table in (RAW, ENDS))
         assert lag_of(raw, ends, engine="auto") == wanted
+
+
+def test_nulls_alone_are_nulls_whatever_pandas_calls_them(wanted: list[dict[str, Any]]) -> None:
+    raw = RAW.to_pandas().assign(timestamp=float("nan"))  # a column of float64
+    assert lag_of(raw, ENDS, engine="local") == wanted
+    nothing = (pd.DataFrame(columns=table.schema.names) for table in (RAW, ENDS))
+    assert lag_of(*nothing, engine="local") == []
 
 
 def on_spark(spark: SparkSession, table: pa.Table) -> DataFrame:

@@ -24,6 +24,7 @@ from pyarrow import fs
 
 from sharelag.errors import InputError
 from sharelag.inputs.files import parquet
+from sharelag.inputs.files.raw_files import absolute
 from sharelag.inputs.spark.workers import map_in_arrow
 from sharelag.whatif.assignors.registry import ASSIGNORS, Assignor, register
 from sharelag.whatif.compare import Progress
@@ -210,7 +211,7 @@ _RUNS, _ALL, _END = "runs", "sweep.parquet", ".parquet"
 
 def _make_folder(out: str | Path) -> str:
     """Return its address (``s3://...`` is one already), which holds for every process."""
-    name = str(out) if "://" in str(out) else str(Path(out).expanduser().absolute())
+    name = absolute(out)
     with _opened(name) as (system, base):
         system.create_dir(f"{base}/{_RUNS}", recursive=True)
     return name

@@ -171,7 +171,7 @@ def _map_lines(
 
 def _pieces_frame(spark: SparkSession, files: Iterable[Path], size: int, given: Path) -> DataFrame:
     """Return one row per piece of the files of what was given, each in a separate partition."""
-    pieces = [vars(one) for file in files for one in pieces_of(file, size, given)]
+    pieces = [vars(one) for file in files for one in pieces_of(file.absolute(), size, given)]
     rows = pa.Table.from_pylist(pieces, schema=_PIECES)
     return frame_of(spark, rows).repartition(len(pieces))
 

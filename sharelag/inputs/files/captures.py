@@ -162,6 +162,10 @@ def read_capture(folder: Path) -> Capture:
 
 
 def _record_files(folder: Path) -> list[str]:
+    if folder.is_file():
+        raise InputError(
+            f"{folder} is a file, and a capture is a folder: unpack it if it is packed"
+        )
     if not folder.is_dir():
         near = meant(folder, list(samples())) if len(folder.parts) == 1 else ""
         raise InputError(f"no capture at {folder}: create one with `sharelag capture`{near}")

@@ -9,6 +9,8 @@ Delta tables are replaced as a whole or extended by deltalake: no jar, no Spark.
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -24,6 +26,7 @@ import pyarrow.parquet as pq
 
 from sharelag import schemas
 from sharelag.errors import InputError, first_line
+from sharelag.inputs.files.raw_files import refuse_unreadable
 from sharelag.schemas import FIRST_MS, LAST_MS
 from sharelag.tables.words import counted
 
@@ -43,9 +46,11 @@ def reading_parquet(path: Path | str) -> Iterator[None]:
     """Name the file, in an InputError, in whatever goes wrong while its bytes are read."""
     try:
         yield
-    except FileNotFoundError:
-        raise  # what is missing is not damaged, and who reads knows why it may be missing
     except DAMAGE as error:
+        if isinstance(error, PermissionError):
+            refuse_unreadable(PermissionError(error.errno, os.strerror(errno.EACCES), str(path)))
+        if isinstance(error, OSError) and error.errno:
+            raise  # nothing is damaged: it is missing, and who reads knows why, or the disk fails
         what = "damaged" if _has_magic(path) else "not a Parquet file"
         raise InputError(
             f"{path} is {what} ({first_line(error)}): restore it from a copy, or capture it again"
@@ -402,7 +407,9 @@ def translate_errors(what: str) -> Iterator[None]:
 
     try:
         yield
-    except (DeltaError, OSError) as error:
+    except BaseException as error:  # which a panic in Rust is, as of a folder with [ in its name
+        if not isinstance(error, DeltaError | OSError) and type(error).__name__ != "PanicException":
+            raise
         raise InputError(f"{what} ({first_line(error)}): check the path and permissions") from error
 
 

@@ -102,6 +102,14 @@ def local_path(place: str) -> str | None:
     return None if "://" in place else place
 
 
+def absolute(place: str | Path) -> str:
+    """Return a path from the root, since Spark's tasks are in another folder; or an address."""
+    if "://" in str(place):
+        return str(place)
+    home = os.path.expanduser(place)  # noqa: PTH111  pathlib fails for a name like ~nobody
+    return str(Path(home).absolute())
+
+
 def is_raw(folder: Path) -> bool:
     """Whether a folder holds Parquet files, or a table."""
     below = _paths_below(folder)

@@ -19,6 +19,7 @@ import pyarrow.dataset as ds
 from sharelag import schemas
 from sharelag.errors import InputError, ShareLagError, first_line
 from sharelag.inputs.files.parquet import open_table
+from sharelag.inputs.files.raw_files import absolute
 from sharelag.inputs.spark.files import is_table_of
 from sharelag.inputs.spark.frames import as_frame, is_of_spark
 
@@ -75,8 +76,8 @@ def read_ends(offsets: Ends | Tabular, spark: SparkSession) -> pa.Table:
 def _found(offsets: Ends | Tabular, spark: SparkSession) -> DataFrame | partial[pa.Table]:
     if isinstance(offsets, str | Path):
         path = str(offsets)
-        if "://" in path or Path(path).exists():
-            return partial(_read_folder, path if "://" in path else str(Path(path).absolute()))
+        if "://" in path or Path(absolute(path)).exists():
+            return partial(_read_folder, absolute(path))
         if not is_table_of(spark, path):
             raise InputError(f"there are no offsets at {path}: neither a path nor a table of Spark")
         folder = _folder_of(spark, path)

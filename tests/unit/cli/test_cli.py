@@ -191,6 +191,7 @@ def test_raw_parquet_knows_no_ends_and_says_so(capture: Path) -> None:
     ("words", "message"),
     [
         ("--capture {folder}/none", "no capture at"),
+        ("--capture {folder}/text.parquet", "is a file, and a capture is a folder: unpack it"),
         ("--capture {folder}/empty", "has no capture.json, offsets.parquet, records: give"),
         ("--raw {folder}/wrong.parquet", "key: expected binary, got string"),
         ("--raw {folder}/text.parquet", "cannot read Parquet from"),
@@ -270,6 +271,24 @@ def test_a_reader_that_stops_early_is_no_error(capture: Path) -> None:
     assert "Traceback" not in answer.stderr
 
 
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("check --capture poison --rules {rules} | true", 2),
+        ("check --capture poison --rules {rules} > /dev/full", 3),
+        ("lint kafka-share-groups.sh --group billing --delete | true", 1),
+    ],
+)
+def test_what_nobody_reads_ends_as_it_would(command: str, code: int, tmp_path: Path) -> None:
+    """Monitoring goes by the code: of a check, 0 is fine, and 1 a warning."""
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("version: 1\nrules: [{name: lag, measure: lag, critical: 1}]\n")
+    line = f"set -o pipefail; {sys.executable} -m sharelag {command.format(rules=rules)}"
+    answer = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    assert answer.returncode == code, answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
 def test_a_full_disk_is_no_fault_of_ours(capture: Path) -> None:
     with Path("/dev/full").open("w") as full:
         command = [sys.executable, "-m", "sharelag", "lag", "--capture", str(capture)]
@@ -287,6 +306,11 @@ def test_a_terminal_without_the_characters_shows_the_rows(capture: Path, tmp_pat
     answer = sharelag_process("windows", "--raw", file, env={"PYTHONIOENCODING": "ascii"})
     assert answer.returncode == 0, answer.stderr
     assert r"\u30b0" in answer.stdout
+    # What other programs read is UTF-8 and has the names as they are.
+    for line in ("windows -o json", "windows -o yaml", "decode"):
+        asked = (*line.split(), "--raw", file)
+        answer = sharelag_process(*asked, env={"PYTHONIOENCODING": "ascii"})
+        assert "グループ" in str(yaml.safe_load(answer.stdout)), line
 
 
 def test_what_the_kafka_client_does_not_use_is_loaded_when_somebody_uses_it() -> None:

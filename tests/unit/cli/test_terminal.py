@@ -70,6 +70,8 @@ def test_eighty_columns_hold(columns: int) -> None:
     wide = sharelag_on_a_terminal(200, "lag", "--capture", "chapters").splitlines()
     assert "LEADER-EPOCH" in wide[0]
     assert any(line.startswith("notifications ") for line in wide)
+    # A terminal that does not tell its width.
+    assert "poison" in sharelag_on_a_terminal(0, "explain", "--capture", "poison")
 
 
 #: Commands with a table each, and what must be seen of it however narrow the terminal is.

@@ -1,5 +1,6 @@
 """Raw records in folders as sinks leave them: tables, partitions, logs of what is committed."""
 
+import errno
 import json
 import shutil
 from collections.abc import Callable
@@ -16,6 +17,7 @@ import sharelag
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.inputs import RawInput
+from sharelag.inputs.files.parquet import reading_parquet
 from sharelag.inputs.files.pieces import parquet_batches
 from sharelag.inputs.files.raw_files import list_raw
 from sharelag.inputs.recorded import folder_of
@@ -260,6 +262,9 @@ def test_what_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "raw" / "theirs").mkdir()
     deny_listing(monkeypatch, "theirs")
     assert "theirs (denied): ask for the right to read it" in _refused(tmp_path / "raw")
+    said = r"cannot read theirs \(Permission denied\): ask for"  # and not that it is damaged
+    with pytest.raises(InputError, match=said), reading_parquet("theirs"):
+        raise PermissionError(errno.EACCES, "Failed to open local file 'theirs'")
 
 
 def test_a_file_that_is_removed_while_it_is_read_is_named(tmp_path: Path) -> None:

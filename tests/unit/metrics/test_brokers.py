@@ -2,7 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -196,3 +196,15 @@ def test_another_leader_between_two_moments_is_told() -> None:
     (found_row,) = diff_arrow(was, now).to_pylist()
     assert_fields(found_row, leader_epoch_before=5, leader_epoch_after=6)
     assert found_row["change"] == "same"  # nothing moved by it
+
+
+@pytest.mark.parametrize(("snapshot", "change"), [(0, "reset"), (1, "reset"), (2, "same")])
+def test_a_state_that_was_deleted_in_between_is_another_one(snapshot: int, change: str) -> None:
+    """Its group may begin with the same epoch again; a later snapshot alone is no other state."""
+    (window,) = replay_arrow(decode([encode_record(SHARE_SNAPSHOT, row(10, []))])).to_pylist()
+    made = window["create_timestamp"] + timedelta(seconds=1)
+    then = window | {"snapshot_epoch": 1}
+    later = window | {"snapshot_epoch": snapshot, "create_timestamp": made}
+    was, now = (pa.Table.from_pylist([one], schemas.WINDOWS) for one in (then, later))
+    (found_row,) = diff_arrow(was, now).to_pylist()
+    assert_fields(found_row, change=change, finished=None if change == "reset" else 0)

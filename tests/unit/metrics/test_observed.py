@@ -88,7 +88,7 @@ def test_a_state_without_its_snapshot_is_unknown_until_the_next() -> None:
 
 def test_a_tombstone_takes_the_share_partition_away_and_a_snapshot_brings_it_back() -> None:
     nothing = {"record_kind": "tombstone", "snapshot_epoch": None} | dict.fromkeys(CHANGES)
-    gone = line(300, None, **nothing)
+    gone = line(300, None, from_snapshot=False, **nothing)
     rows = [line(0, **CREATED), line(200, finished=5), gone]
     assert observe(table(rows), END, OVER).num_rows == 0
     assert only(*rows, end=at(299))["finished"] == 5
@@ -263,7 +263,10 @@ def by_hand(rows: list[dict[str, Any]], end: datetime, over: timedelta) -> dict[
         "begin": begin,
         "end": end,
         "records": len(span),
-        "breaks": sum(not row["follows"] or not row["from_snapshot"] for row in after),
+        "breaks": sum(
+            not row["follows"] or not (row["from_snapshot"] or row["snapshot_epoch"] is None)
+            for row in after
+        ),
         "replacements": sum(row["replaced"] for row in span),
         **{name: sum(row[name] or 0 for row in span) for name in CHANGES},
         "finished_bins": bins,

@@ -227,6 +227,7 @@ def test_as_of_a_time_and_as_of_offsets() -> None:
     [
         ("2026-11-21T03:10:00Z", datetime(2026, 11, 21, 3, 10, tzinfo=UTC)),
         ("2026-11-21T04:10:00+01:00", datetime(2026, 11, 21, 3, 10, tzinfo=UTC)),
+        ("2026-11-21 03:10:00 UTC", datetime(2026, 11, 21, 3, 10, tzinfo=UTC)),  # as answers say
         ("0:1200,3:88", {0: 1200, 3: 88}),
     ],
 )

@@ -130,6 +130,15 @@ MISTAKES: list[tuple[Callable[[Workbench], Any], str]] = [
         "7 is neither a time nor offsets: give a datetime",
     ),
     (lambda b: b.diff(NAIVE), "has no time zone: add tzinfo=UTC"),
+    (
+        lambda b: b.at({"0": 10}),  # type: ignore[dict-item]
+        "{'0': 10} is neither a time nor offsets: give a datetime",
+    ),
+    (
+        lambda b: b.at({0: 1.5}),  # type: ignore[dict-item]
+        "{0: 1.5} is neither a time nor offsets: give a datetime",
+    ),
+    (lambda b: b.at({0: 1 << 70}), "has a partition or an offset that is out of range"),
     (lambda b: b.at("nope"), "invalid time 'nope': give one such as"),
     (
         lambda b: b.only(["billing"]),  # type: ignore[arg-type]

@@ -437,6 +437,8 @@ def test_nothing_there_is_said(tmp_path: Path) -> None:
         assert "Nothing to show." in result._repr_html_(), question
     with pytest.raises(InputError, match=re.escape(KAFKA_SETTING)):
         bench.explain("billing")
+    of_table = sharelag.open(raw=schemas.RAW.empty_table(), engine="local")
+    assert KAFKA_SETTING in repr(of_table.lag())
     before = repr(bench.at("2020-01-01T00:00:00Z").lag())
     assert KAFKA_SETTING not in before
     assert "nothing was written in that time" in before
