@@ -24,7 +24,7 @@ NO_END_OFFSET_THEN = "no_end_offset_then"
 NO_COMPLETE_COUNT = "no_delivery_complete_count"
 NEGATIVE_LAG = "negative_lag"
 REASONS = {
-    NO_START_OFFSET: "no record was fetched yet, so the start offset is unknown",
+    NO_START_OFFSET: "no record was finished or released yet, so the start offset is unknown",
     RECORDS_MISSING: "records of the state topic are missing: there was no snapshot of the share "
     "partition yet",
     NO_COMPLETE_COUNT: "no delivery complete count yet (broker before 4.2, or no write since a "
@@ -82,8 +82,8 @@ _NO_LEADERS = (
 )
 # ---- lag of share partitions that were never fetched
 _NOTHING_CAME = "nothing to fetch has arrived yet"
-_CAME = "records arrived, but none was ever fetched"
-_MAY_HAVE_COME = "nothing was ever fetched, and it is unknown whether records arrived"
+_CAME = "records arrived, but none was finished or released yet"
+_MAY_HAVE_COME = "nothing was finished or released yet, and it is unknown whether records arrived"
 
 
 def decode_command(generation: int | None) -> str:
