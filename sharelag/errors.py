@@ -153,10 +153,14 @@ def unknown_topic(topic: object, known: Iterable[str | None], group: str, where:
 
     ``known`` are the topics of the group, or with ``where`` those that are there.
     """
-    names = sorted(name for name in set(known) if name)
+    distinct = set(known)
+    names = sorted(filter(None, distinct))
     there = f": its topics are {list_names(names)}" if names else ""
+    if None in distinct:
+        there += ", and others without a name here: deleted, or DESCRIBE on them is missing"
     if where:
-        return f"there is no topic {topic!r} {where}{meant(topic, names)}"
+        said = f"there is no topic {topic!r} {where}, or DESCRIBE on it is missing"
+        return f"{said}{meant(topic, names)}"
     return f"share group {group!r} has no state of topic {topic!r}{there}{meant(topic, names)}"
 
 

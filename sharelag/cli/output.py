@@ -162,9 +162,11 @@ def require_rows(choice: Any, moment: Any, groups: set[str], source: Any, reject
     is_read = missing or (rejected and not groups)
     known = engines.group_names(source, choice.generation) if is_read else []
     kinds = engines.other_groups(source) if missing else {}
+    rights = ", and your right to DESCRIBE the topics"  # without it they have no names here
     said = [
         # A group with state elsewhere is not misspelt.
         unknown_group(name, [] if name in known else known, where, kinds)
+        + (rights if where and name in known else "")
         for name in missing
     ]
     is_empty = not (groups or known or kinds) and engines.choose("auto", source) == "local"
@@ -172,7 +174,7 @@ def require_rows(choice: Any, moment: Any, groups: set[str], source: Any, reject
         raise InputError(engines.only_rejects(rejected, choice.generation))
     if not groups and moment is None:
         if not said and where:
-            why = "check the names of topics and the partitions"
+            why = f"check the names of topics and the partitions{rights}"
             raise InputError(f"no share partition {where} was found: {why}")
         if is_empty or not said:
             said.append(engines.without_records(source))

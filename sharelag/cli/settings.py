@@ -145,7 +145,7 @@ def _in_force(
     source = source_of(options)
     known, groups, read = _read_settings(source, engine, options, queues_of(given))
     brokers = source.nodes().num_rows or None
-    version, whose = given_or_told(kafka_version, source.kafka_version if given else None)
+    version, whose = given_or_told(kafka_version, source.kafka_version)
     judged = choose_basis(known, version, FIRST, whose)
     found = settings_in_force(known, sorted(groups), given, brokers, version)
     answer = replace(read, table=found)

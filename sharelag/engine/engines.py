@@ -84,13 +84,15 @@ def group_names(source: Input, generation: int | None = None) -> list[str]:
 def without_records(source: Input, moment: Moment = None) -> str:
     """Return what it means that an input has no record of the state topic, in a sentence."""
     from sharelag.inputs import RawInput, TableInput
+    from sharelag.inputs.files.archive import ArchiveInput
     from sharelag.inputs.spark.frames import FrameInput
 
     if moment is not None:
         return "nothing was written in that time, or it has been deleted or pruned since"
     if isinstance(source, RawInput | TableInput | FrameInput):
         return f"no share group has state in the raw records. {gaps.KAFKA_SOURCE}"
-    return NO_STATE
+    late = ", or capture --follow has not archived it yet"
+    return NO_STATE + (late if isinstance(source, ArchiveInput) else "")
 
 
 def only_rejects(rejected: int, generation: int | None = None) -> str:

@@ -7,7 +7,8 @@ age is 0, as it is without lag. Records of a transaction that is still open wait
 that may not read them the age is interpolated.
 
 Times are record timestamps: of the producer's clock with ``message.timestamp.type=CreateTime``, of
-the broker's with ``LogAppendTime``. A record from the future has an age of 0.
+the broker's with ``LogAppendTime``. A record from the future has an age of 0, and none where its
+time is ahead by more than `CLOCKS`: it may have waited for days.
 
 End offsets over time are interpolated between known ones, linearly. Before the first and after the
 last known end the end is unknown.
@@ -130,6 +131,8 @@ def _risen(place: Ints, end: Ints) -> Ints:
 
 RECORD = "record"
 INTERPOLATED = "interpolated"
+#: Milliseconds by which a producer's clock may be ahead while its records are dated.
+CLOCKS = 60_000
 #: Number of intervals of an unfinished range of a compacted topic; offsets between are sampled.
 SAMPLED = 16
 
@@ -225,9 +228,10 @@ def age_columns(found: Oldest, as_of: int) -> dict[str, pa.Array]:
     source = np.where(found.interpolated, INTERPOLATED, RECORD)
     told = found.dated | (found.unfinished & found.idle)
     age = np.where(found.idle, 0, np.maximum(as_of - found.timestamp, 0))
+    is_aged = found.dated & (found.timestamp <= as_of + CLOCKS)
     return {
         "oldest_offset": pa.array(found.offset, mask=~found.unfinished),
         "oldest_timestamp": known_times(found.timestamp, found.dated),
         "oldest_from": pa.array(source, pa.string(), mask=~told),
-        "age_ms": pa.array(age, mask=~(found.dated | found.idle)),
+        "age_ms": pa.array(age, mask=~(is_aged | found.idle)),
     }

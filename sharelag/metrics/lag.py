@@ -129,10 +129,10 @@ def lag_columns(joined: Arrow) -> pa.RecordBatch:
     reasons = {
         gaps.RECORDS_MISSING: ~has_start & ~is_whole,
         gaps.NO_START_OFFSET: ~has_start,
-        gaps.NO_COMPLETE_COUNT: ~has_count,
         gaps.UNKNOWN_TOPIC: ~present(joined, "topic"),
         gaps.NO_END_OFFSET_THEN: ~has_end & ~present(joined, "as_of"),
         gaps.NO_END_OFFSET: ~has_end,
+        gaps.NO_COMPLETE_COUNT: ~has_count,  # last: it leaves the effective lag known
         gaps.NEGATIVE_LAG: is_known & (lag < 0),
     }
     arrays["lag_reason"] = first_reason(reasons)
@@ -237,8 +237,8 @@ def _lagged(then: pa.Table, ends: pa.Table, as_of: pa.Array) -> pa.Table:
     reasons = {
         gaps.RECORDS_MISSING: ~is_whole,
         gaps.NO_START_OFFSET: ~has_start,
-        gaps.NO_COMPLETE_COUNT: ~has_count,
         gaps.NO_END_OFFSET_THEN: ~has_end,
+        gaps.NO_COMPLETE_COUNT: ~has_count,
         gaps.NEGATIVE_LAG: lag < 0,
     }
     unread = np.maximum(end - np.maximum(window_end, start), 0)

@@ -65,8 +65,9 @@ def cautions(
         yield Problem(
             _FACTOR,
             str(factor),
-            f"it is more than the number of brokers, {brokers}: the state topic cannot be created",
-            f"set it to at most {brokers}, or add brokers",
+            f"it is more than the brokers that are up, {brokers}: no state topic can be created, "
+            "where there is none yet",
+            f"start brokers that are down, add some, or set it to at most {brokers}",
         )
     if isinstance(least, int) and least > factor:
         yield Problem(

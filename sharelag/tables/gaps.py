@@ -18,13 +18,13 @@ from sharelag.tables.words import counted
 # Why a lag is null: the first that applies.
 NO_START_OFFSET = "no_start_offset"
 RECORDS_MISSING = "records_missing"
-NO_COMPLETE_COUNT = "no_delivery_complete_count"
 UNKNOWN_TOPIC = "unknown_topic"
 NO_END_OFFSET = "no_end_offset"
 NO_END_OFFSET_THEN = "no_end_offset_then"
+NO_COMPLETE_COUNT = "no_delivery_complete_count"
 NEGATIVE_LAG = "negative_lag"
 REASONS = {
-    NO_START_OFFSET: "no record was fetched yet, so the start offset is unknown",
+    NO_START_OFFSET: "no record was finished or released yet, so the start offset is unknown",
     RECORDS_MISSING: "records of the state topic are missing: there was no snapshot of the share "
     "partition yet",
     NO_COMPLETE_COUNT: "no delivery complete count yet (broker before 4.2, or no write since a "
@@ -59,7 +59,7 @@ KAFKA_SOURCE = (
 )
 
 #: Why an age is null.
-NO_AGE = "an end offset, or the time of the oldest unfinished record, is unknown"
+NO_AGE = "an end offset, or the time of the oldest unfinished record, is unknown or in the future"
 #: What earlier ends would tell.
 NO_PAST_ENDS = (
     "earlier end offsets of the topics, and so how fast records arrive and when the lag is gone"
@@ -82,8 +82,8 @@ _NO_LEADERS = (
 )
 # ---- lag of share partitions that were never fetched
 _NOTHING_CAME = "nothing to fetch has arrived yet"
-_CAME = "records arrived, but none was ever fetched"
-_MAY_HAVE_COME = "nothing was ever fetched, and it is unknown whether records arrived"
+_CAME = "records arrived, but none was finished or released yet"
+_MAY_HAVE_COME = "nothing was finished or released yet, and it is unknown whether records arrived"
 
 
 def decode_command(generation: int | None) -> str:

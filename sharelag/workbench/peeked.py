@@ -244,7 +244,7 @@ def peek(
     if mine is None:
         raise InputError(
             f"there is no state of share group {group!r} in partition {partition} of {topic!r}: "
-            "check the spelling, and that the group has consumed"
+            "check the spelling, that the group has consumed, and your right to DESCRIBE the topic"
         )
     same = pc.and_(
         pc.equal(windows.column("topic_id"), mine["topic_id"]),

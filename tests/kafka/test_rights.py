@@ -345,6 +345,11 @@ def test_hidden_topics(secured: KafkaBroker, tmp_path: Path, how: list[str]) -> 
     assert len(shown) == sum(bool(row["needed_by"] or row["used_by"]) for row in rights) > 0
     assert "1 topic is hidden" in told.stderr
     assert names["h3"] not in done.stdout + told.stdout
+    of_hidden = ("--topic", names["h3"], "--group", group)
+    for command in ("lag", "plan-reset --to-latest", "plan-delete"):
+        assert "DESCRIBE" in refused(*command.split(), *cluster, *of_hidden).splitlines()[-1]
+    no_queue = refused("dlq", *cluster, "--group", group)
+    assert "topic.name: the settings of the group are unknown)" in no_queue
 
 
 def test_a_workbench_shows_the_rights(secured: KafkaBroker, tmp_path: Path) -> None:

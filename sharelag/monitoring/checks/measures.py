@@ -244,7 +244,7 @@ _MEASURES: dict[str, Callable[[CauseInputs], Floats]] = {
 _BOUNDED = ("lag", "age", "retention")
 _UNKNOWN = {
     "lag": "the lag is unknown",
-    "age": "the time of the oldest unfinished record is unknown",
+    "age": "the time of the oldest unfinished record is unknown or in the future",
     "drain": "the rates are not known yet, or nothing was finished lately",
     "window": "the window is unknown",
     "retention": "the retention or the time of the oldest unfinished record is unknown",

@@ -88,7 +88,7 @@ def progress(t: Tables, group: str | None = None) -> Result:
     notes = (f"rates are over the {duration(over)} before that moment",) if over else ()
     breaks = pc.sum(pc.greater(table.column("breaks"), 0)).as_py() or 0
     unknown = (
-        *gaps.of_column(table, "age_ms", "the age"),
+        *gaps.of_rows(table["age_ms"].null_count, len(table), "the age", [gaps.NO_AGE]),
         *gaps.of_column(table, "arrival_rate", "how fast records arrive"),
         *gaps.of_column(table, "completion_rate", "how fast they are finished"),
         *gaps.of_rows(

@@ -173,12 +173,15 @@ def _of_queue(t: Tables, group: str | None, queue: Any) -> OfQueue:
 def _queue(source: Input, settings: pa.Table, group: str | None, queue: Any) -> Queue:
     if queue is not None:
         return queue_of(source, queue)
-    mine = settings.filter(pc.equal(settings.column("name"), TOPIC))
+    mine = settings.filter(pc.equal(settings.column("scope"), "group"))
     if group is not None:
         mine = mine.filter(pc.equal(mine.column("entity"), group))
-    names = sorted({name for name in mine.column("value").to_pylist() if name})
+    told = mine.filter(pc.equal(mine.column("name"), TOPIC)).column("value").to_pylist()
+    names = sorted({name for name in told if name})
     if len(names) != 1:
-        found = f"groups have several: {', '.join(names)}" if names else "none is set"
+        is_read = mine.column("value").null_count < len(mine)
+        found = "none is set" if is_read else "the settings of the group are unknown"
+        found = f"groups have several: {', '.join(names)}" if names else found
         raise InputError(
             f"which dead-letter queue is not known ({TOPIC}: {found}): give its topic or "
             "its records with --queue (queue=)"

@@ -34,8 +34,7 @@ def settings(
     if queues or (group is not None and group not in there):
         known = source.settings(groups, queues)
     brokers = t.read.table("nodes").num_rows or None
-    by_input = source.kafka_version if given else None
-    version, whose = given_or_told(kafka_version, by_input)
+    version, whose = given_or_told(kafka_version, source.kafka_version)
     judged = choose_basis(known, version, FIRST, whose)
     values = {name: str(value) for name, value in (given or {}).items()}
     table = settings_in_force(known, groups, values, brokers, judged.version)
@@ -49,7 +48,7 @@ def settings(
         views.SETTINGS,
         "problem",
         notes=(
-            *(said if values or version is not None else ()),
+            *(said if values or kafka_version is not None else ()),
             *(f"Kafka's command: {command}" for command in commands),
         ),
         unknown=gaps.of_settings(known, groups),

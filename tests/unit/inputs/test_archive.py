@@ -36,6 +36,7 @@ from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import client_config
 from sharelag.inputs.spark.follow import _Job
 from sharelag.wire import STATE_TOPIC
+from sharelag.workbench import open_workbench
 from tests.support.parquet import flip_in_a_page
 
 BEGUN = datetime(2026, 11, 21, tzinfo=UTC)
@@ -452,6 +453,9 @@ def test_offsets_as_every_input_gives_them(folder: Path) -> None:
     assert source.offsets(["x"]).num_rows == 0
     assert source.as_of() is None
     assert source.describe() == "archive of cluster (still empty)"
+    (why,) = open_workbench(source, engine="local").lag().notes
+    assert why.startswith("no share group has state")
+    assert why.endswith("or capture --follow has not archived it yet")
     _sample(folder, 10, {("x", 0): 100, ("gone", 0): 5})
     _sample(folder, 20, {("x", 0): 120})
     assert source.offsets(["x", "gone"]).to_pylist()[0]["end_offset"] == 120

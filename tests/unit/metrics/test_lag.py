@@ -96,6 +96,7 @@ def test_what_is_not_known_is_null_with_a_reason() -> None:
         (row(2, [], **unknown), 11, gaps.NO_COMPLETE_COUNT, {"effective_lag": 9}),
         (row(-1, [], **unknown), 11, gaps.NO_START_OFFSET, {"unread": None}),
         (row(2, []), None, gaps.NO_END_OFFSET, {"unread": None}),
+        (row(2, [], **unknown), None, gaps.NO_END_OFFSET, {"effective_lag": None}),
         (row(2, [], topic_id="B" * 22), 11, gaps.UNKNOWN_TOPIC, {"topic": None}),
         (row(50, []), 40, gaps.NEGATIVE_LAG, {}),
         (row(5000, []), 100, gaps.NEGATIVE_LAG, {"effective_lag": None}),

@@ -372,7 +372,7 @@ def test_offsets_units_and_what_is_unknown_are_there(demo: Workbench) -> None:
     row = max((one for one in result.table.to_pylist() if one["lag"]), key=lambda one: one["lag"])
     names = ("group_id", "topic", "partition", "leader_epoch", "start_offset", "lag")
     assert re.search(" +".join(str(row[name]) for name in names) + " ", text)
-    assert "not known: the lag in 5 of 32 share partitions (no record was fetched yet" in text
+    assert "not known: the lag in 5 of 32 share partitions (no record was finished or" in text
     assert text.endswith(
         f"capture of {found['cluster_id']} at {found['as_of'][:19]}Z, local engine"
     )
@@ -385,7 +385,7 @@ def test_offsets_units_and_what_is_unknown_are_there(demo: Workbench) -> None:
 
 def test_a_dash_says_why(demo: Workbench) -> None:
     html = demo.lag("analytics")._repr_html_()
-    assert 'title="no record was fetched yet, so the start offset is unknown"><bdi>-</bdi>' in html
+    assert 'released yet, so the start offset is unknown"><bdi>-</bdi>' in html
 
 
 def test_long_tables_say_what_is_left_out(demo: Workbench) -> None:
