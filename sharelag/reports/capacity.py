@@ -99,7 +99,7 @@ def keeping_up(rows: list[dict[str, Any]], wrong: str | None = None) -> str:
     empty = [row["group_id"] for row in rows if row["members"] == 0 and row["lag"]]
     sentences = [_say_who_kept_up(known, behind)]
     if known and (others := len(rows) - len(known)):
-        sentences.append(f"The rates of {others} more are unknown.")
+        sentences.append(f"The rates of {others:,} more are unknown.")
     if empty:
         more = f" and {len(empty) - 1:,} more" if empty[1:] else ""
         verbs = ("have", "lag") if more else ("has", "lags")
@@ -121,7 +121,7 @@ def _say_who_kept_up(known: list[dict[str, Any]], behind: list[dict[str, Any]]) 
         clearly = "clearly " if unclear else ""
         which = "the worst, " if len(behind) > 1 else ""
         return (
-            f"{len(behind)} of {counted(len(known), 'share group')} {clearly}fell behind: "
+            f"{len(behind):,} of {counted(len(known), 'share group')} {clearly}fell behind: "
             f"{which}{worst['group_id']}, finished {rates}."
         )
     if unclear:
