@@ -14,19 +14,24 @@ pandas is what Spark hands keys and bytes over in, and no more.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from sharelag import schemas
-from sharelag.engine.spark.packing import PACKED, pack_records, to_bytes
+from sharelag.engine.spark.packing import (
+    PACKED,
+    PACKED_COLUMNS,
+    pack_records,
+    to_bytes,
+    unpack_records,
+)
 from sharelag.engine.spark.states import is_raw
 from sharelag.engine.spark.stream.state import REPLAYED, WINDOWS, State
 from sharelag.errors import InputError
@@ -38,6 +43,7 @@ from sharelag.inputs.spark.workers import map_in_arrow, with_packages
 from sharelag.metrics.lag import OFFSET_COLUMNS, OFFSET_KEYS, lag_arrow, lag_columns
 from sharelag.model.versions import Told, require_version
 from sharelag.replay.moment import filter_groups
+from sharelag.replay.repeats import drop_repeats
 from sharelag.schemas import Arrow
 from sharelag.tables.arrow import as_table, ascending, beside, for_spark, keys, one_batch
 from sharelag.wire.decode import decode_arrow, of_state
@@ -54,13 +60,11 @@ if TYPE_CHECKING:
 #: `sharelag.schemas.LAG` with ``deleted``: of a deleted share partition little more is known.
 LAG = schemas.LAG.append(WINDOWS.field("deleted"))
 
-#: What is kept of a raw record: the rest is its key in Spark's exchange, or nobody reads it.
-_OF_RAW = ("key", "value", "offset", "timestamp")
 #: Kafka's number of partitions of the state topic: more tasks than these have nothing to do.
 _MOST_TASKS = 50
 _LOG = logging.getLogger(__name__)
-#: The records of a partition of the state topic, and all offsets that came.
-_Unpack = Callable[[tuple[Any, ...], list[pa.RecordBatch]], tuple[pa.RecordBatch, pa.Array]]
+#: What replay reads of records of a partition of the state topic.
+_Decode = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
 def windows(
@@ -116,20 +120,23 @@ def windows(
             tasks,
         )
     if of_raw:
-        columns, place = (*_OF_RAW, "topic", "partition"), "partition"
+        columns: Sequence[str] = PACKED_COLUMNS
         choose: Callable[[pa.RecordBatch], Arrow] = partial(of_state, generation=generation)
-        unpack: _Unpack = partial(_decode, generation=generation, kafka_version=kafka_version)
+        decode: _Decode = partial(_decode, generation=generation, kafka_version=kafka_version)
     else:
-        columns, place, choose, unpack = (
-            REPLAYED.names,
-            "record_partition",
-            lambda rows: rows,
-            _take,
-        )
-    pack = partial(_pack, place=place, choose=choose)
-    packed = map_in_arrow(records.select(*columns), pack, PACKED)
+        columns, choose, decode = REPLAYED.names, lambda rows: rows, lambda rows: rows
+    places = ("topic", "partition" if of_raw else "record_partition", "offset")
+    packed = map_in_arrow(
+        records.select(*columns), partial(_pack, places=places, choose=choose), PACKED
+    )
     rows = "rows binary"
-    keep = partial(_keep, unpack=unpack, groups=frozenset(groups), kafka_version=kafka_version)
+    keep = partial(
+        _keep,
+        decoded="" if of_raw else STATE_TOPIC,
+        decode=decode,
+        groups=frozenset(groups),
+        kafka_version=kafka_version,
+    )
     kept = packed.groupBy("topic", "partition").applyInPandasWithState(
         with_packages(keep), rows, rows, "update", "NoTimeout"
     )
@@ -205,10 +212,11 @@ def updated(table: pa.Table, changes: Arrow) -> pa.Table:
 
 
 def _pack(
-    batches: Iterable[pa.RecordBatch], place: str, choose: Callable[[pa.RecordBatch], Arrow]
+    batches: Iterable[pa.RecordBatch],
+    places: Sequence[str],
+    choose: Callable[[pa.RecordBatch], Arrow],
 ) -> Iterator[pa.RecordBatch]:
     """Pack those records of a task that have a place in a log; a damaged one may have none."""
-    places = ("topic", place, "offset")
 
     def keep_placed(rows: pa.RecordBatch) -> pa.RecordBatch:
         return rows.filter(pa.array(~find_unplaced(rows, places)))
@@ -220,61 +228,29 @@ def _keep(
     key: tuple[Any, ...],
     frames: Iterator[pd.DataFrame],
     state: GroupState,
-    unpack: _Unpack,
+    decoded: str,
+    decode: _Decode,
     groups: frozenset[str],
     kafka_version: Told,
 ) -> Iterator[pd.DataFrame]:
     """Add the records of one partition of the state topic to what is kept of it."""
     import pandas as pd
 
-    batches = [batch for frame in frames for text in frame["rows"] for batch in _from_bytes(text)]
-    records, offsets = unpack(key, batches)
+    rows = [row for frame in frames for row in frame["rows"]]
+    place = {"topic": key[0], "partition": int(key[1]), "first_offset": None}
+    packed = pa.Table.from_pylist([place | {"rows": row} for row in rows], PACKED)
+    came = one_batch(pa.Table.from_batches(list(unpack_records(packed, decoded))))
     before = State.from_bytes(state.get[0]) if state.exists else State.begin()
-    chosen = filter_groups(records, groups)
-    after, changed = before.apply(chosen, offsets.to_numpy(), kafka_version)
+    chosen = filter_groups(decode(came), groups)
+    after, changed = before.apply(chosen, came.column("offset").to_numpy(), kafka_version)
     if after is not before:
         state.update((after.to_bytes(),))
     yield pd.DataFrame({"rows": [to_bytes(as_table(changed))]})
 
 
-def _decode(
-    key: tuple[Any, ...], batches: list[pa.RecordBatch], generation: int | None, kafka_version: Told
-) -> tuple[pa.RecordBatch, pa.Array]:
-    rows = _once(one_batch(pa.Table.from_batches(batches)), key)
-    same = {
-        "topic": pa.repeat(pa.scalar(key[0], pa.string()), rows.num_rows),
-        "partition": pa.repeat(pa.scalar(int(key[1]), pa.int32()), rows.num_rows),
-        "timestampType": pa.nulls(rows.num_rows, pa.int32()),
-    }
-    columns = [same[name] if name in same else rows.column(name) for name in schemas.RAW.names]
-    raw = pa.RecordBatch.from_arrays(columns, schemas.RAW.names)
-    decoded = decode_arrow(raw, STATE_TOPIC, generation, kafka_version)
-    return decoded.records.select(REPLAYED.names), rows.column("offset")
-
-
-def _take(key: tuple[Any, ...], batches: list[pa.RecordBatch]) -> tuple[pa.RecordBatch, pa.Array]:
-    rows = pa.Table.from_batches(batches)
-    topic, partition = pa.scalar(key[0], pa.string()), pa.scalar(int(key[1]), pa.int32())
-    rows = rows.append_column("topic", pa.repeat(topic, len(rows)))
-    rows = rows.append_column("record_partition", pa.repeat(partition, len(rows)))
-    return one_batch(rows.select(REPLAYED.names)), one_batch(rows).column("offset")
-
-
-def _once(rows: pa.RecordBatch, key: tuple[Any, ...]) -> pa.RecordBatch:
-    """Return raw records in the order of the log, and each once."""
-    rows = rows.take(pc.sort_indices(rows.column("offset")))
-    offsets = rows.column("offset").to_numpy()
-    again = np.flatnonzero(np.diff(offsets) == 0)
-    if not len(again):
-        return rows
-    pairs = [rows.select(["key", "value"]).take(pa.array(again + step)) for step in (0, 1)]
-    if not pairs[0].equals(pairs[1]):
-        raise InputError(
-            f"{key[0]} partition {key[1]} has different records at one offset (one of "
-            f"{offsets[again[0]]} to {offsets[again[-1]]}): these come from several clusters, or "
-            "from a topic that was created again; read each in a separate stream"
-        )
-    return rows.take(pa.array(np.delete(np.arange(len(offsets)), again + 1)))
+def _decode(rows: pa.RecordBatch, generation: int | None, kafka_version: Told) -> pa.RecordBatch:
+    raw, _ = drop_repeats(rows)
+    return decode_arrow(raw, STATE_TOPIC, generation, kafka_version).records.select(REPLAYED.names)
 
 
 def _unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
