@@ -66,7 +66,7 @@ def state_records(source: Input, generation: int | None) -> EachOnce:
 
 def read_states(source: Input, as_of: Moment, choice: Choice) -> StateTopic:
     """Read only the windows."""
-    from sharelag.replay.streaming_replay import latest_windows
+    from sharelag.replay.state import latest_windows
 
     chosen = partial(filter_groups, groups=choice.groups) if choice.groups else None
     until = None if as_of is None else partial(up_to, moment=as_of)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -106,11 +106,8 @@ def _send_ends(offsets: Tabular) -> tuple[Callable[..., pa.Table], DataFrame | N
 def rollup(lag: Tabular, by: str) -> DataFrame:
     """Sum a lag table up by ``"group"`` or ``"topic"``; see `sharelag.metrics.lag.rollup_arrow`."""
     rollup_keys(by)  # an unknown one is refused before anything is read
-
-    def sum_up(tables: dict[str, pa.Table]) -> pa.RecordBatch:
-        return rollup_arrow(tables["lag"], by)
-
-    return meet({"lag": lag}, {"lag": schemas.LAG}, ["group_id"], sum_up, schemas.ROLLUP)
+    each = partial(rollup_arrow, by=by)
+    return meet({"lag": lag}, {"lag": schemas.LAG}, ["group_id"], each, schemas.ROLLUP)
 
 
 def imbalance(
@@ -155,30 +152,29 @@ def skew(
 
 
 def _of_loads(
-    given: dict[str, Tabular | None],
+    given: dict[str, Any],
     past: Tabular | None,
     each: Callable[..., pa.RecordBatch],
     schema: pa.Schema,
 ) -> DataFrame:
     """Bring the loads of each group into one task."""
-    tables = {name: table for name, table in given.items() if table is not None}
     columns, has_past = NEEDED, past is not None
     if past is not None:  # offsets belong to no group, so they go with the lag
         past = as_frame(past, NEEDED["past"], "past")
         then = past.select(NEEDED["past"].names).dropDuplicates(OFFSET_KEYS)
         then = then.withColumnRenamed("end_offset", _PAST.name)
-        lag = as_frame(tables["lag"], NEEDED["lag"], "lag")
-        tables["lag"] = lag.select(NEEDED["lag"].names).join(then, OFFSET_KEYS, "left")
+        lag = as_frame(given["lag"], NEEDED["lag"], "lag")
+        given["lag"] = lag.select(NEEDED["lag"].names).join(then, OFFSET_KEYS, "left")
         columns = NEEDED | {"lag": NEEDED["lag"].append(_PAST)}
 
-    def spread(tables: dict[str, pa.Table]) -> pa.RecordBatch:
+    def spread(**tables: pa.Table) -> pa.RecordBatch:
         if has_past:
             then = tables["lag"].select([*OFFSET_KEYS, _PAST.name])
             tables["past"] = then.rename_columns([*OFFSET_KEYS, "end_offset"])
             tables["lag"] = tables["lag"].drop_columns(_PAST.name)
         return each(**tables)
 
-    return meet(tables, columns, ["group_id"], spread, schema)
+    return meet(given, columns, ["group_id"], spread, schema)
 
 
 def progress(lag: Tabular, observed: Tabular, known: Evidence) -> DataFrame:
@@ -199,7 +195,7 @@ def progress(lag: Tabular, observed: Tabular, known: Evidence) -> DataFrame:
         `sharelag.schemas.PROGRESS`; see `sharelag.metrics.progress.progress_of`.
     """
 
-    def judge(tables: dict[str, pa.Table]) -> pa.Table:
+    def judge(**tables: pa.Table) -> pa.Table:
         return progress_of(replace(known, **tables))
 
     columns = {"lag": schemas.LAG, "observed": schemas.OBSERVED}
@@ -220,8 +216,7 @@ def diff(before: Tabular, after: Tabular) -> DataFrame:
         `sharelag.schemas.DIFF`, without names of topics.
     """
     columns = dict.fromkeys(("before", "after"), schemas.WINDOWS)
-    given = {"before": before, "after": after}
-    return meet(given, columns, _BY, lambda tables: diff_arrow(**tables), schemas.DIFF)
+    return meet({"before": before, "after": after}, columns, _BY, diff_arrow, schemas.DIFF)
 
 
 def reconcile(
@@ -240,11 +235,8 @@ def reconcile(
         `sharelag.schemas.RECONCILED`.
     """
     given = {"lag": lag, "described": described, "scanned": scanned}
-    frames = {name: table for name, table in given.items() if table is not None}
     columns = {"lag": schemas.LAG, "described": schemas.DESCRIBED, "scanned": schemas.SCANNED}
-    return meet(
-        frames, columns, ["group_id"], lambda tables: reconcile_arrow(**tables), schemas.RECONCILED
-    )
+    return meet(given, columns, ["group_id"], reconcile_arrow, schemas.RECONCILED)
 
 
 def health(
@@ -283,7 +275,7 @@ def health(
 def find_health(mine: TaskRecords, partitions: Partitions = None) -> pa.RecordBatch:
     """Return `sharelag.schemas.HEALTH` of the state partitions that one task has."""
     counts = [mine.raw.apply(lambda raw: gather(raw, mine.generation, mine.kafka_version))]
-    counts += [count_finished(part) for part in states.histories(mine)]
+    counts += [count_finished(part) for part in mine.histories()]
     return health_arrow(pa.concat_tables(counts), partitions)
 
 
@@ -346,8 +338,5 @@ def ledger(
         "letters": schemas.COUNTED_LETTERS,
         "lag": schemas.LAG,
     }
-
-    def judge(given: dict[str, pa.Table]) -> pa.Table:
-        return ledger_arrow(given["archived"], given["letters"], given["lag"], limits, now)
-
-    return meet(tables, columns, _BY, judge, schemas.LEDGER)
+    each = partial(ledger_arrow, limits=limits, now=now)
+    return meet(tables, columns, _BY, each, schemas.LEDGER)

@@ -204,32 +204,34 @@ def _pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pylist([{"rows": to_bytes(as_table(batch))}], _ROWS)
 
 
-#: A function of tables by name, each with all rows of some keys.
-Together = Callable[[dict[str, pa.Table]], schemas.Arrow]
-
 _ORDER = ("group_id", "topic", "topic_id", "partition", "member_id")
 
 
 def meet(
-    given: Mapping[str, Tabular],
+    given: Mapping[str, Tabular | None],
     columns: Mapping[str, pa.Schema],
     by: Sequence[str],
-    each: Together,
+    each: Callable[..., schemas.Arrow],
     schema: pa.Schema,
 ) -> DataFrame:
     """Apply a function to several tables, a few keys at a time and all rows of each.
 
-    ``columns`` says what is read of each table, ``by`` which columns all of them have. ``each``
-    takes the tables by name, one without rows of these keys is empty, and gives rows of a schema.
+    ``columns`` says what is read of each table that is given, ``by`` which columns all of them
+    have. ``each`` takes these tables by name, of which one without rows of these keys is empty, and
+    gives rows of a schema.
     """
-    frames = {name: as_frame(table, columns[name], name) for name, table in given.items()}
+    frames = {
+        name: as_frame(table, columns[name], name)
+        for name, table in given.items()
+        if table is not None
+    }
     kinds = {name: columns[name] for name in frames}  # no DataFrame may travel to a task
 
     def meet_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         gathered = list(batches)
         if gathered:
             tables = {name: _of_kind(gathered, name, kind) for name, kind in kinds.items()}
-            yield for_spark(one_batch(each(tables)), schema)
+            yield for_spark(one_batch(each(**tables)), schema)
 
     # One column a table, so that rows of all of them can travel together.
     tagged = [

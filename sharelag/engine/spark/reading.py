@@ -143,7 +143,7 @@ class SparkReading(Passes):
 
         def latest_task(mine: TaskRecords) -> Iterator[tuple[str, schemas.Arrow]]:
             kept, total = schemas.HISTORY.empty_table(), 0
-            for part in states.histories(mine):
+            for part in mine.histories():
                 rows = as_table(from_time(part, since))
                 total += len(rows)
                 kept = latest(pa.concat_tables([kept, rows]), most)
@@ -165,11 +165,11 @@ class SparkReading(Passes):
     def history_frame(self, since: datetime | None = None, group: str | None = None) -> DataFrame:
         """Return the whole history from a time on, of one group or all, with the topics' names."""
         records, each = self._records_of(group=group), partial(from_time, since=since)
-        return self._add_names(states.map_histories(records, each, schemas.HISTORY))
+        return self._add_names(records.map_parts(TaskRecords.histories, each, schemas.HISTORY))
 
     def history_rows(self) -> DataFrame:
         """Return the whole history of the chosen groups."""
-        return self._records_of().map(states.histories, schemas.HISTORY)
+        return self._records_of().map(TaskRecords.histories, schemas.HISTORY)
 
     def over_history(self, each: Each, schema: pa.Schema, keys: pa.Table | None = None) -> pa.Table:
         """Apply a function to the history of share partitions in the tasks that replay it."""
@@ -179,12 +179,14 @@ class SparkReading(Passes):
 
     def timeline_frame(self, each: Each, group: str | None = None) -> DataFrame:
         """Return `sharelag.schemas.TIMELINE`, computed by ``each`` from the history."""
-        frame = states.map_histories(self._records_of(group=group), each, schemas.TIMELINE)
+        records = self._records_of(group=group)
+        frame = records.map_parts(TaskRecords.histories, each, schemas.TIMELINE)
         return self._add_names(frame).select(schemas.TIMELINE.names)
 
     def over_records(self, each: Each, schema: pa.Schema, keys: pa.Table) -> pa.Table:
         """Apply a function to all records of share partitions in the tasks that have them."""
-        return collect(self._records_of(keys).map_share_partitions(each, schema), schema)
+        records = self._records_of(keys)
+        return collect(records.map_parts(TaskRecords.share_partitions, each, schema), schema)
 
     def windows_at(self, keys: pa.Table, moments: Sequence[int] | int) -> pa.Table:
         """Return the windows of some share partitions at moments of the past.
@@ -199,8 +201,8 @@ class SparkReading(Passes):
             at = evenly_spaced(np.unique(times.to_numpy()), moments)
         version = self.source.kafka_version
         each = partial(replay_at, moments=np.array(at, np.int64), kafka_version=version)
-        table = collect(records.map_share_partitions(each, WINDOWS_AT), WINDOWS_AT)
-        return table.sort_by(WINDOWS_ORDER)
+        found = records.map_parts(TaskRecords.share_partitions, each, WINDOWS_AT)
+        return collect(found, WINDOWS_AT).sort_by(WINDOWS_ORDER)
 
     # ---- dead letters ----------------------------------------------------------------------------
 
@@ -221,7 +223,8 @@ class SparkReading(Passes):
     def ledger_frame(self, asked: OfQueue) -> DataFrame:
         """Return the whole ledger of a dead-letter queue."""
         records = self._records_of(asked.lag)
-        archived = records.map_share_partitions(archived_arrow, schemas.ARCHIVED_RUNS)
+        share_partitions = TaskRecords.share_partitions
+        archived = records.map_parts(share_partitions, archived_arrow, schemas.ARCHIVED_RUNS)
         names = topic_ids_of(asked.lag)
         letters = answers.letters(self.spark, asked.queue, names, asked.groups)
         lag, now = frame_of(self.spark, asked.lag), milliseconds(self.now)

@@ -24,10 +24,9 @@ from sharelag.inputs.spark.frames import as_frame
 from sharelag.inputs.spark.workers import map_in_arrow
 from sharelag.metrics.observed import observe
 from sharelag.model.versions import Told, require_version
-from sharelag.replay.history import history_arrow
 from sharelag.replay.members import find_deleted_groups, groups_arrow, members_arrow
 from sharelag.replay.moment import Moment, as_moment
-from sharelag.tables.arrow import as_table, for_spark, one_batch
+from sharelag.tables.arrow import as_table, for_spark
 from sharelag.wire.decode import decode_arrow
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from sharelag.wire.generations import require_generation
@@ -251,23 +250,7 @@ def history(records: Tabular | Records, gaps: pa.Table | None = None) -> DataFra
         `sharelag.schemas.HISTORY`, one row per record; share partitions are contiguous, each in the
         order of the log.
     """
-    return records_of(records).map(partial(histories, gaps=gaps), schemas.HISTORY)
-
-
-def histories(mine: TaskRecords, gaps: pa.Table | None = None) -> Batches:
-    """Yield the whole history of some share partitions at a time, of what one task has."""
-    for part in mine.share_partitions():
-        yield history_arrow(part, mine.raw.gaps if gaps is None else gaps)
-
-
-def map_histories(records: Records, each: Each, schema: pa.Schema) -> DataFrame:
-    """Apply a function to the whole history of some share partitions at a time."""
-
-    def each_task(mine: TaskRecords) -> Batches:
-        for part in histories(mine):
-            yield one_batch(each(part))
-
-    return records.map(each_task, schema)
+    return records_of(records).map(partial(TaskRecords.histories, gaps=gaps), schemas.HISTORY)
 
 
 def summarize(each: Each, schema: pa.Schema) -> Callable[[TaskRecords], pa.Table]:
@@ -278,7 +261,7 @@ def summarize(each: Each, schema: pa.Schema) -> Callable[[TaskRecords], pa.Table
     """
 
     def summarize_task(mine: TaskRecords) -> pa.Table:
-        found = (as_table(each(one)).cast(schema) for one in histories(mine))
+        found = (as_table(each(one)).cast(schema) for one in mine.histories())
         return pa.concat_tables([schema.empty_table(), *found])
 
     return summarize_task
@@ -300,7 +283,7 @@ def observed(records: Tabular | Records, end: datetime, over: timedelta) -> Data
         `sharelag.schemas.OBSERVED`, one row per share partition.
     """
     each = partial(observe, end=end, over=over)
-    return map_histories(records_of(records), each, schemas.OBSERVED)
+    return records_of(records).map_parts(TaskRecords.histories, each, schemas.OBSERVED)
 
 
 #: What a task counted of the groups' records, as `sharelag.engine.CountedGroups`.

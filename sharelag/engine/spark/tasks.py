@@ -23,6 +23,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
+from sharelag.engine import Each
 from sharelag.engine.spark.packing import (
     FOUND,
     OTHER,
@@ -47,10 +48,10 @@ from sharelag.inputs.spark.workers import Task, map_in_arrow
 from sharelag.model.versions import Told
 from sharelag.replay import members
 from sharelag.replay.columns import cut_by_share_partition
+from sharelag.replay.history import history_arrow
 from sharelag.replay.moment import Moment, as_moment, up_to
 from sharelag.replay.repeats import EachOnce
-from sharelag.replay.state import latest, replay_arrow
-from sharelag.replay.streaming_replay import Latest, latest_windows
+from sharelag.replay.state import Latest, latest, latest_windows, replay_arrow
 from sharelag.tables.arrow import ascending, for_spark, keys, one_batch
 from sharelag.wire.decode import Decoded, decode_arrow, of_state, of_topic
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
@@ -267,13 +268,13 @@ class Records:
         few = tasks_at_once(source.sparkSession)
         return map_in_arrow(scan.coalesce(2 * few) if few else scan, scan_task, schema, beside)
 
-    def map_share_partitions(
-        self, each: Callable[[pa.RecordBatch], schemas.Arrow], schema: pa.Schema
+    def map_parts(
+        self, parts: Callable[[TaskRecords], Batches], each: Each, schema: pa.Schema
     ) -> DataFrame:
-        """Apply a function to all decoded records of some share partitions at a time."""
+        """Apply a function to parts of what each task has, such as some share partitions."""
 
-        def each_task(records: TaskRecords) -> Batches:
-            for part in records.share_partitions():
+        def each_task(mine: TaskRecords) -> Batches:
+            for part in parts(mine):
                 yield one_batch(each(part))
 
         return self.map(each_task, schema)
@@ -417,6 +418,11 @@ class TaskRecords:
         for part in range(parts):
             found, _ = self._first_part(parts, part)
             yield from cut_by_share_partition(found, _PART_ROWS)
+
+    def histories(self, gaps: pa.Table | None = None) -> Batches:
+        """Yield the whole history of some share partitions at a time."""
+        for part in self.share_partitions():
+            yield history_arrow(part, self.raw.gaps if gaps is None else gaps)
 
     def _first_part(self, parts: int, part: int = 0) -> tuple[pa.RecordBatch, int]:
         """Decode the share partitions of one part of several, and count the records of all."""
