@@ -325,21 +325,12 @@ def seams(rows: Any, at: int, size: int, start: int) -> Any:
 def merge_rows(
     rows: Any, at: int, begin: int, end: int, seam: int, seam_end: int, work: Any, size: int
 ) -> Any:
-    """Merge the new batches at `FRESH` into a list.
+    """Merge ``size`` new batches at `FRESH` into a list for which `seams` holds.
 
-    Parameters
-    ----------
-    rows, at, begin, end, seam, seam_end
-        A list for which `seams` holds, with its seams; there is room for a batch more at its end.
-    work, size
-        At `FRESH` that many new batches, sorted and disjoint; at `OUT` room for twice as many as
-        there are old and new ones.
-
-    Returns
-    -------
-    changed, unchanged, size, seam, seam_end
-        The batches from ``changed`` to ``unchanged`` are to be replaced by those at `OUT`; the
-        seams are those then.
+    The new ones are sorted and disjoint. There is room for a batch more at the end of the list, and
+    at `OUT` for twice as many as there are old and new ones. Return ``changed, unchanged, size,
+    seam, seam_end``: the batches from ``changed`` to ``unchanged`` are to be replaced by those at
+    `OUT`; the seams are those then.
     """
     out = work.size // 4  # where `OUT` is; `FRESH` is at 0
     # What begins at the largest offset stands for the end of a list: no batch does.

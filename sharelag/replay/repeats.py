@@ -109,10 +109,7 @@ class NotInLogOrderError(Exception):
 class EachOnce:
     """Raw records in the order of the log, each once, whatever order they are read in.
 
-    Parameters
-    ----------
-    read : callable
-        Begins to read them anew, batch by batch: all records of some partitions.
+    ``read`` begins to read them anew, batch by batch: all records of some partitions.
     """
 
     def __init__(self, read: Callable[[], Iterator[pa.RecordBatch]]) -> None:

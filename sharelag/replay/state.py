@@ -6,7 +6,7 @@ without an effect, in any subset of the records and in any order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -317,19 +317,12 @@ def latest_windows(
 ) -> Latest:
     """Return the state of every share partition after some raw records, and counts of these.
 
-    Parameters
-    ----------
-    raw : iterable of pyarrow.RecordBatch
-        `sharelag.schemas.RAW`; rows of other topics are left out. It may be read twice, so an
-        iterator is a TypeError.
-    choose : callable, optional
-        Which of the records count. It sees a batch with the columns ``topic record_partition
-        offset timestamp group_id topic_id partition`` among others, and returns some of its rows.
-    generation, kafka_version
-        As for `sharelag.wire.decode_arrow`.
-    until : callable, optional
-        Which of the records had been written at the moment, in the same way; of these are the
-        first and the last time, so that they are the same whichever groups are chosen.
+    Rows of other topics are left out. The records may be read twice, so an iterator is a TypeError.
+    ``choose`` says which of them count: it sees a batch with the columns ``topic record_partition
+    offset timestamp group_id topic_id partition`` among others, and returns some of its rows. So
+    does ``until`` with those that had been written at the moment; of these are the first and the
+    last time, the same whichever groups are chosen. ``generation`` and ``kafka_version`` are those
+    of `sharelag.wire.decode_arrow`.
     """
     if isinstance(raw, Iterator):
         raise TypeError("raw records may be read twice: give an iterable that begins anew")
@@ -363,22 +356,19 @@ def _by_tables(
     until: Choose | None,
     kafka_version: Told,
 ) -> Latest:
-    records = rejected = 0
-    span = _Span()
+    count = Count()
 
     def chosen() -> Iterator[pa.RecordBatch]:
-        nonlocal records, rejected
         for batch in raw:
             state = of_state(batch, generation)
             decoded = decode_arrow(state, STATE_TOPIC, generation, kafka_version)
             written = decoded.records if until is None else until(decoded.records)
             found = written if choose is None else choose(written)
-            records, rejected = records + found.num_rows, rejected + decoded.rejects.num_rows
-            span.add(written.column("timestamp"))
+            count.add(found, decoded.rejects, written.column("timestamp"))
             yield found
 
     windows = replay_arrow(latest(chosen(), schemas.RECORDS), kafka_version)
-    return Latest(windows, records, rejected, span.first, span.last)
+    return Latest(windows, **vars(count))
 
 
 def _streamed(
@@ -388,8 +378,7 @@ def _streamed(
     until: Choose | None,
     kafka_version: Told,
 ) -> Latest:
-    states, span = RunningStates(), _Span()
-    records = rejected = 0
+    states, count = RunningStates(), Count()
     for batch in raw:
         found = decode_columns(_of_one_topic(batch, generation), states.keys, kafka_version)
         if generation is None and has_older(found.strange):
@@ -397,11 +386,11 @@ def _streamed(
         written = _chosen(found, until)
         walk = written if choose is None else np.intersect1d(written, _chosen(found, choose))
         times = found.position["timestamp"]
-        span.add(times if until is None else times.take(pa.array(written)))
-        records, rejected = records + len(walk), rejected + found.rejects.num_rows
+        times = times if until is None else times.take(pa.array(written))
+        count.add(walk, found.rejects, times)
         if len(walk):
             states.apply(found, walk)
-    return Latest(states.windows(kafka_version), records, rejected, span.first, span.last)
+    return Latest(states.windows(kafka_version), **vars(count))
 
 
 def _of_one_topic(batch: pa.RecordBatch, generation: int | None) -> Arrow:
@@ -425,14 +414,17 @@ def _chosen(found: StateColumns, choose: Choose | None) -> Ints:
     return np.array(flat(chosen.column(_ROW)).to_numpy(), np.int64)
 
 
-class _Span:
-    """The first and the last of some times."""
+class Count:
+    """How many records count or could not be decoded, and the first and last time of any."""
 
     def __init__(self) -> None:
+        self.records = self.rejected = 0
         self.first: int | None = None
         self.last: int | None = None
 
-    def add(self, times: pa.Array) -> None:
+    def add(self, chosen: Sized, rejects: Sized, times: pa.Array) -> None:
+        """Count records; the times are those of all, whichever groups are chosen."""
+        self.records, self.rejected = self.records + len(chosen), self.rejected + len(rejects)
         milliseconds = flat(times).cast(schemas.TIMESTAMP, safe=False)  # Spark has microseconds
         found = pc.min_max(milliseconds.view(pa.int64())).as_py()
         if found["min"] is not None:

@@ -431,7 +431,7 @@ def decode_columns(
         batch_at=np.empty(len(code) + 1, np.int32),
         batches={n.column: np.empty(most, n.dtype) for n in batch_numbers()},
         unknown_tags=None,
-        rejects=_no_rejects(),
+        rejects=one_batch(schemas.REJECTS.empty_table()),
         skipped=batch.num_rows - chosen.num_rows,
     )
     odd = np.empty(len(code), np.uint8)
@@ -531,12 +531,6 @@ def _of_kinds(
         return _validity(present)
     having = np.logical_or.reduce([record_type == kind for kind in kinds])
     return _validity(having if present is None else having & present)
-
-
-@cache
-def _no_rejects() -> pa.RecordBatch:
-    # Not while importing: pyarrow imports pandas for its first array, which commands hide from it.
-    return pa.RecordBatch.from_pylist([], schema=schemas.REJECTS)
 
 
 @cache

@@ -233,6 +233,26 @@ def find_states(mine: TaskRecords) -> Iterator[tuple[str, schemas.Arrow]]:
     yield "gaps", mine.raw.gaps
 
 
+def find(
+    mine: TaskRecords,
+    with_states: bool,
+    until: datetime | None,
+    over: timedelta,
+    with_members: bool,
+) -> Iterator[tuple[str, schemas.Arrow]]:
+    """Return what one task has of states, of the history observed until a moment, and of members.
+
+    Without a moment nothing is observed.
+    """
+    if with_states:
+        yield from find_states(mine)
+    if until is not None:
+        each = partial(observe, end=until, over=over)
+        yield "observed", summarize(each, schemas.OBSERVED)(mine)
+    if with_members:
+        yield from find_membership(mine)
+
+
 def history(records: Tabular | Records, gaps: pa.Table | None = None) -> DataFrame:
     """Return the state of every share partition after each of its records.
 

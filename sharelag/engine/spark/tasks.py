@@ -38,7 +38,7 @@ from sharelag.engine.spark.packing import (
     unpack_records,
 )
 from sharelag.errors import InputError
-from sharelag.inputs.files.pieces import Plan, is_other, plan, read_pieces
+from sharelag.inputs.files.pieces import Plan, deal_out, is_other, plan, read_pieces
 from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.kafka.fetch import Ranges, read_ranges
 from sharelag.inputs.spark.files import are_in_reach
@@ -175,36 +175,25 @@ class Logs:
 class Records:
     """Records of the state topic, of the groups' topic, or of both, for tasks that need them whole.
 
-    Parameters
-    ----------
-    source : pyspark.sql.DataFrame, Files or Logs
-        `sharelag.schemas.RAW`.
-    topics : tuple of str
-        Which of the two topics are read; a DataFrame may have others.
-    generation, kafka_version
-        As for `sharelag.wire.decode_arrow`.
-    until : callable, optional
-        Leaves those rows of a batch of decoded records that had been written at a moment.
-    choose : tuple of callables
-        Each leaves some of these rows.
-    decoded : bool
-        The source is a DataFrame of decoded records of one topic.
-    packed : bool
-        The source is a DataFrame that `pack` returned.
+    ``generation`` and ``kafka_version`` are those of `sharelag.wire.decode_arrow`.
     """
 
-    source: DataFrame | Files | Logs
-    topics: tuple[str, ...] = (STATE_TOPIC,)
+    source: DataFrame | Files | Logs  # `sharelag.schemas.RAW`, unless decoded or packed
+    topics: tuple[str, ...] = (STATE_TOPIC,)  # of the two; a DataFrame may have others
     generation: int | None = None
-    until: Choose | None = None
-    choose: tuple[Choose, ...] = ()
-    decoded: bool = False
-    packed: bool = False
+    until: Choose | None = None  # leaves decoded records that had been written at a moment
+    choose: tuple[Choose, ...] = ()  # each leaves some of these
+    decoded: bool = False  # the source is a DataFrame of decoded records of one topic
+    packed: bool = False  # the source is a DataFrame that `pack` returned
     kafka_version: Told = None
 
     def where(self, choose: Choose) -> Records:
         """Return those records that a function leaves."""
         return replace(self, choose=(*self.choose, choose))
+
+    def only(self, topic: str) -> Records:
+        """Return the records of one topic, where they have not been packed together."""
+        return self if self.packed else replace(self, topics=(topic,))
 
     def written_by(self, moment: Moment) -> Records:
         """Return the records written up to a moment."""
@@ -493,19 +482,16 @@ class _Kept:
 
 
 def _of_logs(raw: Logs, columns: Sequence[str]) -> tuple[list[list[Any]], Callable[..., Batches]]:
-    """Return the partitions of each task, the longest dealt out first, and what fetches them."""
+    """Return the partitions of each task, and what fetches them."""
     config = raw.config
     each = [
         (topic, partition, span)
         for topic, of in raw.ranges.items()
         for partition, span in of.items()
     ]
-    longest = sorted(each, key=lambda one: one[2][0] - one[2][1])
-    records = sum(end - first for *_, (first, end) in longest)
-    count = min(max(1, len(longest)), 1 + records // _FETCHED_ROWS)
-    parts: list[list[Any]] = [[] for _ in range(count)]
-    for one in longest:
-        min(parts, key=lambda part: sum(end - first for *_, (first, end) in part)).append(one)
+    records = sum(end - first for *_, (first, end) in each)
+    count = min(max(1, len(each)), 1 + records // _FETCHED_ROWS)
+    parts = deal_out(each, lambda one: one[2][1] - one[2][0], count)
 
     def fetch(mine: Sequence[tuple[str, int, tuple[int, int]]]) -> Batches:
         for topic in dict.fromkeys(name for name, *_ in mine):

@@ -430,19 +430,10 @@ def commit(
     That is so where the micro-batch was already committed, or a file to drop is no longer there. A
     file system without hard links, or a full one, is an InputError.
 
-    Parameters
-    ----------
-    archive : pathlib.Path
-    add : mapping of path in the view to file
-        The files must be in the archive, because hard links do not cross file systems.
-    drop : collection of str
-        Paths in the view that the new files replace.
-    batch : int
-        The micro-batch of the new files; -1 for none.
-    day : str
-        The day of the commit, UTC.
-    keep : float
-        Seconds to keep replaced views.
+    ``add`` has the new files by their paths in the view; they must be in the archive, because hard
+    links do not cross file systems. ``drop`` are the paths that they replace, ``batch`` is their
+    micro-batch, -1 for none, ``day`` that of the commit, UTC. Replaced views are kept for ``keep``
+    seconds.
     """
     with hold_lock(archive / ".lock"):
         before = current(archive)

@@ -96,16 +96,9 @@ def write_capture(
 ) -> CaptureInfo:
     """Write a capture atomically: ``folder`` appears when the capture is complete.
 
-    Parameters
-    ----------
-    folder : pathlib.Path
-    records : iterable of pyarrow.RecordBatch
-        `sharelag.schemas.RAW`, each partition's in their order.
-    finish : callable
-        Called after the last record with the folder of the records; returns the tables by name,
-        ``offsets`` and any of `EXTRAS`, and the `CaptureInfo`.
-    overwrite : bool
-        Replace an existing capture; else one that exists is an InputError.
+    ``records`` are `sharelag.schemas.RAW`, each partition's in their order; ``finish`` returns the
+    tables ``offsets`` and any of `EXTRAS`. A capture that exists is replaced with ``overwrite``,
+    and an InputError without.
     """
     check_place(folder, overwrite)
     try:
