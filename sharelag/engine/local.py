@@ -76,7 +76,7 @@ def read_states(source: Input, as_of: Moment, choice: Choice) -> StateTopic:
 
 def _counted(found: Latest | Count, raw: EachOnce) -> Counted:
     times = pa.array([found.first, found.last], pa.int64()).view(schemas.TIMESTAMP).to_pylist()
-    return Counted(found.records, found.rejected, *times, raw.repeated)
+    return Counted(found.records, found.rejected, times[0], times[1], raw.repeated)
 
 
 def read_whole(source: Input, as_of: Moment, choice: Choice, with_health: bool) -> StateTopic:

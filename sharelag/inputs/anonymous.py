@@ -103,7 +103,6 @@ def anonymise(source: Path, folder: Path, overwrite: bool = False) -> tuple[Capt
 
 
 def _decoded(capture: Capture) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Yield the records of Kafka's topics that can be decoded, with their topic."""
     for batch in parquet_batches(capture.records_paths):
         for topic in (STATE_TOPIC, GROUP_TOPIC):
             part = batch.filter(pc.equal(batch.column("topic"), topic))
@@ -143,7 +142,6 @@ def _table(table: pa.Table, rename: _Change) -> pa.Table:
 
 
 def _change_names(table: schemas.Arrow, change: _Change) -> pa.Table:
-    """Return a table with what a function makes of the names in each column."""
     columns = []
     for column in table.schema:
         values = flat(table.column(column.name))

@@ -101,7 +101,6 @@ def held_at(holds: pa.Table, moment: int) -> pa.Table:
 
 
 def _is_good(table: pa.Table, name: str, value: Any) -> pa.Array:
-    """Whether rows have a value, and no error."""
     good = pc.and_(pc.equal(table.column(name), value), pc.equal(table.column("error_code"), 0))
     return good.fill_null(False)
 
@@ -275,7 +274,6 @@ def ends_of_holds(
 
 
 def _codes(columns: list[pa.Array]) -> list[Ints]:
-    """Number the texts of several columns: equal texts have equal numbers."""
     both = pa.concat_arrays([column.cast(pa.string()) for column in columns])
     numbers = both.dictionary_encode().indices.fill_null(-1).to_numpy().astype(np.int64)
     ends = np.cumsum([len(column) for column in columns])

@@ -256,7 +256,6 @@ class _Last:
 
 
 def _last(code: Ints, rows: Ints, size: int) -> Ints:
-    """Return the last of these rows for each code; -1 where there is none."""
     found = np.full(size, -1, np.int64)
     found[code[rows]] = rows
     return found

@@ -269,7 +269,6 @@ def going_back(steps: Ints, bounds: Ints) -> Bools:
 
 
 def _one_by_one(records: pa.RecordBatch, moments: Ints, kafka_version: Told) -> list[pa.Table]:
-    """Replay once per moment, for records whose timestamps go back."""
     found = []
     times = pa.array(moments).view(schemas.TIMESTAMP).to_pylist()
     for at, time in zip(moments, times, strict=True):
@@ -403,7 +402,6 @@ def _of_one_topic(batch: pa.RecordBatch, generation: int | None) -> Arrow:
 
 
 def _chosen(found: StateColumns, choose: Choose | None) -> Ints:
-    """Return the rows that count."""
     rows = np.arange(len(found.key))
     if choose is None:
         return rows
@@ -537,7 +535,6 @@ def is_in_order(walk: Any, key: Any, place: Any, offset: Any, stand: Any) -> boo
 
 
 def _kernel_columns(found: StateColumns) -> k.Columns:
-    """Return decoded columns as the kernels read them."""
     kind = (found.record_type == k.UPDATE).view(np.int8)
     if found.tombstone.any():
         kind = kind + 2 * found.tombstone.astype(np.int8)

@@ -42,9 +42,9 @@ from sharelag.engine import (
     latest,
     rows_of,
 )
-from sharelag.engine.spark import answers, states
+from sharelag.engine.spark import answers
+from sharelag.engine.spark.answers import Decoded, decode, select_records
 from sharelag.engine.spark.packing import FOUND, collect, pack_table, stream_rows, unpack_table
-from sharelag.engine.spark.states import Decoded, decode, select_records
 from sharelag.engine.spark.tasks import Files, Logs, Records, TaskRecords
 from sharelag.errors import InputError, SetupError, first_line
 from sharelag.inputs import Input, KafkaInput
@@ -170,7 +170,6 @@ class SparkReading(Reading):
         return self.of_session(("raw", topic), lambda: self.source.frame(self.spark, topic))
 
     def _records_of(self, keys: pa.Table | None = None, group: str | None = None) -> Records:
-        """Return the chosen records of some share partitions or of one group, or all of them."""
         found = self._chosen(self._whole_records.only(STATE_TOPIC))
         if group is not None:
             found = found.where(partial(filter_groups, groups=frozenset([group])))
@@ -218,7 +217,6 @@ class SparkReading(Reading):
         return replace(records, generation=self.choice.generation, kafka_version=version)
 
     def _keep_records(self) -> Records:
-        """Keep the records in Spark's cache, if it has one."""
         read = self._read_records()
         packed = read.pack()
         try:
@@ -256,8 +254,8 @@ class SparkReading(Reading):
         self, records: Records, with_states: bool, until: datetime | None, with_members: bool
     ) -> Pass:
         records = self._chosen(records if with_members else records.only(STATE_TOPIC))
-        asked = {"with_states": with_states, "with_members": with_members}
-        found = records.find(partial(states.find, until=until, over=self.over, **asked))
+        find = partial(answers.find, with_states=with_states, until=until, over=self.over)
+        found = records.find(partial(find, with_members=with_members))
         return Pass(collect(found, FOUND), until, with_members)
 
     @property
@@ -310,7 +308,7 @@ class SparkReading(Reading):
     @property
     def counted(self) -> Counted:
         """The records in numbers."""
-        rows = unpack_table(self._states().found, "counted", states.COUNTED)
+        rows = unpack_table(self._states().found, "counted", answers.COUNTED)
         records, rejected, repeated = (
             pc.sum(rows.column(name)).as_py() or 0 for name in ("records", "rejected", "repeated")
         )
@@ -320,7 +318,7 @@ class SparkReading(Reading):
     @property
     def counted_groups(self) -> CountedGroups:
         """Return counts of the groups' own records."""
-        rows = unpack_table(self._membership, "counted groups", states.COUNTED_GROUPS)
+        rows = unpack_table(self._membership, "counted groups", answers.COUNTED_GROUPS)
         records, rejected = (pc.sum(rows.column(n)).as_py() or 0 for n in ("records", "rejected"))
         deleted = pc.list_flatten(rows.column("deleted"))
         return CountedGroups(records, rejected, frozenset(deleted.to_pylist()))
@@ -384,7 +382,7 @@ class SparkReading(Reading):
 
     def over_history(self, each: Each, schema: pa.Schema, keys: pa.Table | None = None) -> pa.Table:
         """Apply a function to the history of share partitions in the tasks that replay it."""
-        summarize = states.summarize(each, schema)
+        summarize = answers.summarize(each, schema)
         found = self._records_of(keys).find(lambda mine: [("found", summarize(mine))])
         return unpack_table(collect(found, FOUND), "found", schema)
 
@@ -468,8 +466,6 @@ class SparkReading(Reading):
 
     @property
     def _membership(self) -> pa.Table:
-        """`FOUND` with members and groups."""
-
         def find() -> pa.Table:
             if self.group_records_refused is not None:
                 return FOUND.empty_table()
@@ -482,7 +478,7 @@ class SparkReading(Reading):
             records = records.written_by(moment)
             if groups := self.choice.groups:
                 records = records.where(partial(filter_groups, groups=groups))
-            return collect(records.find(states.find_membership), FOUND)
+            return collect(records.find(answers.find_membership), FOUND)
 
         passes = {"states": self._states, "rest": self._rest}
         for done in (found() for name, found in passes.items() if name in self.once):

@@ -171,7 +171,6 @@ def _attempt(id_: str, text: str, seed: int) -> dict[str, Any]:
 
 @lru_cache
 def _read(text: str) -> Scenario:
-    """Return a scenario, which a task needs for many seeds."""
     return from_json(text)
 
 

@@ -482,7 +482,6 @@ class _Kept:
 
 
 def _of_logs(raw: Logs, columns: Sequence[str]) -> tuple[list[list[Any]], Callable[..., Batches]]:
-    """Return the partitions of each task, and what fetches them."""
     config = raw.config
     each = [
         (topic, partition, span)
@@ -503,7 +502,6 @@ def _of_logs(raw: Logs, columns: Sequence[str]) -> tuple[list[list[Any]], Callab
 
 
 def _is_of_part(records: pa.RecordBatch, parts: int, part: int) -> pa.Array:
-    """Whether the share partition of each record is in one of several parts."""
     shares = keys(records, schemas.SHARE_PARTITION).dictionary_encode()
     mine = [zlib.crc32(name.encode()) % parts == part for name in shares.dictionary.to_pylist()]
     return pa.array(mine, pa.bool_()).take(shares.indices)

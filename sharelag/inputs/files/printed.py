@@ -135,7 +135,6 @@ def _older(generation: int) -> tuple[RecordKind, ...]:
 def _encode(
     kinds: Iterable[RecordKind], record_type: int, key: _Row, fields: _Row | None
 ) -> _Octets:
-    """Encode by the first of some kinds whose fields there are."""
     names, wrong = {*key, *(fields or ())}, None
     for kind in kinds:
         needed = kind.key if fields is None else (*kind.key, *kind.value)

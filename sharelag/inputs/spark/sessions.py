@@ -316,7 +316,6 @@ def _read_submitted() -> dict[str, str]:
 
 
 def _own(app_name: str, wanted: dict[str, str]) -> SparkSession:
-    """Return a session by the user's Spark configuration, or else on this machine."""
     _require_java()
     given = user_settings()
     master = wanted.get("spark.master") or given.get("spark.master", "local[*]")
@@ -549,7 +548,6 @@ def _line(words: str) -> Iterator[_Line]:
 
 
 def _watch(bar: Any, tasks: Tasks, ended: Event) -> None:
-    """Bring the bar to where Spark is, again and again."""
     try:
         while True:
             last = ended.wait(_EVERY)

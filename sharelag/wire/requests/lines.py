@@ -216,7 +216,6 @@ def before_context(objects: pa.Array) -> pa.Array:
 
 
 def _each(positions: pa.Array, texts: pa.Array) -> tuple[Wrapped, NDArray[np.int64]]:
-    """Turn lines into one row per request; return also the line of each."""
     lists = pc.split_pattern(texts, MARK)
     said, line = pc.list_flatten(lists), pc.list_parent_indices(lists).to_numpy()
     sizes = pc.binary_length(said).to_numpy() + len(MARK)
@@ -235,7 +234,6 @@ def _each(positions: pa.Array, texts: pa.Array) -> tuple[Wrapped, NDArray[np.int
 
 
 def _parts(texts: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """Return what is before the JSON of requests, it, and what is behind it."""
     parts = pc.split_pattern(pc.utf8_rtrim(texts, "\r\n"), MARK, max_splits=1)
     before, said = pc.list_element(parts, 0), pc.list_element(parts, 1)
     behind = pa.repeat(pa.scalar(""), len(texts))

@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from sharelag import schemas
+from sharelag.engine.spark.answers import is_raw
 from sharelag.engine.spark.packing import (
     PACKED,
     PACKED_COLUMNS,
@@ -36,7 +37,6 @@ from sharelag.engine.spark.packing import (
     unpack_records,
 )
 from sharelag.engine.spark.packing import REPLAYED as READ
-from sharelag.engine.spark.states import is_raw
 from sharelag.errors import InputError
 from sharelag.inputs.files.parquet import open_table, remove_old_files, replace_table
 from sharelag.inputs.offsets import latest_ends
@@ -354,7 +354,6 @@ def _replace(changes: DataFrame, batch: int, place: str, offsets: Ends | Tabular
 
 
 def _before(place: str, batch: int) -> pa.Table:
-    """Return the windows that the micro-batch before has left."""
     found = open_table(place)
     last = None if found is None else found.history(1)[0].get(_BATCH)
     if found is not None and last is None:
@@ -565,13 +564,11 @@ class _Step:
         return State(records, self.seen[-WAITING:], forgotten)
 
     def _have(self, chosen: Bools) -> Bools:
-        """Return which share partitions have some of these rows."""
         have = np.zeros(self.count, bool)
         have[self.key[chosen]] = True
         return have
 
     def _last(self, chosen: Bools) -> Ints:
-        """Return the last offset of each share partition among some rows."""
         last = np.full(self.count, _NEVER)
         np.maximum.at(last, self.key[chosen], self.offsets[chosen])
         return last
