@@ -227,12 +227,10 @@ class QuickReading(Reading):
 
     @property
     def counted(self) -> Counted:
-        """Return counts of the records."""
         return self._read.counted
 
     @property
     def counted_groups(self) -> CountedGroups:
-        """Return counts of the groups' own records."""
         from sharelag.replay.members import find_deleted_groups
 
         def count() -> CountedGroups:
@@ -244,7 +242,6 @@ class QuickReading(Reading):
 
     @property
     def has_group_records(self) -> bool:
-        """Whether the input has any record of the topic of group records."""
         if self.group_records_refused is not None:
             return False
         return any(of_topic(one, GROUP_TOPIC).num_rows for one in self.source.batches(GROUP_TOPIC))
@@ -281,7 +278,6 @@ class QuickReading(Reading):
     def history(
         self, since: datetime | None = None, most: int | None = None, group: str | None = None
     ) -> Rows:
-        """Return the state after each record."""
         table = from_time(self._history, since)
         if group is not None:
             table = table.filter(pc.equal(table.column("group_id"), group))
@@ -289,20 +285,16 @@ class QuickReading(Reading):
         return Rows(latest(table, most).sort_by(HISTORY_ORDER), table.num_rows)
 
     def history_tables(self, since: datetime | None = None) -> Iterator[pa.Table]:
-        """Yield all rows of the history."""
         yield self.history(since).table
 
     def over_history(self, each: Each, schema: pa.Schema, keys: pa.Table | None = None) -> pa.Table:
-        """Apply a function to the whole history of share partitions."""
         history = self._history if keys is None else rows_of(self._history, keys)
         return as_table(each(one_batch(history))).cast(schema)
 
     def over_records(self, each: Each, schema: pa.Schema, keys: pa.Table) -> pa.Table:
-        """Apply a function to all records of share partitions."""
         return as_table(each(one_batch(self._records(keys)))).cast(schema)
 
     def ledger(self, asked: OfQueue, most: int) -> Ledger:
-        """Compare archived offsets with the records of a dead-letter queue."""
         from sharelag.metrics import dead_letters as dlq
 
         archived = self.over_records(dlq.archived_arrow, schemas.ARCHIVED_RUNS, asked.lag)
@@ -313,7 +305,6 @@ class QuickReading(Reading):
         return Ledger(dlq.first_of(table, most), dlq.sums_of(table))
 
     def windows_at(self, keys: pa.Table, moments: Sequence[int] | int) -> pa.Table:
-        """Return the windows of some share partitions at past moments."""
         from sharelag.metrics.columns import evenly_spaced
 
         records = self._records(keys)

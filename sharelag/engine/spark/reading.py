@@ -148,7 +148,6 @@ class SparkReading(Reading):
         return isinstance(self.source, FrameInput) and self.source.raw.isStreaming
 
     def close(self) -> None:
-        """Take what is kept out of Spark's cache."""
         _unpersist(self._kept)
 
     def _session(self) -> SparkSession:
@@ -282,7 +281,6 @@ class SparkReading(Reading):
             )
 
     def read_ahead(self) -> None:
-        """Read the records once for all that most answers need of them."""
         self._refuse_stream("evidence")
         self._states(whole=True)
         self._rest()
@@ -307,7 +305,6 @@ class SparkReading(Reading):
 
     @property
     def counted(self) -> Counted:
-        """The records in numbers."""
         rows = unpack_table(self._states().found, "counted", answers.COUNTED)
         records, rejected, repeated = (
             pc.sum(rows.column(name)).as_py() or 0 for name in ("records", "rejected", "repeated")
@@ -317,7 +314,6 @@ class SparkReading(Reading):
 
     @property
     def counted_groups(self) -> CountedGroups:
-        """Return counts of the groups' own records."""
         rows = unpack_table(self._membership, "counted groups", answers.COUNTED_GROUPS)
         records, rejected = (pc.sum(rows.column(n)).as_py() or 0 for n in ("records", "rejected"))
         deleted = pc.list_flatten(rows.column("deleted"))
@@ -325,12 +321,10 @@ class SparkReading(Reading):
 
     @property
     def has_group_records(self) -> bool:
-        """Whether the input has any record of the topic of group records."""
         records = self.raw_of(GROUP_TOPIC).where(F.col("topic").endswith(GROUP_TOPIC))
         return bool(records.select("topic").limit(1).toArrow().num_rows)
 
     def then(self, as_of: Moment) -> SparkReading:
-        """Return the same records as of another moment."""
         other = SparkReading(self.source, as_of, self.choice, self.over, self.spark, self._cache)
         if self._caches:
             other.of_session("whole", lambda: self._whole_records)
@@ -348,8 +342,6 @@ class SparkReading(Reading):
     def history(
         self, since: datetime | None = None, most: int | None = None, group: str | None = None
     ) -> Rows:
-        """Return the state after each record; of too many rows the latest."""
-
         def latest_task(mine: TaskRecords) -> Iterator[tuple[str, schemas.Arrow]]:
             kept, total = schemas.HISTORY.empty_table(), 0
             for part in mine.histories():
@@ -366,7 +358,6 @@ class SparkReading(Reading):
         return Rows(add_topic_names(rows, self.table("offsets")).sort_by(HISTORY_ORDER), total)
 
     def history_tables(self, since: datetime | None = None) -> Iterator[pa.Table]:
-        """All rows of the history, one task's after another."""
         order = [name for name, _ in HISTORY_ORDER]
         for batch in stream_rows(self.history_frame(since).orderBy(*order), _HISTORY):
             yield pa.Table.from_batches([batch])
@@ -381,7 +372,6 @@ class SparkReading(Reading):
         return self._records_of().map(TaskRecords.histories, schemas.HISTORY)
 
     def over_history(self, each: Each, schema: pa.Schema, keys: pa.Table | None = None) -> pa.Table:
-        """Apply a function to the history of share partitions in the tasks that replay it."""
         summarize = answers.summarize(each, schema)
         found = self._records_of(keys).find(lambda mine: [("found", summarize(mine))])
         return unpack_table(collect(found, FOUND), "found", schema)
@@ -393,7 +383,6 @@ class SparkReading(Reading):
         return self._add_names(frame).select(schemas.TIMELINE.names)
 
     def over_records(self, each: Each, schema: pa.Schema, keys: pa.Table) -> pa.Table:
-        """Apply a function to all records of share partitions in the tasks that have them."""
         records = self._records_of(keys)
         return collect(records.map_parts(TaskRecords.share_partitions, each, schema), schema)
 
@@ -416,8 +405,6 @@ class SparkReading(Reading):
     # ---- dead letters ----------------------------------------------------------------------------
 
     def ledger(self, asked: OfQueue, most: int) -> Ledger:
-        """Compare archived offsets with the records of a dead-letter queue, in the tasks."""
-
         def sum_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             given = [as_table(batch).cast(schemas.LEDGER, safe=False) for batch in batches]
             rows = pa.concat_tables([schemas.LEDGER.empty_table(), *given])
