@@ -105,7 +105,7 @@ def capture(
 
 
 def _anonymise(origin: Path, folder: Path, overwrite: bool) -> None:
-    from sharelag.inputs.anonymous import anonymise
+    from sharelag.inputs.files.captures import anonymise
 
     info, left_out = anonymise(origin, folder, overwrite)
     click.echo(f"captured without names, as of {info.as_of}, into {folder}", err=True)
