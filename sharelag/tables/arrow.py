@@ -76,16 +76,25 @@ def table_of(columns: Mapping[str, Any], schema: pa.Schema, pad: bool = False) -
     Another may be one value, which stands in each row. With ``pad``, those that are not given are
     null; otherwise all have to be.
     """
+    return pa.Table.from_arrays(_of_schema(columns, schema, pad), schema=schema)
+
+
+def _of_schema(columns: Mapping[str, Any], schema: pa.Schema, pad: bool) -> list[Any]:
     rows = len(next(iter(columns.values())))
-    given = {name: columns.get(name) if pad else columns[name] for name in schema.names}
-    arrays = [_column(given[name], schema.field(name).type, rows) for name in schema.names]
-    arrays = [column.cast(kind) for column, kind in zip(arrays, schema.types, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=schema)
+    found = []
+    for field in schema:
+        given = columns.get(field.name) if pad else columns[field.name]
+        column = _column(given, field.type, rows)
+        found.append(column if column.type == field.type else column.cast(field.type))
+    return found
 
 
 def batch_of(columns: Mapping[str, Any], schema: pa.Schema, pad: bool = False) -> pa.RecordBatch:
     """Return the same as one batch."""
-    return one_batch(table_of(columns, schema, pad))
+    arrays = _of_schema(columns, schema, pad)
+    if all(isinstance(one, pa.Array) for one in arrays):
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    return one_batch(pa.Table.from_arrays(arrays, schema=schema))
 
 
 def ascending(*names: str) -> list[tuple[str, str]]:

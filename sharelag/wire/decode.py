@@ -20,7 +20,7 @@ from sharelag import schemas
 from sharelag.compiled import compile_kernel, is_worth_it
 from sharelag.model.versions import Told, require_version
 from sharelag.schemas import Arrow
-from sharelag.tables.arrow import batch_of, flat, one_batch
+from sharelag.tables.arrow import flat, one_batch
 from sharelag.wire.fields import BATCHES, STATE_KINDS, STATE_TOPIC, batch_numbers, record_numbers
 from sharelag.wire.generations import TODAY, control_mask, read_older, require_generation
 from sharelag.wire.interpreter import (
@@ -353,6 +353,8 @@ class StateColumns:
             "partition": pa.array(self.partition),
             **self._numbers(),
             BATCHES: self._batches(),
+            "generation": pa.nulls(len(self.key), pa.int8()),
+            "older_fields": pa.nulls(len(self.key), schemas.RECORDS.field("older_fields").type),
             "unknown_tags": self.unknown_tags,
         }
         if self.unknown_tags is None:
@@ -360,7 +362,9 @@ class StateColumns:
             columns["unknown_tags"] = pa.Array.from_buffers(
                 pa.list_(schemas.UNKNOWN_TAG), len(self.key), [None, none], 0, children=[_no_tag()]
             )
-        return batch_of(columns, schemas.RECORDS, pad=True)
+        return pa.RecordBatch.from_arrays(
+            [columns[name] for name in schemas.RECORDS.names], schema=schemas.RECORDS
+        )
 
     def _numbers(self) -> dict[str, pa.Array]:
         present = self._present()
@@ -431,7 +435,7 @@ def decode_columns(
         batch_at=np.empty(len(code) + 1, np.int32),
         batches={n.column: np.empty(most, n.dtype) for n in batch_numbers()},
         unknown_tags=None,
-        rejects=one_batch(schemas.REJECTS.empty_table()),
+        rejects=_no_rejects(),
         skipped=batch.num_rows - chosen.num_rows,
     )
     odd = np.empty(len(code), np.uint8)
@@ -531,6 +535,12 @@ def _of_kinds(
         return _validity(present)
     having = np.logical_or.reduce([record_type == kind for kind in kinds])
     return _validity(having if present is None else having & present)
+
+
+@cache
+def _no_rejects() -> pa.RecordBatch:
+    # Not while importing: pyarrow imports pandas for its first array, which commands hide from it.
+    return pa.RecordBatch.from_pylist([], schema=schemas.REJECTS)
 
 
 @cache
