@@ -224,6 +224,7 @@ class QuickReading(Reading):
         super().__init__(source, as_of, choice, over)
         self._with_history, self._with_health, self._later = history, health, later
         self._version: Hashable = None  # of what the history was read of
+        self._saw_group_records = False
 
     @property
     def counted(self) -> Counted:
@@ -242,9 +243,8 @@ class QuickReading(Reading):
 
     @property
     def has_group_records(self) -> bool:
-        if self.group_records_refused is not None:
-            return False
-        return any(of_topic(one, GROUP_TOPIC).num_rows for one in self.source.batches(GROUP_TOPIC))
+        _ = self._group_log
+        return self._saw_group_records
 
     def then(self, as_of: Moment) -> QuickReading:
         """Return a reading of the same records as of another moment, without history."""
@@ -377,11 +377,15 @@ class QuickReading(Reading):
             found: Iterator[Decoded] = iter(())
             if self.group_records_refused is None:
                 choice = self.choice.without_topics()
-                found = decode_topic(self.source, GROUP_TOPIC, choice=choice)
+                seen = self._see_group_records
+                found = decode_topic(self.source, GROUP_TOPIC, choice=choice, seen=seen)
             written = (one._replace(records=up_to(one.records, moment)) for one in found)
             return read_group_log(written, schemas.GROUP_RECORDS)
 
         return self.once("group log", read)
+
+    def _see_group_records(self, raw: schemas.Arrow) -> None:
+        self._saw_group_records |= raw.num_rows > 0
 
     def _records(self, wanted: pa.Table) -> pa.Table:
         """Return all records of some share partitions; they are held in memory, so choose few."""
