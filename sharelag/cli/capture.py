@@ -105,7 +105,7 @@ def capture(
 
 
 def _anonymise(origin: Path, folder: Path, overwrite: bool) -> None:
-    from sharelag.inputs.anonymous import anonymise
+    from sharelag.inputs.files.captures import anonymise
 
     info, left_out = anonymise(origin, folder, overwrite)
     click.echo(f"captured without names, as of {info.as_of}, into {folder}", err=True)
@@ -179,11 +179,11 @@ def _keep_current(
 ) -> None:
     """Keep the tables current as long as the archive is followed into; at least once."""
     from sharelag.engine.spark import stream
-    from sharelag.inputs.files import views
+    from sharelag.inputs.files.archive import staging
 
     # In the archive, which all machines reach; it has been emptied of what one that was killed has
     # left.
-    scratch = views.staging(archive.absolute(), "lag")
+    scratch = staging(archive.absolute(), "lag")
     with stream.watch(config, every=every, on_update=tables.write, checkpoints=scratch) as live:
         tell("windows and lag are up to date")
         while not query.awaitTermination(1):

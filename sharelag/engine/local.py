@@ -33,7 +33,7 @@ from sharelag.model.versions import Told
 from sharelag.replay.columns import by_share_partition
 from sharelag.replay.moment import Choice, Moment, filter_groups, up_to
 from sharelag.replay.repeats import EachOnce
-from sharelag.replay.state import going_back, replay_arrow
+from sharelag.replay.state import Count, Latest, going_back, latest_windows, replay_arrow, replay_at
 from sharelag.tables.arrow import as_table, ascending, one_batch
 from sharelag.wire.decode import Decoded, decode_arrow, of_state, of_topic
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
@@ -66,24 +66,24 @@ def state_records(source: Input, generation: int | None) -> EachOnce:
 
 def read_states(source: Input, as_of: Moment, choice: Choice) -> StateTopic:
     """Read only the windows."""
-    from sharelag.replay.streaming_replay import latest_windows
-
     chosen = partial(filter_groups, groups=choice.groups) if choice.groups else None
     until = None if as_of is None else partial(up_to, moment=as_of)
     raw = state_records(source, choice.generation)
     read = choice.generation, until, source.kafka_version
     found = raw.apply(lambda batches: latest_windows(batches, chosen, *read))
+    return StateTopic(pa.Table.from_batches([found.windows]), _counted(found, raw), raw.gaps)
+
+
+def _counted(found: Latest | Count, raw: EachOnce) -> Counted:
     times = pa.array([found.first, found.last], pa.int64()).view(schemas.TIMESTAMP).to_pylist()
-    counted = Counted(found.records, found.rejected, times[0], times[1], raw.repeated)
-    return StateTopic(pa.Table.from_batches([found.windows]), counted, raw.gaps)
+    return Counted(found.records, found.rejected, times[0], times[1], raw.repeated)
 
 
 def read_whole(source: Input, as_of: Moment, choice: Choice, with_health: bool) -> StateTopic:
     """Read windows, history and gaps, and the counts of the topic if requested."""
     raw = state_records(source, choice.generation)
     version = source.kafka_version
-    found = raw.apply(lambda batches: _replay(batches, as_of, choice, with_health, version))
-    return found._replace(counted=found.counted._replace(repeated=raw.repeated))
+    return raw.apply(lambda batches: _replay(batches, as_of, choice, with_health, version))
 
 
 class Kept(NamedTuple):
@@ -116,7 +116,7 @@ class Kept(NamedTuple):
 
 def keep_records(source: Input, generation: int | None) -> Kept:
     """Decode all records of the state topic, and hold them."""
-    raw, count = state_records(source, generation), _Count()
+    raw, count = state_records(source, generation), Count()
     read = partial(decode_arrow, topic=STATE_TOPIC, generation=generation)
 
     def decode(batches: EachOnce) -> list[Decoded]:
@@ -124,10 +124,9 @@ def keep_records(source: Input, generation: int | None) -> Kept:
 
     found = raw.apply(decode)
     for one in found:
-        count.add(one, one.records)
+        count.add(one.records, one.rejects, one.records.column("timestamp"))
     records = one_batch(pa.Table.from_batches([one.records for one in found], schemas.RECORDS))
-    counted = count.counted._replace(repeated=raw.repeated)
-    return Kept(records, counted, raw.gaps, _goes_back(records))
+    return Kept(records, _counted(count, raw), raw.gaps, _goes_back(records))
 
 
 def _goes_back(records: pa.RecordBatch) -> bool:
@@ -144,7 +143,7 @@ def _replay(
     from sharelag.metrics.health import COUNTS, health_counts
     from sharelag.replay.history import HISTORY_KEY, next_history
 
-    count, counts = _Count(), [COUNTS.empty_table()]
+    count, counts = Count(), [COUNTS.empty_table()]
     steps: list[pa.RecordBatch] = []
     known = None
     fresh: list[pa.RecordBatch] = []
@@ -152,10 +151,10 @@ def _replay(
     for chosen in raw:
         if with_health:
             counts.append(health_counts(chosen, generation, version))
-        records, rejects, skipped = decode_arrow(chosen, STATE_TOPIC, generation, version)
+        records, rejects, _ = decode_arrow(chosen, STATE_TOPIC, generation, version)
         written = up_to(records, as_of)
         fresh.append(filter_groups(written, choice.groups))
-        count.add(Decoded(fresh[-1], rejects, skipped), written)
+        count.add(fresh[-1], rejects, written.column("timestamp"))
         # Each step also replays the known records: wait for at least as many new ones.
         least = max(_STEP, 0 if known is None else known.num_rows)
         if sum(rows.num_rows for rows in fresh) > least:
@@ -166,7 +165,7 @@ def _replay(
     step, known = next_history(known, rest, raw.gaps)
     history = pa.Table.from_batches([*steps, step]).sort_by(ascending(*HISTORY_KEY))
     windows = pa.Table.from_batches([replay_arrow(known, version)])
-    return StateTopic(windows, count.counted, raw.gaps, history, pa.concat_tables(counts))
+    return StateTopic(windows, _counted(count, raw), raw.gaps, history, pa.concat_tables(counts))
 
 
 def decode_topic(
@@ -200,43 +199,13 @@ def decode_topic(
         yield Decoded(records, rejects, skipped)
 
 
-class _Count:
-    """Count decoded records."""
-
-    def __init__(self) -> None:
-        self.records = self.rejected = 0
-        self._times: list[datetime] = []
-
-    def add(self, one: Decoded, written: schemas.Arrow) -> None:
-        """Count chosen records; the times are those of all, whichever groups are chosen."""
-        self.records += one.records.num_rows
-        self.rejected += one.rejects.num_rows
-        span = pc.min_max(written.column("timestamp")).as_py()
-        self._times += [at for at in span.values() if at is not None]
-
-    @property
-    def counted(self) -> Counted:
-        return Counted(
-            self.records,
-            self.rejected,
-            min(self._times, default=None),
-            max(self._times, default=None),
-        )
-
-
 class QuickReading(Reading):
     """The tables of an input, computed in this process.
 
-    Parameters
-    ----------
-    source, as_of, choice, over
-        As for `Reading`.
-    history : bool
-        Store the state after each record, which everything except windows and lag needs.
-    health : bool
-        Also count the records of the state topic, which decodes every record once more.
-    later : QuickReading, optional
-        Of the same input as of its end: its records are decoded once for all earlier moments.
+    With ``history`` it stores the state after each record, which everything except windows and lag
+    needs; with ``health`` it also counts the records of the state topic, which decodes each once
+    more. ``later`` is one of the same input as of its end: its records are decoded once for all
+    earlier moments.
     """
 
     engine = "local"
@@ -259,12 +228,10 @@ class QuickReading(Reading):
 
     @property
     def counted(self) -> Counted:
-        """Return counts of the records."""
         return self._read.counted
 
     @property
     def counted_groups(self) -> CountedGroups:
-        """Return counts of the groups' own records."""
         from sharelag.replay.members import find_deleted_groups
 
         def count() -> CountedGroups:
@@ -276,7 +243,6 @@ class QuickReading(Reading):
 
     @property
     def has_group_records(self) -> bool:
-        """Whether the input has any record of the topic of group records."""
         _ = self._group_log
         return self._saw_group_records
 
@@ -312,7 +278,6 @@ class QuickReading(Reading):
     def history(
         self, since: datetime | None = None, most: int | None = None, group: str | None = None
     ) -> Rows:
-        """Return the state after each record."""
         table = from_time(self._history, since)
         if group is not None:
             table = table.filter(pc.equal(table.column("group_id"), group))
@@ -320,20 +285,16 @@ class QuickReading(Reading):
         return Rows(latest(table, most).sort_by(HISTORY_ORDER), table.num_rows)
 
     def history_tables(self, since: datetime | None = None) -> Iterator[pa.Table]:
-        """Yield all rows of the history."""
         yield self.history(since).table
 
     def over_history(self, each: Each, schema: pa.Schema, keys: pa.Table | None = None) -> pa.Table:
-        """Apply a function to the whole history of share partitions."""
         history = self._history if keys is None else rows_of(self._history, keys)
         return as_table(each(one_batch(history))).cast(schema)
 
     def over_records(self, each: Each, schema: pa.Schema, keys: pa.Table) -> pa.Table:
-        """Apply a function to all records of share partitions."""
         return as_table(each(one_batch(self._records(keys)))).cast(schema)
 
     def ledger(self, asked: OfQueue, most: int) -> Ledger:
-        """Compare archived offsets with the records of a dead-letter queue."""
         from sharelag.metrics import dead_letters as dlq
 
         archived = self.over_records(dlq.archived_arrow, schemas.ARCHIVED_RUNS, asked.lag)
@@ -344,9 +305,7 @@ class QuickReading(Reading):
         return Ledger(dlq.first_of(table, most), dlq.sums_of(table))
 
     def windows_at(self, keys: pa.Table, moments: Sequence[int] | int) -> pa.Table:
-        """Return the windows of some share partitions at past moments."""
         from sharelag.metrics.columns import evenly_spaced
-        from sharelag.replay.state import replay_at
 
         records = self._records(keys)
         if isinstance(moments, int):
@@ -418,9 +377,8 @@ class QuickReading(Reading):
             found: Iterator[Decoded] = iter(())
             if self.group_records_refused is None:
                 choice = self.choice.without_topics()
-                found = decode_topic(
-                    self.source, GROUP_TOPIC, choice=choice, seen=self._see_group_records
-                )
+                seen = self._see_group_records
+                found = decode_topic(self.source, GROUP_TOPIC, choice=choice, seen=seen)
             written = (one._replace(records=up_to(one.records, moment)) for one in found)
             return read_group_log(written, schemas.GROUP_RECORDS)
 

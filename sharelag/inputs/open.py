@@ -118,20 +118,12 @@ def open_named(
 ) -> Input:
     """Open the one input that is named; none, or more than one, is a ChoiceError.
 
-    Parameters
-    ----------
-    bootstrap_server, command_config, properties : optional
-        A running cluster; the environment names one only where nothing else is named.
-    capture, raw, segments : optional
-        A capture, an archive, or the name of a sample; raw records (also an address that an
-        installed package opens); or a broker's log directories, as ``log.dirs`` names them: with
-        commas between.
-    generation : int, optional
-        As which generation records are tried: 0 and 1 are control records in users' topics.
-    timeout : float
-        Seconds to wait for brokers.
-    spelled : callable
-        How messages write the name of an option.
+    The first three name a running cluster, which the environment does only where nothing else is
+    named; ``timeout`` are the seconds to wait for its brokers. ``capture`` is one, an archive, or
+    the name of a sample, ``raw`` may be an address that an installed package opens, and
+    ``segments`` are a broker's log directories, as ``log.dirs`` names them: with commas between.
+    Records are tried as those of ``generation``: 0 and 1 are control records in users' topics.
+    ``spelled`` says how messages write the name of an option.
     """
     places = {"capture": capture, "raw": raw, "segments": segments}
     given = [name for name, place in places.items() if place]

@@ -1,6 +1,6 @@
 """Records to state in time, exactly as Kafka's share coordinator rebuilds it."""
 
-from sharelag.replay.combine import combine
+from sharelag.replay.merge import combine
 from sharelag.replay.state import drop_superseded, replay, replay_arrow
 
 __all__ = ["combine", "drop_superseded", "replay", "replay_arrow"]

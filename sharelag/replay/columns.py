@@ -17,8 +17,7 @@ from sharelag.model import NO_TIMESTAMP, UNINITIALIZED_START_OFFSET
 from sharelag.model import UNINITIALIZED_DELIVERY_COMPLETE_COUNT as _NO_COUNT
 from sharelag.model.versions import Told
 from sharelag.replay import layout as k
-from sharelag.replay.combine import joins_neighbours
-from sharelag.replay.merge import FIRST, LAST, RANK
+from sharelag.replay.merge import FIRST, LAST, RANK, joins_neighbours
 from sharelag.schemas import Bools, Ints
 from sharelag.tables.arrow import batch_of, changes
 from sharelag.wire.interpreter import all_equal

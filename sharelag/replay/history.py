@@ -66,18 +66,10 @@ _FLAGS = {
 def history_arrow(records: Arrow, gaps: Arrow | None = None) -> pa.RecordBatch:
     """Return the state of every share partition after each record, and what the record changed.
 
-    Parameters
-    ----------
-    records : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.RECORDS`, in any order. The state of a share partition before its first
-        record counts as unknown, unless that record is its very first snapshot.
-    gaps : pyarrow.RecordBatch or pyarrow.Table, optional
-        `sharelag.schemas.GAPS`: missing offsets of the state topic, as `LogOrder` finds them.
-
-    Returns
-    -------
-    pyarrow.RecordBatch
-        `sharelag.schemas.HISTORY`, one row per record, sorted by share partition, then offset.
+    That is `sharelag.schemas.HISTORY`, one row per record, sorted by share partition, then offset.
+    ``records`` are `sharelag.schemas.RECORDS`, in any order. The state of a share partition before
+    its first record counts as unknown, unless that is its very first snapshot. ``gaps`` are
+    `sharelag.schemas.GAPS`: missing offsets of the state topic, as `LogOrder` finds them.
     """
     table = one_batch(records)
     if table.num_rows == 0:

@@ -40,21 +40,14 @@ _MOST = 1 << 20
 def holds_of(tables: Mapping[str, Arrow], last: int | None = None) -> pa.Table:
     """Return who held which offsets from when to when.
 
-    Parameters
-    ----------
-    tables : mapping of str to pyarrow.Table or pyarrow.RecordBatch
-        ``requests acquisitions acknowledgements state_calls`` of
-        `sharelag.schemas.REQUEST_TABLES`: all of the groups that are wanted.
-    last : int, optional
-        Where the log ends, in microseconds since 1970; else at the last of ``requests``.
+    That is `sharelag.schemas.HOLDS`, sorted by share partition, offset and time. A lock ends with
+    an acknowledgement that was not refused, when it expires, when the member closes its share
+    session or acquires the offsets again, when the leader writes another state of them, or when
+    another leader reads the state (KIP-932, "Share session"; Kafka's `SharePartition`).
 
-    Returns
-    -------
-    pyarrow.Table
-        `sharelag.schemas.HOLDS`, sorted by share partition, offset and time. A lock ends
-        with an acknowledgement that was not refused, when it expires, when the member closes its
-        share session or acquires the offsets again, when the leader writes another state of them,
-        or when another leader reads the state (KIP-932, "Share session"; Kafka's `SharePartition`).
+    ``tables`` are ``requests acquisitions acknowledgements state_calls`` of
+    `sharelag.schemas.REQUEST_TABLES`: all of the groups that are wanted. ``last`` is where the log
+    ends, in microseconds since 1970; else at the last of ``requests``.
     """
     acquired, requests, calls = (
         as_table(tables[name]) for name in ("acquisitions", "requests", "state_calls")
@@ -108,7 +101,6 @@ def held_at(holds: pa.Table, moment: int) -> pa.Table:
 
 
 def _is_good(table: pa.Table, name: str, value: Any) -> pa.Array:
-    """Whether rows have a value, and no error."""
     good = pc.and_(pc.equal(table.column(name), value), pc.equal(table.column("error_code"), 0))
     return good.fill_null(False)
 
@@ -282,7 +274,6 @@ def ends_of_holds(
 
 
 def _codes(columns: list[pa.Array]) -> list[Ints]:
-    """Number the texts of several columns: equal texts have equal numbers."""
     both = pa.concat_arrays([column.cast(pa.string()) for column in columns])
     numbers = both.dictionary_encode().indices.fill_null(-1).to_numpy().astype(np.int64)
     ends = np.cumsum([len(column) for column in columns])

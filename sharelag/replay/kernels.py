@@ -177,20 +177,12 @@ def _extend_any(state: Any, s: int, heap: Any, work: Any, fresh: int, start: int
 
 @kernel
 def replay_rows(walk: Any, key: Any, c: Any, state: Any, heap: Any) -> Any:
-    """Replay records; return the heap, which may have grown.
+    """Replay records (`Columns`); return the heap, which may have grown.
 
-    Parameters
-    ----------
-    walk : int64[records]
-        Row numbers, those of each share partition in the order of the log.
-    key : int[rows]
-        The number of each row's share partition.
-    c : Columns
-    state : int64[share partitions * STATE_COLUMNS]
-        States so far, which are changed. A state does not exist where a tombstone is last, or
-        nothing could be replayed.
-    heap : int64[]
-        Their batches; it is changed.
+    ``walk`` are row numbers, those of each share partition in the order of the log, and ``key`` is
+    the number of each row's share partition. ``state`` has the numbers of all states so far, which
+    are changed, as are their batches in the heap. A state does not exist where a tombstone is last,
+    or nothing could be replayed.
     """
     (
         kind, snapshot_epoch, state_epoch, leader_epoch, start_offset, complete_count, created,

@@ -21,7 +21,7 @@ from sharelag import schemas
 from sharelag.model import GroupState
 from sharelag.replay.columns import codes_of, one_code
 from sharelag.replay.moment import Moment, up_to
-from sharelag.replay.state import latest
+from sharelag.replay.state import Count, latest
 from sharelag.schemas import Arrow, Bools, Ints
 from sharelag.tables.arrow import (
     ascending,
@@ -45,21 +45,11 @@ _NO_EPOCH = -1
 
 
 def members_arrow(group_records: Arrow, as_of: Moment = None) -> pa.RecordBatch:
-    """Return the members of every share group.
+    """Return `sharelag.schemas.MEMBERS`: one row per member of a share group that has not left.
 
-    Parameters
-    ----------
-    group_records : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.GROUP_RECORDS`, in any order: they are sorted by offset here.
-    as_of : datetime, mapping of partition to offset, or None
-        The last record to include; offsets are those of ``__consumer_offsets``.
-
-    Returns
-    -------
-    pyarrow.RecordBatch
-        `sharelag.schemas.MEMBERS`, one row per member that has not left, sorted by group and
-        member. Columns of a missing record are null; after a tombstone epochs are -1 and nothing
-        is assigned.
+    They are sorted by group and member. Columns of a missing record are null; after a tombstone
+    epochs are -1 and nothing is assigned. ``group_records`` are `sharelag.schemas.GROUP_RECORDS` in
+    any order, ``as_of`` the last of them to include: a time, or offsets of ``__consumer_offsets``.
     """
     last = _replay(group_records, as_of)
     if last is None:
@@ -138,17 +128,15 @@ class GroupLog(NamedTuple):
 
 def read_group_log(found: Iterable[Decoded], schema: pa.Schema) -> GroupLog:
     """Read a stream, with at most about twice in memory what is not superseded in it."""
-    records = rejected = 0
+    count = Count()
 
-    def count() -> Iterator[pa.RecordBatch]:
-        nonlocal records, rejected
+    def records() -> Iterator[pa.RecordBatch]:
         for one in found:
-            records += one.records.num_rows
-            rejected += one.rejects.num_rows
+            count.add(one.records, one.rejects, one.records.column("timestamp"))
             yield one.records
 
-    kept = latest(count(), schema, drop_superseded_group_records)
-    return GroupLog(kept, records, rejected)
+    kept = latest(records(), schema, drop_superseded_group_records)
+    return GroupLog(kept, count.records, count.rejected)
 
 
 def find_deleted_groups(group_records: Arrow) -> list[str]:
@@ -268,7 +256,6 @@ class _Last:
 
 
 def _last(code: Ints, rows: Ints, size: int) -> Ints:
-    """Return the last of these rows for each code; -1 where there is none."""
     found = np.full(size, -1, np.int64)
     found[code[rows]] = rows
     return found

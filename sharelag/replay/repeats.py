@@ -109,10 +109,7 @@ class NotInLogOrderError(Exception):
 class EachOnce:
     """Raw records in the order of the log, each once, whatever order they are read in.
 
-    Parameters
-    ----------
-    read : callable
-        Begins to read them anew, batch by batch: all records of some partitions.
+    ``read`` begins to read them anew, batch by batch: all records of some partitions.
     """
 
     def __init__(self, read: Callable[[], Iterator[pa.RecordBatch]]) -> None:
@@ -178,7 +175,6 @@ def _codes(raw: Arrow) -> list[Ints]:
 
 
 def _require_same(raw: Arrow, first: Ints, second: Ints) -> None:
-    """Refuse rows that differ from those that they repeat."""
     differ = np.zeros(len(first), bool)
     for name in (name for name in _SAME if name in raw.schema.names):
         one, other = (_plain(raw.column(name).take(pa.array(rows))) for rows in (first, second))

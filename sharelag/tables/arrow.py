@@ -47,12 +47,19 @@ def one_batch(rows: Arrow) -> pa.RecordBatch:
 
 
 def with_columns(rows: Arrow, columns: Mapping[str, Any]) -> Arrow:
-    """Return rows with other values in some columns, of the types that these have; None: nulls."""
+    """Return rows with other columns, of the same types; one value stands in each row."""
     for name, values in columns.items():
         field = rows.schema.field(name)
-        values = pa.nulls(len(rows), field.type) if values is None else values
-        rows = rows.set_column(rows.schema.get_field_index(name), field, values)
+        column = _column(values, field.type, len(rows))
+        rows = rows.set_column(rows.schema.get_field_index(name), field, column)
     return rows
+
+
+def _column(values: Any, kind: pa.DataType, rows: int) -> Any:
+    """Return a column, or one of the same value in each row."""
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values
+    return pa.nulls(rows, kind) if values is None else pa.repeat(pa.scalar(values, kind), rows)
 
 
 def of_distinct(
@@ -64,20 +71,30 @@ def of_distinct(
 
 
 def table_of(columns: Mapping[str, Any], schema: pa.Schema, pad: bool = False) -> pa.Table:
-    """Return columns in the order and with the types of a schema.
+    """Return columns in the order and with the types of a schema; the first tells how many rows.
 
-    With ``pad``, those that are not given are null; otherwise all have to be.
+    Another may be one value, which stands in each row. With ``pad``, those that are not given are
+    null; otherwise all have to be.
     """
+    return pa.Table.from_arrays(_of_schema(columns, schema, pad), schema=schema)
+
+
+def _of_schema(columns: Mapping[str, Any], schema: pa.Schema, pad: bool) -> list[Any]:
     rows = len(next(iter(columns.values())))
-    empty = {field.name: pa.nulls(rows, field.type) for field in schema} if pad else {}
-    all_columns = empty | dict(columns)
-    arrays = [all_columns[field.name].cast(field.type) for field in schema]
-    return pa.Table.from_arrays(arrays, schema=schema)
+    found = []
+    for field in schema:
+        given = columns.get(field.name) if pad else columns[field.name]
+        column = _column(given, field.type, rows)
+        found.append(column if column.type == field.type else column.cast(field.type))
+    return found
 
 
 def batch_of(columns: Mapping[str, Any], schema: pa.Schema, pad: bool = False) -> pa.RecordBatch:
     """Return the same as one batch."""
-    return one_batch(table_of(columns, schema, pad))
+    arrays = _of_schema(columns, schema, pad)
+    if all(isinstance(one, pa.Array) for one in arrays):
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    return one_batch(pa.Table.from_arrays(arrays, schema=schema))
 
 
 def ascending(*names: str) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from sharelag.durations import duration
 from sharelag.metrics.observed import BINS
 from sharelag.model import TERMINAL_STATES, DeliveryState, StateBatch, Window, milliseconds
-from sharelag.replay.combine import combine
+from sharelag.replay.merge import combine
 from sharelag.tables.words import THOUSANDS, counted, number, percent
 from sharelag.whatif.scenario import Behaviour, Limits, Poison, Producer, Scenario, Service, Topic
 

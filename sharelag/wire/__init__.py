@@ -1,7 +1,6 @@
 """Bytes to columns and back: the only code that knows Kafka's record formats. No I/O."""
 
-from sharelag.wire.columns import ShareKeys, StateColumns, decode_columns
-from sharelag.wire.decode import Decoded, decode_arrow
+from sharelag.wire.decode import Decoded, ShareKeys, StateColumns, decode_arrow, decode_columns
 from sharelag.wire.encode import encode, encode_record
 from sharelag.wire.fields import (
     GROUP_KINDS,

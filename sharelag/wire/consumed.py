@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import re
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.schemas import DELIVERIES, OUTCOMES, OUTPUT_REJECTS
-from sharelag.tables.arrow import ascending, keys, one_batch
+from sharelag.tables.arrow import ascending, keys, one_batch, table_of
 from sharelag.wire.interpreter import possible_times
 from sharelag.wire.json_rows import json_rows
 
@@ -93,8 +93,7 @@ def unread(positions: pa.Array, source: str, why: str) -> Printed:
 
 
 def _rejects(where: pa.Array, source: str, why: str) -> pa.Table:
-    texts = [pa.repeat(pa.scalar(text), len(where)) for text in (source, why)]
-    return pa.table([texts[0], where, texts[1]], schema=OUTPUT_REJECTS)
+    return table_of({"position": where, "source": source, "reason": why}, OUTPUT_REJECTS)
 
 
 # ---- console consumers ---------------------------------------------------------------------------
@@ -124,19 +123,15 @@ def _console(
     chosen = {name: text.filter(good) for name, text in texts.items()}
     time = chosen["time"]
     time = pc.if_else(pc.greater(pc.utf8_length(time), _DIGITS["time"]), None, time)
-    table = pa.table(
-        [
-            pa.repeat(pa.scalar(source), len(time)),
-            positions.filter(good),
-            _times(time.cast(pa.int64())),
-            pa.nulls(len(time), pa.string()),
-            chosen["partition"].cast(pa.int32()),
-            chosen["offset"].cast(pa.int64()),
-            chosen["count"].cast(pa.int16()),
-        ],
-        schema=DELIVERIES,
-    )
-    return table, good, pc.and_not(looks, good)
+    columns = {
+        "position": positions.filter(good),
+        "source": source,
+        "timestamp": _times(time.cast(pa.int64())),
+        "partition": chosen["partition"],
+        "offset": chosen["offset"],
+        "delivery_count": chosen["count"],
+    }
+    return table_of(columns, DELIVERIES, pad=True), good, pc.and_not(looks, good)
 
 
 def _times(milliseconds: pa.Array) -> pa.Array:
@@ -185,14 +180,14 @@ def _offsets(events: pa.Table) -> _Offsets:
 def _deliveries(events: pa.Table, source: str) -> pa.Table:
     found = _offsets(events)
     rows = events.take(found.event)
-    columns = [
-        pa.repeat(pa.scalar(source), rows.num_rows),
-        rows.column("position"),
-        _times(rows.column("timestamp").combine_chunks()),
-        *found[1:],
-        pa.nulls(rows.num_rows, pa.int16()),  # the tool does not print it
-    ]
-    return pa.table(columns, schema=DELIVERIES)
+    # The tool does not print how often a record was delivered.
+    columns = _of_lines(rows, source) | found._asdict()
+    return table_of(columns, DELIVERIES, pad=True)
+
+
+def _of_lines(rows: pa.Table, source: str) -> dict[str, Any]:
+    times = _times(rows.column("timestamp").combine_chunks())
+    return {"position": rows.column("position"), "timestamp": times, "source": source}
 
 
 def _outcomes(events: pa.Table, source: str) -> pa.Table:
@@ -209,15 +204,12 @@ def _outcomes(events: pa.Table, source: str) -> pa.Table:
     last = np.append(first[1:], len(offset))[: len(first)] - 1
     runs = table.take(pa.array(first))
     rows = events.take(runs.column("event"))
-    columns = [
-        pa.repeat(pa.scalar(source), len(first)),
-        rows.column("position"),
-        _times(rows.column("timestamp").combine_chunks()),
-        runs.column("topic"),
-        runs.column("partition"),
-        pa.array(offset[first]),
-        pa.array(offset[last]),
-        rows.column("success"),
-        rows.column("error"),
-    ]
-    return pa.table(columns, schema=OUTCOMES)
+    columns = _of_lines(rows, source) | {
+        "topic": runs.column("topic"),
+        "partition": runs.column("partition"),
+        "first_offset": pa.array(offset[first]),
+        "last_offset": pa.array(offset[last]),
+        "succeeded": rows.column("success"),
+        "error_message": rows.column("error"),
+    }
+    return table_of(columns, OUTCOMES)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from sharelag import schemas
 from sharelag.model import topic_id_bytes
 from sharelag.schemas import Arrow
-from sharelag.tables.arrow import of_distinct, one_batch, without_timestamps
+from sharelag.tables.arrow import batch_of, of_distinct, one_batch, without_timestamps
 from sharelag.wire.fields import INT_SIZES, STATE_TOPIC, VALUE_VERSION, Field, RecordKind, kinds_of
 from sharelag.wire.generations import layout_of
 
@@ -72,9 +72,9 @@ def encode(records: Arrow, topic: str = STATE_TOPIC) -> pa.RecordBatch:
         "partition": rows.column("record_partition"),
         "offset": rows.column("offset"),
         "timestamp": rows.column("timestamp").view(schemas.TIMESTAMP),
-        "timestampType": pa.array(np.zeros(len(rows), np.int32)),
+        "timestampType": 0,
     }
-    return pa.RecordBatch.from_arrays([*columns.values()], schema=schemas.RAW)
+    return batch_of(columns, schemas.RAW)
 
 
 def _is_odd(rows: pa.RecordBatch) -> pa.BooleanArray:

@@ -250,12 +250,8 @@ def _fitting(
 def _records(layout: Layout, raw: pa.RecordBatch, fits: NDArray[np.bool_]) -> pa.RecordBatch:
     rows = Rows(program_of((layout.kind,)), raw, wanted=fits)
     found = records_of(rows, rows.good, schemas.RECORDS)
-    count = found.num_rows
-    columns = {
-        "record_type": pa.repeat(pa.scalar(layout.record_type, pa.int16()), count),
-        "generation": pa.repeat(pa.scalar(layout.generation, pa.int8()), count),
-        "older_fields": _older_fields(rows),
-    }
+    columns = {"record_type": layout.record_type, "generation": layout.generation}
+    columns["older_fields"] = _older_fields(rows)
     if layout.control is not None:
         columns["partition"] = found.column("record_partition")
     return with_columns(found, columns)

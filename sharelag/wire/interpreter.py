@@ -18,7 +18,7 @@ from sharelag import schemas
 from sharelag.compiled import ready
 from sharelag.model.versions import Told, has_reached
 from sharelag.schemas import FIRST_MS, LAST_MS, Arrow
-from sharelag.tables.arrow import flat, of_distinct
+from sharelag.tables.arrow import batch_of, flat, of_distinct
 from sharelag.wire.fields import BATCHES, GROUP_TOPIC, STATE_TOPIC, Field
 from sharelag.wire.program import (
     OK,
@@ -231,11 +231,7 @@ def records_of(rows: Rows, good: NDArray[Any], schema: pa.Schema) -> pa.RecordBa
                 mask = is_there & np.isin(rows.kind[good], kinds[name])
                 kind = schema.field(name).type
                 columns[name] = _column(rows, field, name, kind, good, mask, part)
-    arrays = [
-        columns[field.name] if field.name in columns else pa.nulls(len(good), field.type)
-        for field in schema
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    return batch_of(columns, schema, pad=True)
 
 
 def _column(
@@ -325,7 +321,7 @@ def rejects_of(rows: Rows) -> pa.RecordBatch:
         "key": flat(rows.batch.column("key")).cast(pa.binary()).take(pa.array(bad)),
         "value": flat(rows.batch.column("value")).cast(pa.binary()).take(pa.array(bad)),
     }
-    return pa.RecordBatch.from_arrays(list(columns.values()), schema=schemas.REJECTS)
+    return batch_of(columns, schemas.REJECTS)
 
 
 def _reason(program: Program, reason: int, part: int, where: int) -> str:

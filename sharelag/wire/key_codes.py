@@ -154,30 +154,11 @@ def key_codes(
 ) -> Any:  # fmt: skip
     """Write the code of each row's key from ``row`` on, or -1 if it is not a key of this topic.
 
-    Parameters
-    ----------
-    keys, key_at, is_out
-        Arrow's bytes and offsets, and which rows are left out.
-    row : int
-    kinds : int
-        Record types are 0 to ``kinds - 1``.
-    seeds : uint64[SEEDS]
-        Random numbers.
-    slots : int32[a power of two]
-        The hash table: codes, or -1.
-    words : uint64[5 * keys]
-        The words of the known keys.
-    arena, ends
-        Their bytes one after another, and where each ends, from ``ends[0] = 0``.
-    count : int
-        Known keys.
-    code, record_type, partition
-        The results.
-
-    Returns
-    -------
-    row, count
-        The first row to go on with, as table or arena are full; and known keys now.
+    Record types are 0 to ``kinds - 1``. ``slots`` (int32, a power of two) is the hash table: codes,
+    or -1. ``words`` (uint64) are those of the ``count`` known keys, whose bytes stand in ``arena``
+    one after another; each ends where ``ends`` says, from ``ends[0] = 0`` on. The results are
+    ``code``, ``record_type`` and ``partition``. Return the first row to go on with, as table or
+    arena are full, and how many keys are known now.
     """
     mask, limit = u(slots.size - 1), slots.size // SLOTS
     secret = (seeds[0], seeds[1], seeds[2], seeds[3], seeds[4], seeds[5])

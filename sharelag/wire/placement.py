@@ -99,14 +99,10 @@ def missing_partitions(states: Arrow, folders: Set[int] | None = None) -> Missin
     None: nothing is missing, or that cannot be known. A share partition in a state partition where
     Kafka would not put it leaves everything unknown.
 
-    Parameters
-    ----------
-    states : pyarrow.RecordBatch or pyarrow.Table
-        Share partitions and where they are stored, as in `sharelag.schemas.WINDOWS`, each once or
-        more often.
-    folders : set of int, optional
-        The state partitions that are there, also those without records. Without it any that has no
-        share partition is missing, or has none: the latter only where it would be a rare chance.
+    ``states`` are share partitions and where they are stored, as in `sharelag.schemas.WINDOWS`,
+    each once or more often, ``folders`` the state partitions that are there, also those without
+    records. Without these any that has no share partition is missing, or has none: the latter only
+    where it would be a rare chance.
     """
     table = as_table(states)
     table = table.filter(pc.equal(table.column("record_topic"), STATE_TOPIC))

@@ -38,7 +38,7 @@ from sharelag.replay.holds import held_at, holds_of
 from sharelag.schemas import HOLDERS, REQUEST_TABLES, Arrow
 from sharelag.tables import views
 from sharelag.tables.words import counted
-from sharelag.wire.requests.times import BESIDE, OWN, TAKEN
+from sharelag.wire.requests.lines import BESIDE, OWN, TAKEN
 from sharelag.workbench.result import Result
 
 _WORKED_OUT = {

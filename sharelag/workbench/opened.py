@@ -401,7 +401,7 @@ class Opened:
     def _run(self, words: str, work: Callable[[], _T]) -> _T:
         if self._is_here():
             return work()
-        from sharelag.inputs.spark.progress import spark_bar
+        from sharelag.inputs.spark.sessions import spark_bar
 
         with spark_bar(words, self.bars):
             return work()

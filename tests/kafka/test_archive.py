@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 from sharelag import schemas
 from sharelag.errors import InputError, TopicMissingError
 from sharelag.inputs import KafkaInput
-from sharelag.inputs.files import views
+from sharelag.inputs.files import archive as views
 from sharelag.inputs.files.archive import GAP, ArchiveInput, compact
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import client_config

@@ -17,7 +17,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from sharelag.inputs.files import views
+from sharelag.inputs.files import archive as views
 from sharelag.tables.lines import plain_rows
 from tests.support.command import ask, refused, sharelag
 from tests.support.kafka.broker import KafkaBroker

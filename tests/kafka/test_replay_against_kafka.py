@@ -11,8 +11,8 @@ from sharelag.errors import ReplayError
 from sharelag.model import StateBatch
 from sharelag.model.versions import has_reached
 from sharelag.replay import combine, replay
-from sharelag.replay.combine import combine_rows, joins_neighbours
 from sharelag.replay.history import history_arrow
+from sharelag.replay.merge import combine_rows, joins_neighbours
 from sharelag.wire import decode_arrow
 from tests.support import generators
 from tests.support.kafka.jars import COMPARED

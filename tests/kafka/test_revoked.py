@@ -15,7 +15,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from sharelag.inputs.files import views
+from sharelag.inputs.files import archive as views
 from tests.support.command import ask
 from tests.support.kafka.access import java_settings, rule, set_rules, settings_file
 from tests.support.kafka.broker import KafkaBroker

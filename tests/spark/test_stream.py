@@ -439,7 +439,9 @@ def test_what_a_stream_cannot_answer_says_what_can(spark: SparkSession, tmp_path
 def test_different_records_at_one_offset_are_an_error(spark: SparkSession, tmp_path: Path) -> None:
     one, two = (encode_record(SHARE_SNAPSHOT, row(start, [])) for start in (1, 2))
     log = _Log(tmp_path, spark, [pa.concat_tables([_piece(5, one), _piece(5, two)])])
-    with pytest.raises(StreamingQueryException, match="different records at one offset"):
+    with pytest.raises(
+        StreamingQueryException, match="two different records are at offset 5 of partition"
+    ):
         log.run_all(stream.windows, lambda *_: None)
 
 

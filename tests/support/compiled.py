@@ -16,7 +16,7 @@ import numpy as np
 import sharelag
 from sharelag.compiled import compile_kernel
 from sharelag.replay.holds import ends_of_holds
-from sharelag.replay.streaming_replay import latest_windows
+from sharelag.replay.state import latest_windows
 from sharelag.whatif.compiled.ready import make_ready
 from sharelag.wire import STATE_TOPIC
 from tests.support.chapters import CAPTURE

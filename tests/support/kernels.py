@@ -3,7 +3,7 @@
 from typing import Any
 
 from sharelag.compiled import kernel
-from sharelag.replay.combine import combine_rows
+from sharelag.replay.merge import combine_rows
 from tests.support import more_kernels
 from tests.support.more_kernels import clipped
 

@@ -12,7 +12,7 @@ from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from sharelag import schemas
 from sharelag.errors import ShareLagError
-from sharelag.inputs.files import views
+from sharelag.inputs.files import archive as views
 from sharelag.inputs.files.archive import OFFSETS, RECORDS, begin, write_parquet
 from sharelag.inputs.files.captures import CaptureInfo, write_capture
 from sharelag.inputs.kafka.config import client_config

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.inputs import CaptureInput
-from sharelag.inputs.files import views
+from sharelag.inputs.files import archive as views
 from sharelag.inputs.files.archive import ArchiveInput, begin, write_parquet
 from sharelag.inputs.files.captures import CaptureInfo, write_capture
 from sharelag.inputs.kafka.config import client_config

@@ -13,26 +13,24 @@ from sharelag.inputs.spark import require_pyspark
 require_pyspark()
 
 from sharelag.engine.spark.answers import (
+    Decoded,
+    decode,
     diff,
+    groups,
     health,
+    history,
     imbalance,
     lag,
+    members,
+    missing_offsets,
+    observed,
     progress,
     reconcile,
     rollup,
     skew,
-)
-from sharelag.engine.spark.cluster import offsets, read_kafka
-from sharelag.engine.spark.states import (
-    Decoded,
-    decode,
-    groups,
-    history,
-    members,
-    missing_offsets,
-    observed,
     windows,
 )
+from sharelag.engine.spark.cluster import offsets, read_kafka
 from sharelag.engine.spark.text_files import consumed
 
 __all__ = [

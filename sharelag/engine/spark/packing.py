@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
+from sharelag.inputs.files.pieces import gather_batches, group_batches
 from sharelag.inputs.spark import java
 from sharelag.inputs.spark.frames import as_frame
 from sharelag.inputs.spark.workers import explain_failures, map_in_arrow
@@ -119,15 +120,8 @@ def complete_columns(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch
 
 def pack_records(batches: Iterable[pa.RecordBatch], place: Sequence[str]) -> Batches:
     """Yield records as rows of `PACKED`; the names of the columns of their places are given."""
-    held: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch in batches:
-        held.append(batch)
-        rows, size = rows + batch.num_rows, size + batch.nbytes
-        if rows >= _PACKED_ROWS or size >= _PACKED_BYTES:
-            yield _pack_rows(held, place)
-            held, rows, size = [], 0, 0
-    if rows:
+    filled = (batch for batch in batches if batch.num_rows)
+    for held in group_batches(filled, _PACKED_ROWS, _PACKED_BYTES):
         yield _pack_rows(held, place)
 
 
@@ -157,23 +151,18 @@ def _pack_rows(held: list[pa.RecordBatch], place: Sequence[str]) -> pa.RecordBat
 
 def unpack_records(packed: pa.Table, decoded: str = "") -> Batches:
     """Yield the records of `PACKED`, some bytes together; raw ones, or decoded ones of a topic."""
-    held: list[pa.RecordBatch] = []
-    rows = 0
     wanted = REPLAYED[decoded] if decoded else schemas.RAW
     names = ("topic", "record_partition" if decoded else "partition")
     columns = [packed.column(name) for name in ("topic", "partition", "rows")]
-    for topic, partition, some in zip(*columns, strict=True):
-        for batch in pa.ipc.open_stream(some.as_buffer()):
-            count = batch.num_rows
-            for name, value in zip(names, (topic, partition), strict=True):
-                batch = batch.append_column(name, pa.repeat(value, count))
-            held.append(complete_columns(batch, wanted))
-            rows += count
-            if rows >= _UNPACKED_ROWS:
-                yield one_batch(pa.Table.from_batches(held))
-                held, rows = [], 0
-    if held:
-        yield one_batch(pa.Table.from_batches(held))
+
+    def unpacked() -> Batches:
+        for *place, some in zip(*columns, strict=True):
+            for batch in pa.ipc.open_stream(some.as_buffer()):
+                for name, value in zip(names, place, strict=True):
+                    batch = batch.append_column(name, pa.repeat(value, batch.num_rows))
+                yield complete_columns(batch, wanted)
+
+    yield from gather_batches(unpacked(), _UNPACKED_ROWS)
 
 
 _ROWS = pa.schema([("rows", pa.binary())])
@@ -204,32 +193,34 @@ def _pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pylist([{"rows": to_bytes(as_table(batch))}], _ROWS)
 
 
-#: A function of tables by name, each with all rows of some keys.
-Together = Callable[[dict[str, pa.Table]], schemas.Arrow]
-
 _ORDER = ("group_id", "topic", "topic_id", "partition", "member_id")
 
 
 def meet(
-    given: Mapping[str, Tabular],
+    given: Mapping[str, Tabular | None],
     columns: Mapping[str, pa.Schema],
     by: Sequence[str],
-    each: Together,
+    each: Callable[..., schemas.Arrow],
     schema: pa.Schema,
 ) -> DataFrame:
     """Apply a function to several tables, a few keys at a time and all rows of each.
 
-    ``columns`` says what is read of each table, ``by`` which columns all of them have. ``each``
-    takes the tables by name, one without rows of these keys is empty, and gives rows of a schema.
+    ``columns`` says what is read of each table that is given, ``by`` which columns all of them
+    have. ``each`` takes these tables by name, of which one without rows of these keys is empty, and
+    gives rows of a schema.
     """
-    frames = {name: as_frame(table, columns[name], name) for name, table in given.items()}
+    frames = {
+        name: as_frame(table, columns[name], name)
+        for name, table in given.items()
+        if table is not None
+    }
     kinds = {name: columns[name] for name in frames}  # no DataFrame may travel to a task
 
     def meet_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         gathered = list(batches)
         if gathered:
             tables = {name: _of_kind(gathered, name, kind) for name, kind in kinds.items()}
-            yield for_spark(one_batch(each(tables)), schema)
+            yield for_spark(one_batch(each(**tables)), schema)
 
     # One column a table, so that rows of all of them can travel together.
     tagged = [

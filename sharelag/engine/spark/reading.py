@@ -8,46 +8,59 @@ DataFrames by name, which SQL knows, too.
 
 from __future__ import annotations
 
+import logging
 import re
+import weakref
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import datetime
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
 from sharelag.engine import (
     HISTORY_ORDER,
+    OVER,
     Counted,
     CountedGroups,
     Each,
     Ledger,
+    Once,
+    Reading,
     Rows,
     add_topic_names,
     from_time,
     latest,
+    rows_of,
 )
-from sharelag.engine.spark import answers, states
+from sharelag.engine.spark import answers
+from sharelag.engine.spark.answers import Decoded, decode, select_records
 from sharelag.engine.spark.packing import FOUND, collect, pack_table, stream_rows, unpack_table
-from sharelag.engine.spark.passes import Passes, only
-from sharelag.engine.spark.states import Decoded, decode, select_records
-from sharelag.engine.spark.tasks import TaskRecords
-from sharelag.errors import InputError, first_line
+from sharelag.engine.spark.tasks import Files, Logs, Records, TaskRecords
+from sharelag.errors import InputError, SetupError, first_line
+from sharelag.inputs import Input, KafkaInput
+from sharelag.inputs.files.pieces import plan
 from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.kafka.records import scan
-from sharelag.inputs.spark.frames import frame_of
-from sharelag.inputs.spark.workers import map_in_arrow
+from sharelag.inputs.spark import java, session
+from sharelag.inputs.spark.files import files_in_reach
+from sharelag.inputs.spark.frames import FrameInput, frame_of
+from sharelag.inputs.spark.sessions import has_stopped
+from sharelag.inputs.spark.workers import explain_failures, map_in_arrow
 from sharelag.metrics.columns import evenly_spaced
 from sharelag.metrics.dead_letters import SUMS, archived_arrow, first_of, sums_of, topic_ids_of
 from sharelag.metrics.health import snapshots_arrow
 from sharelag.model import milliseconds
-from sharelag.replay.moment import Moment, filter_groups
+from sharelag.replay.moment import Choice, Moment, filter_groups
 from sharelag.replay.state import WINDOWS_AT, WINDOWS_ORDER, replay_at
 from sharelag.tables.arrow import as_table, for_spark, one_batch
 from sharelag.tables.declared import answers as of_answers
@@ -56,7 +69,20 @@ from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 if TYPE_CHECKING:
     from sharelag.engine import OfQueue
-    from sharelag.inputs.spark.frames import FrameInput
+
+_LOG = logging.getLogger(__name__)
+#: What readings that are gone have left in Spark's cache. A finalizer may run anywhere, so it calls
+#: nobody.
+_ABANDONED: deque[list[DataFrame]] = deque()
+
+
+class Pass(NamedTuple):
+    """Tables that one pass over the records found."""
+
+    found: pa.Table  # FOUND
+    until: datetime | None = None  # up to when the history was observed; None: it was not
+    with_members: bool = False
+
 
 TABLES = {
     table.name: table
@@ -74,22 +100,203 @@ _TOTAL = pa.schema([("total", pa.int64())])
 _TIMES = pa.schema([("time", pa.int64())])
 
 
-class SparkReading(Passes):
-    """The tables of an input from Spark.
+class SparkReading(Reading):
+    """The tables of an input from Spark: by default on the active session, or one for this machine.
 
-    Parameters
-    ----------
-    source, as_of, choice, over
-        As for `Reading`.
-    spark : pyspark.sql.SparkSession, optional
-        The active one, or one for this machine, when not given.
-    cache : bool
-        Keep the raw records, compressed, in Spark's cache once they were read. Those of a cluster
-        are kept in any case, as soon as more than the windows is needed: read a second
-        time, it may have pruned some.
+    With ``cache`` the raw records are kept, compressed, in Spark's cache once they were read. Those
+    of a cluster are in any case, as soon as more than the windows is needed: read a second time, it
+    may have pruned some.
     """
 
     engine = "spark"
+
+    def __init__(
+        self,
+        source: Input,
+        as_of: Moment = None,
+        choice: Choice | None = None,
+        over: timedelta = OVER,
+        spark: SparkSession | None = None,
+        cache: bool = False,
+    ) -> None:
+        super().__init__(source, as_of, choice, over)
+        self._spark, self._cache = spark, cache
+        self._of_session = Once()
+        self._kept_by: SparkReading | None = None
+        self._kept: list[DataFrame] = []
+        weakref.finalize(self, _ABANDONED.append, self._kept)
+        while _ABANDONED:
+            _unpersist(_ABANDONED.popleft())
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session that everything runs on."""
+        java.cancel_jobs()
+        return self.of_session("session", self._session)
+
+    @property
+    def of_session(self) -> Once:
+        """Values that belong to that session, each computed once; empty once it has stopped."""
+        made = self._of_session
+        if "session" in made and has_stopped(made("session", self._session)):
+            self._of_session = Once()
+        return self._of_session
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the records are a stream, which has no tables as of one moment."""
+        return isinstance(self.source, FrameInput) and self.source.raw.isStreaming
+
+    def close(self) -> None:
+        _unpersist(self._kept)
+
+    def _session(self) -> SparkSession:
+        given = self._spark
+        if given is None and isinstance(self.source, FrameInput):
+            given = self.source.raw.sparkSession
+        if given is not None and has_stopped(given):
+            raise SetupError(
+                "the Spark session of this workbench was stopped: open it again, with DataFrames "
+                "or spark= of a session that runs"
+            )
+        return given or session()
+
+    # ---- records ---------------------------------------------------------------------------------
+
+    def raw_of(self, topic: str) -> DataFrame:
+        """Raw records of a topic; others may be among them."""
+        topic = STATE_TOPIC if self.source.holds_both else topic
+        return self.of_session(("raw", topic), lambda: self.source.frame(self.spark, topic))
+
+    def _records_of(self, keys: pa.Table | None = None, group: str | None = None) -> Records:
+        found = self._chosen(self._whole_records.only(STATE_TOPIC))
+        if group is not None:
+            found = found.where(partial(filter_groups, groups=frozenset([group])))
+        return found if keys is None else found.where(partial(rows_of, wanted=keys))
+
+    def _chosen(self, records: Records) -> Records:
+        groups = self.choice.groups
+        found = records.written_by(self.as_of)
+        return found.where(partial(filter_groups, groups=groups)) if groups else found
+
+    def _chosen_topics(self, records: Records) -> Records:
+        """Return the records of the chosen topics, by name, or id where the name is not known."""
+        if not self.choice.topics:
+            return records
+        ends = self.table("offsets")
+        known = dict(zip(*(ends.column(n).to_pylist() for n in ("topic_id", "topic")), strict=True))
+        return records.where(partial(_of_topics, choice=self.choice, names=known))
+
+    @property
+    def _caches(self) -> bool:
+        return self._cache or not self.source.rereadable
+
+    @property
+    def _whole_records(self) -> Records:
+        """The records of the state topic, and if they come together those of the groups'."""
+        return self.of_session("whole", self._keep_records if self._caches else self._read_records)
+
+    def _read_records(self, topic: str = STATE_TOPIC) -> Records:
+        """Return records where tasks can read them best."""
+
+        def found() -> Records:
+            files = files_in_reach(self.spark, self.source, topic)
+            if files is not None:
+                with explain_failures():  # an archive may have replaced them since they were listed
+                    planned = plan(files, topic)
+                return self._as_read(Records(Files(self.spark, planned), (topic,)))
+            both = (STATE_TOPIC, GROUP_TOPIC) if self.source.holds_both else (topic,)
+            return self._as_read(Records(self.raw_of(topic), both))
+
+        return self.of_session(("records", topic), found)
+
+    def _as_read(self, records: Records) -> Records:
+        """Return records with what says how this input's are read."""
+        version = self.source.kafka_version
+        return replace(records, generation=self.choice.generation, kafka_version=version)
+
+    def _keep_records(self) -> Records:
+        read = self._read_records()
+        packed = read.pack()
+        try:
+            self._kept.append(packed.persist())
+        except PySparkException as error:  # serverless services have none
+            _LOG.warning(
+                "Spark keeps nothing in a cache here, so records are read once for each answer "
+                "(%s)", first_line(error).rstrip("."),
+            )  # fmt: skip
+        return replace(read, source=packed, packed=True)
+
+    def _states(self, whole: bool = False) -> Pass:
+        """Return what one pass found of states.
+
+        With ``whole`` it also finds what most answers need of the history, and the members, where
+        that can be done in the same pass.
+        """
+
+        def find() -> Pass:
+            records = self._whole_records if whole or self._cache else self._first_records
+            until = self._known_end() if whole else None
+            # Answers say which states are missing, by what groups have initialized.
+            with_members = whole or "groups" in self.source.may_lack
+            return self._pass(records, True, until, with_members and self._members_come_along)
+
+        return self.once("states", find)
+
+    @property
+    def _members_come_along(self) -> bool:
+        """Whether the moment is a time, so that one pass finds states and members up to it."""
+        is_time = self.as_of is None or isinstance(self.as_of, datetime)
+        return is_time and GROUP_TOPIC in self._whole_records.topics
+
+    def _pass(
+        self, records: Records, with_states: bool, until: datetime | None, with_members: bool
+    ) -> Pass:
+        records = self._chosen(records if with_members else records.only(STATE_TOPIC))
+        find = partial(answers.find, with_states=with_states, until=until, over=self.over)
+        found = records.find(partial(find, with_members=with_members))
+        return Pass(collect(found, FOUND), until, with_members)
+
+    @property
+    def _first_records(self) -> Records:
+        """The records for windows alone: of a cluster, unless they are in Spark's cache already."""
+        source = self.source
+        if not isinstance(source, KafkaInput) or "whole" in self.of_session:
+            return self._whole_records
+        logs = Logs(self.spark, source.config, {STATE_TOPIC: source.state_ranges})
+        return self._as_read(Records(logs))
+
+    def _known_end(self) -> datetime | None:
+        """Return the moment of the end offsets, where it is known before they are read."""
+        if isinstance(self.as_of, datetime):
+            return self.as_of
+        return self.source.as_of() if self.as_of is None else None
+
+    def _refuse_stream(self, name: str) -> None:
+        if self.is_stream:
+            raise InputError(
+                f"the records are a stream, which has no {name} as of one moment: use "
+                "frames.windows and frames.lag with writeStream, sharelag.stream.watch for both "
+                "as of now, or open a table of the records"
+            )
+
+    def read_ahead(self) -> None:
+        self._refuse_stream("evidence")
+        self._states(whole=True)
+        self._rest()
+
+    def _rest(self) -> Pass:
+        """Return what the first pass left out, found together, where it was for the lag alone."""
+
+        def find() -> Pass:
+            done = self._states()
+            with_members = self._members_come_along and not done.with_members
+            until = None if done.until == self.now else self.now
+            if until is None and not with_members:
+                return done
+            return self._pass(self._whole_records, False, until, with_members)
+
+        return self.once("rest", find)
 
     @property
     def frames(self) -> Frames:
@@ -98,8 +305,7 @@ class SparkReading(Passes):
 
     @property
     def counted(self) -> Counted:
-        """The records in numbers."""
-        rows = unpack_table(self._states().found, "counted", states.COUNTED)
+        rows = unpack_table(self._states().found, "counted", answers.COUNTED)
         records, rejected, repeated = (
             pc.sum(rows.column(name)).as_py() or 0 for name in ("records", "rejected", "repeated")
         )
@@ -108,20 +314,17 @@ class SparkReading(Passes):
 
     @property
     def counted_groups(self) -> CountedGroups:
-        """Return counts of the groups' own records."""
-        rows = unpack_table(self._membership, "counted groups", states.COUNTED_GROUPS)
+        rows = unpack_table(self._membership, "counted groups", answers.COUNTED_GROUPS)
         records, rejected = (pc.sum(rows.column(n)).as_py() or 0 for n in ("records", "rejected"))
         deleted = pc.list_flatten(rows.column("deleted"))
         return CountedGroups(records, rejected, frozenset(deleted.to_pylist()))
 
     @property
     def has_group_records(self) -> bool:
-        """Whether the input has any record of the topic of group records."""
         records = self.raw_of(GROUP_TOPIC).where(F.col("topic").endswith(GROUP_TOPIC))
         return bool(records.select("topic").limit(1).toArrow().num_rows)
 
     def then(self, as_of: Moment) -> SparkReading:
-        """Return the same records as of another moment."""
         other = SparkReading(self.source, as_of, self.choice, self.over, self.spark, self._cache)
         if self._caches:
             other.of_session("whole", lambda: self._whole_records)
@@ -139,11 +342,9 @@ class SparkReading(Passes):
     def history(
         self, since: datetime | None = None, most: int | None = None, group: str | None = None
     ) -> Rows:
-        """Return the state after each record; of too many rows the latest."""
-
         def latest_task(mine: TaskRecords) -> Iterator[tuple[str, schemas.Arrow]]:
             kept, total = schemas.HISTORY.empty_table(), 0
-            for part in states.histories(mine):
+            for part in mine.histories():
                 rows = as_table(from_time(part, since))
                 total += len(rows)
                 kept = latest(pa.concat_tables([kept, rows]), most)
@@ -157,7 +358,6 @@ class SparkReading(Passes):
         return Rows(add_topic_names(rows, self.table("offsets")).sort_by(HISTORY_ORDER), total)
 
     def history_tables(self, since: datetime | None = None) -> Iterator[pa.Table]:
-        """All rows of the history, one task's after another."""
         order = [name for name, _ in HISTORY_ORDER]
         for batch in stream_rows(self.history_frame(since).orderBy(*order), _HISTORY):
             yield pa.Table.from_batches([batch])
@@ -165,26 +365,26 @@ class SparkReading(Passes):
     def history_frame(self, since: datetime | None = None, group: str | None = None) -> DataFrame:
         """Return the whole history from a time on, of one group or all, with the topics' names."""
         records, each = self._records_of(group=group), partial(from_time, since=since)
-        return self._add_names(states.map_histories(records, each, schemas.HISTORY))
+        return self._add_names(records.map_parts(TaskRecords.histories, each, schemas.HISTORY))
 
     def history_rows(self) -> DataFrame:
         """Return the whole history of the chosen groups."""
-        return self._records_of().map(states.histories, schemas.HISTORY)
+        return self._records_of().map(TaskRecords.histories, schemas.HISTORY)
 
     def over_history(self, each: Each, schema: pa.Schema, keys: pa.Table | None = None) -> pa.Table:
-        """Apply a function to the history of share partitions in the tasks that replay it."""
-        summarize = states.summarize(each, schema)
+        summarize = answers.summarize(each, schema)
         found = self._records_of(keys).find(lambda mine: [("found", summarize(mine))])
         return unpack_table(collect(found, FOUND), "found", schema)
 
     def timeline_frame(self, each: Each, group: str | None = None) -> DataFrame:
         """Return `sharelag.schemas.TIMELINE`, computed by ``each`` from the history."""
-        frame = states.map_histories(self._records_of(group=group), each, schemas.TIMELINE)
+        records = self._records_of(group=group)
+        frame = records.map_parts(TaskRecords.histories, each, schemas.TIMELINE)
         return self._add_names(frame).select(schemas.TIMELINE.names)
 
     def over_records(self, each: Each, schema: pa.Schema, keys: pa.Table) -> pa.Table:
-        """Apply a function to all records of share partitions in the tasks that have them."""
-        return collect(self._records_of(keys).map_share_partitions(each, schema), schema)
+        records = self._records_of(keys)
+        return collect(records.map_parts(TaskRecords.share_partitions, each, schema), schema)
 
     def windows_at(self, keys: pa.Table, moments: Sequence[int] | int) -> pa.Table:
         """Return the windows of some share partitions at moments of the past.
@@ -199,14 +399,12 @@ class SparkReading(Passes):
             at = evenly_spaced(np.unique(times.to_numpy()), moments)
         version = self.source.kafka_version
         each = partial(replay_at, moments=np.array(at, np.int64), kafka_version=version)
-        table = collect(records.map_share_partitions(each, WINDOWS_AT), WINDOWS_AT)
-        return table.sort_by(WINDOWS_ORDER)
+        found = records.map_parts(TaskRecords.share_partitions, each, WINDOWS_AT)
+        return collect(found, WINDOWS_AT).sort_by(WINDOWS_ORDER)
 
     # ---- dead letters ----------------------------------------------------------------------------
 
     def ledger(self, asked: OfQueue, most: int) -> Ledger:
-        """Compare archived offsets with the records of a dead-letter queue, in the tasks."""
-
         def sum_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             given = [as_table(batch).cast(schemas.LEDGER, safe=False) for batch in batches]
             rows = pa.concat_tables([schemas.LEDGER.empty_table(), *given])
@@ -221,7 +419,8 @@ class SparkReading(Passes):
     def ledger_frame(self, asked: OfQueue) -> DataFrame:
         """Return the whole ledger of a dead-letter queue."""
         records = self._records_of(asked.lag)
-        archived = records.map_share_partitions(archived_arrow, schemas.ARCHIVED_RUNS)
+        share_partitions = TaskRecords.share_partitions
+        archived = records.map_parts(share_partitions, archived_arrow, schemas.ARCHIVED_RUNS)
         names = topic_ids_of(asked.lag)
         letters = answers.letters(self.spark, asked.queue, names, asked.groups)
         lag, now = frame_of(self.spark, asked.lag), milliseconds(self.now)
@@ -246,7 +445,7 @@ class SparkReading(Passes):
             return self.over_history(snapshots_arrow, schemas.SNAPSHOTS)
         if name == "health":
             partitions = self.source.partitions(STATE_TOPIC)
-            records = only(self._whole_records, STATE_TOPIC)
+            records = self._whole_records.only(STATE_TOPIC)
             return collect(answers.health(records, partitions), schemas.HEALTH)
         if name in ("members", "groups"):
             return unpack_table(self._membership, name, getattr(schemas, name.upper()))
@@ -254,21 +453,19 @@ class SparkReading(Passes):
 
     @property
     def _membership(self) -> pa.Table:
-        """`FOUND` with members and groups."""
-
         def find() -> pa.Table:
             if self.group_records_refused is not None:
                 return FOUND.empty_table()
             records = self._whole_records
             if GROUP_TOPIC not in records.topics:
                 records = self._read_records(GROUP_TOPIC)
-            records = only(records, GROUP_TOPIC)
+            records = records.only(GROUP_TOPIC)
             # Offsets of the state topic say nothing of the groups' topic: its records have times.
             moment = self.now if self.as_of is not None else None
             records = records.written_by(moment)
             if groups := self.choice.groups:
                 records = records.where(partial(filter_groups, groups=groups))
-            return collect(records.find(states.find_membership), FOUND)
+            return collect(records.find(answers.find_membership), FOUND)
 
         passes = {"states": self._states, "rest": self._rest}
         for done in (found() for name, found in passes.items() if name in self.once):
@@ -305,6 +502,23 @@ def _find_times(mine: TaskRecords) -> Iterator[tuple[str, schemas.Arrow]]:
     decoded = mine.raw.apply(lambda _: [one.select(["timestamp"]) for one in mine.decode()])
     times = [one.column("timestamp").drop_null().view(pa.int64()) for one in decoded]
     yield "times", pa.table([pc.unique(pa.chunked_array(times, pa.int64()))], _TIMES)
+
+
+def _of_topics(records: pa.RecordBatch, choice: Choice, names: dict[str, str]) -> pa.RecordBatch:
+    ids = records.column("topic_id").dictionary_encode()
+    known = pa.array([names.get(one) for one in ids.dictionary.to_pylist()], pa.string())
+    rows = as_table(records).append_column("_name", known.take(ids.indices))
+    return one_batch(choice.of(rows, "_name").drop_columns("_name"))
+
+
+def _unpersist(kept: list[DataFrame]) -> None:
+    while kept:
+        frame = kept.pop()
+        if has_stopped(frame.sparkSession):
+            continue  # its cache is gone with it
+        # Connect analyzes a DataFrame again to release it, which fails where its files are gone.
+        with suppress(AnalysisException):
+            frame.unpersist()
 
 
 class Frames:

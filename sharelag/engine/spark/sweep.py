@@ -172,7 +172,6 @@ def _attempt(id_: str, text: str, seed: int) -> dict[str, Any]:
 
 @lru_cache
 def _read(text: str) -> Scenario:
-    """Return a scenario, which a task needs for many seeds."""
     return from_json(text)
 
 
@@ -180,7 +179,7 @@ def _collect(frame: DataFrame, made: int, runs: int, progress: Progress | None) 
     """Return the rows, while progress is reported, from Spark's own books."""
     if progress is None:
         return frame.toArrow()
-    from sharelag.inputs.spark.progress import Own
+    from sharelag.inputs.spark.sessions import Own
 
     own = Own(frame.sparkSession, f"sharelag: {runs - made} simulations")
 

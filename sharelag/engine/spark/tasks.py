@@ -23,6 +23,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
+from sharelag.engine import Each
 from sharelag.engine.spark.packing import (
     FOUND,
     OTHER,
@@ -37,7 +38,7 @@ from sharelag.engine.spark.packing import (
     unpack_records,
 )
 from sharelag.errors import InputError
-from sharelag.inputs.files.pieces import Plan, is_other, plan, read_pieces
+from sharelag.inputs.files.pieces import Plan, deal_out, is_other, plan, read_pieces
 from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.kafka.fetch import Ranges, read_ranges
 from sharelag.inputs.spark.files import are_in_reach
@@ -47,10 +48,10 @@ from sharelag.inputs.spark.workers import Task, map_in_arrow
 from sharelag.model.versions import Told
 from sharelag.replay import members
 from sharelag.replay.columns import cut_by_share_partition
+from sharelag.replay.history import history_arrow
 from sharelag.replay.moment import Moment, as_moment, up_to
 from sharelag.replay.repeats import EachOnce
-from sharelag.replay.state import latest, replay_arrow
-from sharelag.replay.streaming_replay import Latest, latest_windows
+from sharelag.replay.state import Latest, latest, latest_windows, replay_arrow
 from sharelag.tables.arrow import ascending, for_spark, keys, one_batch
 from sharelag.wire.decode import Decoded, decode_arrow, of_state, of_topic
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
@@ -174,36 +175,25 @@ class Logs:
 class Records:
     """Records of the state topic, of the groups' topic, or of both, for tasks that need them whole.
 
-    Parameters
-    ----------
-    source : pyspark.sql.DataFrame, Files or Logs
-        `sharelag.schemas.RAW`.
-    topics : tuple of str
-        Which of the two topics are read; a DataFrame may have others.
-    generation, kafka_version
-        As for `sharelag.wire.decode_arrow`.
-    until : callable, optional
-        Leaves those rows of a batch of decoded records that had been written at a moment.
-    choose : tuple of callables
-        Each leaves some of these rows.
-    decoded : bool
-        The source is a DataFrame of decoded records of one topic.
-    packed : bool
-        The source is a DataFrame that `pack` returned.
+    ``generation`` and ``kafka_version`` are those of `sharelag.wire.decode_arrow`.
     """
 
-    source: DataFrame | Files | Logs
-    topics: tuple[str, ...] = (STATE_TOPIC,)
+    source: DataFrame | Files | Logs  # `sharelag.schemas.RAW`, unless decoded or packed
+    topics: tuple[str, ...] = (STATE_TOPIC,)  # of the two; a DataFrame may have others
     generation: int | None = None
-    until: Choose | None = None
-    choose: tuple[Choose, ...] = ()
-    decoded: bool = False
-    packed: bool = False
+    until: Choose | None = None  # leaves decoded records that had been written at a moment
+    choose: tuple[Choose, ...] = ()  # each leaves some of these
+    decoded: bool = False  # the source is a DataFrame of decoded records of one topic
+    packed: bool = False  # the source is a DataFrame that `pack` returned
     kafka_version: Told = None
 
     def where(self, choose: Choose) -> Records:
         """Return those records that a function leaves."""
         return replace(self, choose=(*self.choose, choose))
+
+    def only(self, topic: str) -> Records:
+        """Return the records of one topic, where they have not been packed together."""
+        return self if self.packed else replace(self, topics=(topic,))
 
     def written_by(self, moment: Moment) -> Records:
         """Return the records written up to a moment."""
@@ -267,13 +257,13 @@ class Records:
         few = tasks_at_once(source.sparkSession)
         return map_in_arrow(scan.coalesce(2 * few) if few else scan, scan_task, schema, beside)
 
-    def map_share_partitions(
-        self, each: Callable[[pa.RecordBatch], schemas.Arrow], schema: pa.Schema
+    def map_parts(
+        self, parts: Callable[[TaskRecords], Batches], each: Each, schema: pa.Schema
     ) -> DataFrame:
-        """Apply a function to all decoded records of some share partitions at a time."""
+        """Apply a function to parts of what each task has, such as some share partitions."""
 
-        def each_task(records: TaskRecords) -> Batches:
-            for part in records.share_partitions():
+        def each_task(mine: TaskRecords) -> Batches:
+            for part in parts(mine):
                 yield one_batch(each(part))
 
         return self.map(each_task, schema)
@@ -418,6 +408,11 @@ class TaskRecords:
             found, _ = self._first_part(parts, part)
             yield from cut_by_share_partition(found, _PART_ROWS)
 
+    def histories(self, gaps: pa.Table | None = None) -> Batches:
+        """Yield the whole history of some share partitions at a time."""
+        for part in self.share_partitions():
+            yield history_arrow(part, self.raw.gaps if gaps is None else gaps)
+
     def _first_part(self, parts: int, part: int = 0) -> tuple[pa.RecordBatch, int]:
         """Decode the share partitions of one part of several, and count the records of all."""
 
@@ -487,19 +482,15 @@ class _Kept:
 
 
 def _of_logs(raw: Logs, columns: Sequence[str]) -> tuple[list[list[Any]], Callable[..., Batches]]:
-    """Return the partitions of each task, the longest dealt out first, and what fetches them."""
     config = raw.config
     each = [
         (topic, partition, span)
         for topic, of in raw.ranges.items()
         for partition, span in of.items()
     ]
-    longest = sorted(each, key=lambda one: one[2][0] - one[2][1])
-    records = sum(end - first for *_, (first, end) in longest)
-    count = min(max(1, len(longest)), 1 + records // _FETCHED_ROWS)
-    parts: list[list[Any]] = [[] for _ in range(count)]
-    for one in longest:
-        min(parts, key=lambda part: sum(end - first for *_, (first, end) in part)).append(one)
+    records = sum(end - first for *_, (first, end) in each)
+    count = min(max(1, len(each)), 1 + records // _FETCHED_ROWS)
+    parts = deal_out(each, lambda one: one[2][1] - one[2][0], count)
 
     def fetch(mine: Sequence[tuple[str, int, tuple[int, int]]]) -> Batches:
         for topic in dict.fromkeys(name for name, *_ in mine):
@@ -511,7 +502,6 @@ def _of_logs(raw: Logs, columns: Sequence[str]) -> tuple[list[list[Any]], Callab
 
 
 def _is_of_part(records: pa.RecordBatch, parts: int, part: int) -> pa.Array:
-    """Whether the share partition of each record is in one of several parts."""
     shares = keys(records, schemas.SHARE_PARTITION).dictionary_encode()
     mine = [zlib.crc32(name.encode()) % parts == part for name in shares.dictionary.to_pylist()]
     return pa.array(mine, pa.bool_()).take(shares.indices)

@@ -145,7 +145,7 @@ def _by_group(pieces: DataFrame, read: _Read, name: str) -> DataFrame:
         made = partial(made, last=0 if last is None or last[0] is None else int(last[0]))
     tables = {one: frame.where("group_id is not null") for one, frame in frames.items()}
     columns = {one: REQUEST_TABLES[one] for one in needed}
-    return meet(tables, columns, ["group_id"], made, schema)
+    return meet(tables, columns, ["group_id"], lambda **tables: made(tables), schema)
 
 
 def _request_table(pieces: DataFrame, read: _Read, name: str) -> DataFrame:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 from operator import itemgetter
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +37,8 @@ from sharelag.inputs.files.raw_files import (
 )
 from sharelag.tables.arrow import one_batch
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
+
+T = TypeVar("T")
 
 #: Bytes of a batch. What is made of a batch while it is read and decoded takes several times as
 #: much, and all of it should still be in the processor's cache when it is replayed.
@@ -160,15 +162,29 @@ def plan(
     others.
     """
     pieces = [piece for file in of_paths(paths) for piece in pieces_of(file, topic, schema)]
-    groups = _groups(pieces)
-    total = sum(piece.size for piece in pieces)
-    largest = max((sum(piece.size for piece in group) for group in groups), default=0)
-    if largest <= max(2 * _TASK_BYTES, _LARGEST_PART * total):
+    groups, total = _groups(pieces), _size(pieces)
+    if max(map(_size, groups), default=0) <= max(2 * _TASK_BYTES, _LARGEST_PART * total):
         # By files again, so that each is opened once a task.
         order = {piece: number for number, piece in enumerate(pieces)}
-        tasks = [sorted(task, key=order.__getitem__) for task in _in_tasks(groups, total)]
-        return Plan(tasks, True)
+        count = min(len(groups), max(1, round(total / _TASK_BYTES)))
+        tasks = [chain.from_iterable(task) for task in deal_out(groups, _size, count)]
+        return Plan([sorted(task, key=order.__getitem__) for task in tasks], True)
     return Plan(_in_sequence(pieces), False)
+
+
+def _size(pieces: Iterable[Piece]) -> int:
+    return sum(piece.size for piece in pieces)
+
+
+def deal_out(items: Iterable[T], size_of: Callable[[T], int], count: int) -> list[list[T]]:
+    """Give items to so many tasks of about equal size, the largest first."""
+    tasks: list[list[T]] = [[] for _ in range(count)]
+    sizes = [0] * count
+    for item in sorted(items, key=size_of, reverse=True):
+        least = sizes.index(min(sizes))
+        tasks[least].append(item)
+        sizes[least] += size_of(item)
+    return tasks
 
 
 def read_pieces(
@@ -184,7 +200,7 @@ def read_pieces(
         with _as_planned(one, of_file) as file:
             numbers = [piece.row_group for piece in of_file]
             count = sum(piece.rows for piece in of_file)
-            most = rows_at_once(rows, count, sum(piece.size for piece in of_file))
+            most = rows_at_once(rows, count, _size(of_file))
             most = rows_within(one.path, file.metadata, numbers, most)
             yield from gather_batches(_read(file, of_file, most, wanted), most)
 
@@ -348,18 +364,6 @@ def _groups(pieces: Sequence[Piece]) -> list[list[Piece]]:
         groups[-1].append(index)
         reach = max(reach, pieces[index].last)
     return [[pieces[index] for index in sorted(group)] for group in groups]
-
-
-def _in_tasks(groups: Sequence[list[Piece]], total: int) -> list[list[Piece]]:
-    """Give whole groups to tasks of about equal size, the largest first."""
-    count = min(len(groups), max(1, round(total / _TASK_BYTES)))
-    tasks: list[list[Piece]] = [[] for _ in range(count)]
-    sizes = [0] * count
-    for group in sorted(groups, key=lambda one: -sum(piece.size for piece in one)):
-        least = sizes.index(min(sizes))
-        tasks[least] += group
-        sizes[least] += sum(piece.size for piece in group)
-    return tasks
 
 
 def _in_sequence(pieces: Sequence[Piece]) -> list[list[Piece]]:

@@ -26,7 +26,7 @@ from sharelag.inputs.files.raw_files import first_bytes
 from sharelag.inputs.files.text_pieces import LEVEL, unwrap_lines
 from sharelag.inputs.texts import OTHERS, read_text, text_of
 from sharelag.model import topic_id_bytes
-from sharelag.tables.arrow import one_batch
+from sharelag.tables.arrow import one_batch, with_columns
 from sharelag.wire.encode import encode, encode_record
 from sharelag.wire.fields import (
     GROUP_KINDS,
@@ -135,7 +135,6 @@ def _older(generation: int) -> tuple[RecordKind, ...]:
 def _encode(
     kinds: Iterable[RecordKind], record_type: int, key: _Row, fields: _Row | None
 ) -> _Octets:
-    """Encode by the first of some kinds whose fields there are."""
     names, wrong = {*key, *(fields or ())}, None
     for kind in kinds:
         needed = kind.key if fields is None else (*kind.key, *kind.value)
@@ -315,14 +314,9 @@ def regular_lines(lines: DumpLines, topic: str, partition: int) -> pa.RecordBatc
     batch = regular_records("\n".join(lines.objects.to_pylist()), 0)
     if batch is None or len(batch) != len(lines.objects):
         return None
-    columns = {
-        "topic": pa.repeat(pa.scalar(topic), len(batch)),
-        "partition": pa.repeat(pa.scalar(partition, pa.int32()), len(batch)),
-        "offset": lines.offsets,
-        "timestamp": lines.times.cast(schemas.TIMESTAMP),
-    }
-    arrays = [columns.get(name, batch.column(name)) for name in schemas.RAW.names]
-    return pa.RecordBatch.from_arrays(arrays, schema=schemas.RAW)
+    times = lines.times.cast(schemas.TIMESTAMP)
+    place = {"topic": topic, "partition": partition, "offset": lines.offsets}
+    return with_columns(batch, place | {"timestamp": times})
 
 
 def _halves(texts: pa.Array, mark: str, reverse: bool = False) -> tuple[pa.Array, pa.Array]:

@@ -17,9 +17,8 @@ from sharelag.inputs.files.text_pieces import Piece, are_many, line_blocks, unwr
 from sharelag.schemas import CONSUMED_TABLES, REQUEST_TABLES
 from sharelag.tables.words import counted
 from sharelag.wire import consumed
-from sharelag.wire.requests.lines import MARK, Lines, read_lines, unread
+from sharelag.wire.requests.lines import LAYOUT, MARK, Lines, read_lines, unread
 from sharelag.wire.requests.tables import tables_of
-from sharelag.wire.requests.times import LAYOUT
 
 #: Characters of a line that an error shows.
 _SHOWN = 120
@@ -119,7 +118,7 @@ class RequestLog(TextLog):
 
     @property
     def told_by(self) -> frozenset[int]:
-        """What tells the zones of its times: `sharelag.wire.requests.times`."""
+        """What tells the zones of its times: `sharelag.wire.requests.lines`."""
         return frozenset(self._told if self.tables else ())
 
     @cached_property

@@ -33,6 +33,7 @@ from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.inputs.files.raw_files import entries, refuse_unreadable
 from sharelag.model import topic_id_bytes, topic_id_text
+from sharelag.tables.arrow import batch_of
 from sharelag.wire.encode import read_varint
 from sharelag.wire.generations import SHARE_CHECKPOINT, SHARE_DELTA, topic_id_of
 
@@ -216,18 +217,16 @@ def row_of(record: Any) -> Row:
 def raw_batch(rows: Sequence[Row], topic: str, partition: int) -> pa.RecordBatch:
     """Return records of one partition as `sharelag.schemas.RAW`."""
     keys, values, offsets, timestamps, kinds = zip(*rows, strict=True) if rows else [()] * 5
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array(keys, pa.binary()),
-            pa.array(values, pa.binary()),
-            pa.repeat(pa.scalar(topic), len(keys)),
-            pa.repeat(pa.scalar(partition, pa.int32()), len(keys)),
-            pa.array(offsets, pa.int64()),
-            pa.array(timestamps, pa.int64()).view(schemas.TIMESTAMP),
-            pa.array(kinds, pa.int32()),
-        ],
-        schema=schemas.RAW,
-    )
+    columns = {
+        "key": pa.array(keys, pa.binary()),
+        "value": pa.array(values, pa.binary()),
+        "topic": topic,
+        "partition": partition,
+        "offset": pa.array(offsets, pa.int64()),
+        "timestamp": pa.array(timestamps, pa.int64()).view(schemas.TIMESTAMP),
+        "timestampType": pa.array(kinds, pa.int32()),
+    }
+    return batch_of(columns, schemas.RAW)
 
 
 def _checkpoint(path: Path) -> dict[Place, int]:

@@ -410,7 +410,6 @@ def _allowed(connection: Connection, kind: str, names: list[str]) -> Iterator[_R
 
 
 def _read_operations(kind: str, operations: Iterable[Any] | None) -> dict[str, bool]:
-    """Return what the answer allows; nothing where the broker did not say."""
     if operations is None:
         return {}
     allowed = {one.name for one in operations}

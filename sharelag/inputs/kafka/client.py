@@ -45,6 +45,7 @@ from sharelag.inputs.kafka.failures import (
     unreachable_error,
 )
 from sharelag.schemas import WITH_HEADERS
+from sharelag.tables.arrow import batch_of
 
 # Receives what librdkafka would print to standard error; add a handler to see it.
 _LOG = logging.getLogger("sharelag.librdkafka")
@@ -461,15 +462,14 @@ def raw_batch(
     kinds: Any,
 ) -> pa.RecordBatch:  # fmt: skip
     """Return `sharelag.schemas.RAW` of columns with librdkafka's numbers of timestamp types."""
-    columns = [
-        keys,
-        values,
-        pa.repeat(pa.scalar(topic, pa.string()), len(keys)),
-        pa.array(partitions),
-        pa.array(offsets),
-        pa.array(times, pa.int64(), mask=kinds == 0).view(schemas.TIMESTAMP),
-        # Spark's numbers for the timestamp type are one less than librdkafka's: none, create,
-        # append.
-        pa.array(kinds - 1).cast(pa.int32()),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schemas.RAW)
+    columns = {
+        "key": keys,
+        "value": values,
+        "topic": topic,
+        "partition": pa.array(partitions),
+        "offset": pa.array(offsets),
+        "timestamp": pa.array(times, pa.int64(), mask=kinds == 0).view(schemas.TIMESTAMP),
+        # Spark's numbers are one less than librdkafka's: none, create, append.
+        "timestampType": pa.array(kinds - 1),
+    }
+    return batch_of(columns, schemas.RAW)

@@ -39,6 +39,8 @@ from sharelag.tables.arrow import flat
 
 #: Topic and partition.
 Place = tuple[str, int]
+#: With its place, and whether it is the end of its log instead of a message.
+_Arrived = tuple[Place, Message, bool]
 #: Topic, partition, offset.
 _Position = tuple[str, int, int]
 #: Offset and milliseconds of a record.
@@ -140,8 +142,8 @@ def _one_round(
             del pending[hidden]
 
     client.assign([Partition(*place, offset) for place, offset in pending.items()])
-    for messages in until_done(client, config, heard, lambda: not pending, _AT_ONCE):
-        for place, message, is_end in place_messages(messages, config, _HIDDEN, hide):
+    for arrived in until_done(client, config, heard, lambda: not pending, _AT_ONCE, _HIDDEN, hide):
+        for place, message, is_end in arrived:
             if place in pending and message.offset() >= pending[place]:
                 kind, time = message.timestamp()
                 first = (None, None) if is_end else (message.offset(), time if kind else None)
@@ -159,10 +161,13 @@ def until_done(
     heard: Sequence[KafkaError],
     is_done: Callable[[], bool | int],
     at_once: int,
-) -> Iterator[list[Message]]:
-    """Yield what an assigned consumer delivers until the caller has enough.
+    hidden: Collection[int] = (),
+    hide: Callable[[Place, ClusterError], None] | None = None,
+) -> Iterator[Iterator[_Arrived]]:
+    """Yield what an assigned consumer delivers until the caller has enough, to be taken at once.
 
-    It is a ClusterError if the credentials are refused, or nothing arrives within the timeout.
+    It is a ClusterError if the credentials are refused, or nothing arrives within the timeout. So
+    is an error in place of a message, unless its code is one of ``hidden``: then ``hide`` takes it.
     """
     waited = 0.0
     while not is_done():
@@ -171,7 +176,7 @@ def until_done(
         errors = (message.error() for message in messages)
         is_of_leaders = any(error is None or not is_of_group(error) for error in errors)
         waited = 0.0 if is_of_leaders else waited + time.monotonic() - begun
-        yield messages
+        yield _placed(messages, config, hidden, hide)
         if wrong := first_refusal(heard):
             raise translate_error(wrong, "records", config)
         if waited > max(config.patience.left(), min(READING, config.timeout)):
@@ -179,16 +184,12 @@ def until_done(
             raise silence_error(config, "records", latest_reason(heard))
 
 
-def place_messages(
+def _placed(
     messages: Iterable[Message],
     config: ClientConfig,
-    hidden: Collection[int] = (),
-    hide: Callable[[Place, ClusterError], None] | None = None,
-) -> Iterator[tuple[Place, Message, bool]]:
-    """Yield messages with their topics and partitions, and whether each is the end of its log.
-
-    An error is raised, unless its code is one of ``hidden``: then ``hide`` takes it.
-    """
+    hidden: Collection[int],
+    hide: Callable[[Place, ClusterError], None] | None,
+) -> Iterator[_Arrived]:
     for message in messages:
         place, error = (message.topic(), message.partition()), message.error()
         if error is None or error.code() == KafkaError._PARTITION_EOF:
@@ -279,10 +280,8 @@ def _first(config: ClientConfig, topic: str, partition: int, offset: int) -> Mes
     found: list[Message | None] = []
     with closing(consumer(config, error_cb=heard.append, **FRUGAL)) as client:
         client.assign([Partition(topic, partition, offset)])
-        for messages in until_done(client, config, heard, found.__len__, 1):
-            found += [
-                None if is_end else one for _, one, is_end in place_messages(messages, config)
-            ]
+        for arrived in until_done(client, config, heard, found.__len__, 1):
+            found += [None if is_end else one for _, one, is_end in arrived]
     return found[0]
 
 
@@ -491,10 +490,10 @@ def _read(config: ClientConfig, logs: Mapping[Place, _Log], isolation: str) -> s
     settings = {"isolation.level": isolation, "auto.offset.reset": "earliest"}
     with closing(consumer(config, error_cb=heard.append, **settings)) as client:
         client.assign([Partition(*place, logs[place].first) for place in ends])
-        for messages in until_done(client, config, heard, lambda: not ends, _MANY):
+        for arrived in until_done(client, config, heard, lambda: not ends, _MANY, _REFUSED, hide):
             upto: dict[Place, int] = {}
             found: dict[Place, list[int]] = {}
-            for place, message, is_end in place_messages(messages, config, _REFUSED, hide):
+            for place, message, is_end in arrived:
                 if is_end:
                     upto[place] = message.offset()
                 else:

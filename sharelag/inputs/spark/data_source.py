@@ -352,7 +352,6 @@ class ShareLagKafka(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name for ``format(...)``."""
         return FORMAT
 
     def schema(self) -> StructType:
@@ -360,12 +359,10 @@ class ShareLagKafka(DataSource):
         has_gaps = self.options.get("includeGaps", "false").lower() == "true"
         return schemas.spark_schema(RAW_AND_GAPS if has_gaps else schemas.RAW)
 
-    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002
-        """Return the reader of a batch query."""
+    def reader(self, schema: StructType) -> DataSourceReader:
         return _Reader(read_options(self.options))
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802
-        """Return the reader of a stream."""
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         return StreamReader(read_options(self.options, stream=True))
 
 
@@ -447,7 +444,6 @@ class StreamReader(DataSourceStreamReader):
         self._newest: Logs = {}
 
     def initialOffset(self) -> Progress:  # noqa: N802
-        """Return the start of a query without a checkpoint."""
         options, there = self.options, logs(self.options)
         start = (options.starting, options.starting_at)
         return _progress({name: resolve(options, name, of, *start) for name, of in there.items()})
@@ -460,7 +456,6 @@ class StreamReader(DataSourceStreamReader):
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def latestOffset(self, start: Progress, limit: ReadLimit) -> Progress:  # noqa: N802
-        """Return the end of the micro-batch that starts at ``start``."""
         self._newest = self._target or logs(self.options)
         return advance(start, self._newest, getattr(limit, "max_rows", None))
 
@@ -469,7 +464,6 @@ class StreamReader(DataSourceStreamReader):
         self._target = logs(self.options)
 
     def reportLatestOffset(self) -> Progress | None:  # noqa: N802
-        """Return the end offsets of the last request."""
         ends = {
             topic: {p: end for p, (_, end) in there.items()}
             for topic, there in self._newest.items()
@@ -496,7 +490,6 @@ class StreamReader(DataSourceStreamReader):
         return [*gaps, *pieces] if self.options.include_gaps else pieces
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one task."""
         if isinstance(partition, Gap):
             yield _gap_rows([partition])
         elif isinstance(partition, OffsetRange):

@@ -98,7 +98,6 @@ def address(spark: SparkSession, place: str) -> DataFrame:
 
 
 def _by_spark(spark: SparkSession, paths: Sequence[str], schema: pa.Schema) -> DataFrame:
-    """Read Parquet by Spark's own reader, binary as such."""
     frame = spark.read.options(**_READ_BY_SPARK).parquet(*paths)
     kinds = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
     for field in schemas.spark_schema(schema).fields:

@@ -2,7 +2,7 @@
 
 Spark's checkpoint numbers the micro-batches and stores the offsets of each before it runs. A
 micro-batch reads its offsets, writes its files to a staging folder, and adds all of them to the
-archive in one step (`sharelag.inputs.files.views`), with its number. If it is killed before that
+archive in one step (`sharelag.inputs.files.archive`), with its number. If it is killed before that
 step, it is run again; if after, the archive already has its number. The tasks write to the archive
 themselves: on a cluster it must be a shared folder.
 """
@@ -30,16 +30,20 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from sharelag import schemas
 from sharelag.errors import InputError, ShareLagError, TopicMissingError
-from sharelag.inputs.files import views
 from sharelag.inputs.files.archive import (
     GAP,
     GAPS,
     OFFSETS,
     RECORDS,
     ArchiveInfo,
+    View,
     begin,
+    commit,
     compact,
+    current,
+    hold_lock,
     require_same_topics,
+    staging,
     write_parquet,
 )
 from sharelag.inputs.files.captures import of_share_groups
@@ -113,12 +117,12 @@ def follow(
     require_streams(spark, "follow into an archive from a process with its own Spark")
     begun = begin(folder, kafka.cluster_id(config), there, config, ids)
     with ExitStack() as stack:
-        if not stack.enter_context(views.hold_lock(folder / ".following", wait=_LET_GO)):
+        if not stack.enter_context(hold_lock(folder / ".following", wait=_LET_GO)):
             raise InputError(
                 f"another job is writing to {folder}: stop it first, or choose another folder"
             )
         checkpoint = folder / "checkpoint"
-        last = views.current(folder).batch
+        last = current(folder).batch
         if last >= 0 and not (checkpoint / "offsets" / str(last)).exists():
             raise InputError(
                 f"the checkpoint of the archive {folder} is missing or older than its records: "
@@ -150,15 +154,15 @@ class _Job:
     ) -> None:
         self.config, self.folder, self.begun = config, folder, begun
         self.compact_every = compact_every
-        self.scratch = views.staging(folder, "follow")
+        self.scratch = staging(folder, "follow")
         self.commits = count(1)
         self.sampled = 0.0
         self._naming = threading.Lock()  # both threads take samples
-        newest = views.current(folder).files(OFFSETS)[-1:]
+        newest = current(folder).files(OFFSETS)[-1:]
         self.newest = max((int(path.stem.rpartition("-to-")[2]) for path in newest), default=0)
 
     def append(self, rows: DataFrame, batch: int) -> None:
-        view = views.current(self.folder)
+        view = current(self.folder)
         if batch <= view.batch:
             return
         day = _day(view)
@@ -179,7 +183,7 @@ class _Job:
         require_same_topics(self.folder, self.begun, ids)
         # After the records have been read: in the other order lag could be negative.
         add |= self._sample(scratch, day)
-        views.commit(self.folder, add, batch=batch, day=day)
+        commit(self.folder, add, batch=batch, day=day)
         shutil.rmtree(scratch)  # including files of failed task attempts
         self._tidy()
 
@@ -191,10 +195,10 @@ class _Job:
             while not has_ended(query):
                 if time.monotonic() - self.sampled < max(every, 1.0):
                     continue
-                day = _day(views.current(self.folder))
+                day = _day(current(self.folder))
                 try:
                     sample = self._sample(scratch, day)
-                    views.commit(self.folder, sample, day=day)
+                    commit(self.folder, sample, day=day)
                     self._tidy()
                 except (ShareLagError, OSError) as error:  # a full disk, too, may have room again
                     _LOG.warning("could not sample end offsets: %s", error)
@@ -220,7 +224,7 @@ class _Job:
         return _aside(scratch, name, offsets.cast(schemas.OFFSETS))
 
 
-def _day(view: views.View) -> str:
+def _day(view: View) -> str:
     """Return today; clocks can go back, days of an archive must not: they order its files."""
     return max(f"{datetime.now(UTC):%Y-%m-%d}", view.day)
 

@@ -333,7 +333,6 @@ def _listed(plan: Any, later: bool, schema: pa.Schema) -> Iterator[RawFile]:
 
 
 def _items(sequence: Any) -> Iterator[Any]:
-    """Yield the items of a sequence of Scala's."""
     return (sequence.apply(at) for at in range(sequence.size()))
 
 

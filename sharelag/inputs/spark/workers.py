@@ -169,7 +169,6 @@ def translate_failure(text: str) -> ShareLagError | None:
 
 
 def _python() -> str:
-    """Return the interpreter that Spark starts its workers with, as far as this process knows."""
     from pyspark import SparkContext
 
     session = existing()

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sharelag import schemas
-from sharelag.tables.arrow import one_batch
+from sharelag.tables.arrow import batch_of, one_batch
 from sharelag.wire.requests.lines import GAP, Completed, Lines, numbers_and_words, split_at_gaps
 
 #: A connection is the broker's address, the client's, and two numbers.
@@ -131,13 +131,7 @@ class Log:
         moments = pa.array(self.completed if at is None else at).cast(schemas.INSTANT)
         line = {"position": self.one.position.take(row), "timestamp": moments.take(row)}
         columns = line | {"broker": self.broker.take(row), "source": self.one.source} | columns
-        arrays = []
-        for field in schema:
-            value = columns.get(field.name)
-            if not isinstance(value, pa.Array):
-                value = pa.repeat(pa.scalar(value, field.type), len(row))
-            arrays.append(value.cast(field.type))
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+        return batch_of(columns, schema, pad=True)
 
     def asked(self, row: pa.Array, *columns: str) -> Columns:
         """Return fields of the requests of some rows as our columns."""

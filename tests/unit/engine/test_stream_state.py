@@ -11,8 +11,8 @@ import pytest
 
 from sharelag import schemas
 from sharelag.engine.spark import stream
-from sharelag.engine.spark.stream import state
-from sharelag.engine.spark.stream.state import REPLAYED, State
+from sharelag.engine.spark.stream import changes
+from sharelag.engine.spark.stream.changes import REPLAYED, State
 from sharelag.errors import InputError
 from sharelag.replay import replay_arrow
 from sharelag.wire import SHARE_SNAPSHOT, SHARE_UPDATE, decode_arrow, encode_record
@@ -120,7 +120,7 @@ def test_records_that_cannot_be_replayed_are_counted_over_micro_batches() -> Non
 
 
 def test_what_is_too_late_is_an_error_without_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state, "WAITING", 8)
+    monkeypatch.setattr(changes, "WAITING", 8)
     log = raw([encode_record(SHARE_UPDATE, row(n, [])) for n in range(40)])
     kept, _ = _apply(State.begin(), log.slice(0, 5))
     kept, _ = _apply(kept, log.slice(8))  # 5 to 7 are missing
@@ -137,7 +137,7 @@ def test_what_is_too_late_is_an_error_without_a_snapshot(monkeypatch: pytest.Mon
 
 
 def test_as_many_records_wait_for_earlier_ones_as_may(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state, "WAITING", 8)
+    monkeypatch.setattr(changes, "WAITING", 8)
     updates = [encode_record(SHARE_UPDATE, row(n, [])) for n in range(12)]
     log = raw([encode_record(SHARE_SNAPSHOT, row(0, [])), *updates])
     kept, _ = _apply(State.begin(), log.slice(0, 3))
@@ -148,7 +148,7 @@ def test_as_many_records_wait_for_earlier_ones_as_may(monkeypatch: pytest.Monkey
 
 
 def test_what_comes_late_brings_nothing_deleted_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(state, "WAITING", 8)
+    monkeypatch.setattr(changes, "WAITING", 8)
     update = encode_record(SHARE_UPDATE, row(3, []))
     others = [encode_record(SHARE_UPDATE, row(n, [], partition=1)) for n in range(20)]
     tombstone = (encode_record(SHARE_SNAPSHOT, row(0, []))[0], None)

@@ -12,8 +12,7 @@ import pytest
 import sharelag
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.inputs.anonymous import anonymise
-from sharelag.inputs.files.captures import read_capture
+from sharelag.inputs.files.captures import anonymise, read_capture
 from sharelag.wire import GROUP_TOPIC, STATE_TOPIC, decode_arrow
 from tests.support.captures import describe
 from tests.support.cases import few_of

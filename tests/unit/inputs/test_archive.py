@@ -23,7 +23,7 @@ import pytest
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.inputs.files import views
+from sharelag.inputs.files import archive as views
 from sharelag.inputs.files.archive import (
     GAP,
     ArchiveInput,

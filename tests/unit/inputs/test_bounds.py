@@ -20,10 +20,9 @@ import sharelag
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.inputs.files import parquet, pieces
-from sharelag.inputs.files.archive import ArchiveInput, begin, write_parquet
+from sharelag.inputs.files.archive import DATA, VIEWS, ArchiveInput, begin, commit, write_parquet
 from sharelag.inputs.files.parquet import read_table, reading_parquet
 from sharelag.inputs.files.raw_files import of_paths
-from sharelag.inputs.files.views import DATA, VIEWS, commit
 from sharelag.inputs.kafka.config import client_config
 from sharelag.inputs.queues import queue_of
 from sharelag.inputs.spark import files

@@ -12,11 +12,10 @@ import pytest
 from sharelag import schemas
 from sharelag.compiled import compile_kernel
 from sharelag.model import StateBatch
-from sharelag.replay import replay_arrow, streaming_replay
+from sharelag.replay import replay_arrow, state
 from sharelag.replay.kernels import replay_rows
 from sharelag.replay.moment import filter_groups, up_to
-from sharelag.replay.state import replay_at
-from sharelag.replay.streaming_replay import RunningStates, latest_windows
+from sharelag.replay.state import RunningStates, latest_windows, replay_at
 from sharelag.wire import GROUP_TOPIC, STATE_KINDS, STATE_TOPIC, decode_arrow, decode_columns
 from tests.support import generators
 from tests.support.cases import Cases
@@ -40,8 +39,8 @@ def streamed(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("tables")
 
-    monkeypatch.setattr(streaming_replay, "is_worth_it", lambda *_, **__: True)
-    monkeypatch.setattr(streaming_replay, "_by_tables", refuse)
+    monkeypatch.setattr(state, "is_worth_it", lambda *_, **__: True)
+    monkeypatch.setattr(state, "_by_tables", refuse)
 
 
 @pytest.mark.usefixtures("streamed")
@@ -103,7 +102,7 @@ def test_records_are_chosen_and_counted() -> None:
 
 @pytest.mark.parametrize("worth_it", [True, False])
 def test_version_boundaries(worth_it: bool, monkeypatch: pytest.MonkeyPatch, cases: Cases) -> None:
-    monkeypatch.setattr(streaming_replay, "is_worth_it", lambda *_, **__: worth_it)
+    monkeypatch.setattr(state, "is_worth_it", lambda *_, **__: worth_it)
     apart = 0
     for seed in range(cases(20, 400)):
         random = Random(f"version {seed}")
@@ -124,7 +123,7 @@ def test_version_boundaries(worth_it: bool, monkeypatch: pytest.MonkeyPatch, cas
 
 @pytest.mark.parametrize("worth_it", [True, False])
 def test_what_is_no_stream_becomes_tables(worth_it: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming_replay, "is_worth_it", lambda *_, **__: worth_it)
+    monkeypatch.setattr(state, "is_worth_it", lambda *_, **__: worth_it)
     ordered = raw(generators.sequence(Random(2), keys=2, length=200))
     backward = ordered.take(pa.array(np.arange(len(ordered))[::-1]))
     moved = ordered.set_column(3, "partition", pa.array([n % 2 for n in range(len(ordered))], "i4"))

@@ -8,8 +8,7 @@ changes = sharelag.stream.windows(raw)              # of any stream of raw recor
 changes.writeStream.foreachBatch(sharelag.stream.to_delta("tables", offsets)) ...
 """
 
-from sharelag.engine.spark.stream.changes import LAG, lag, to_delta, updated, windows
+from sharelag.engine.spark.stream.changes import LAG, WINDOWS, lag, to_delta, updated, windows
 from sharelag.engine.spark.stream.live import Live, watch
-from sharelag.engine.spark.stream.state import WINDOWS
 
 __all__ = ["LAG", "WINDOWS", "Live", "lag", "to_delta", "updated", "watch", "windows"]

@@ -6,7 +6,7 @@ so a share partition that is gone needs a row, too: `WINDOWS` and `LAG` here hav
 ``deleted`` beside the usual ones. `updated` applies the changes to a table in hand.
 
 Raw records are packed as bytes where Spark has them, and go to the task of their partition of the
-state topic, which decodes and replays them (`sharelag.engine.spark.stream.state`). So a micro-batch
+state topic, which decodes and replays them (`State`). So a micro-batch
 calls Python once for each partition of the state topic, however many share partitions there are.
 pandas is what Spark hands keys and bytes over in, and no more.
 """
@@ -14,7 +14,8 @@ pandas is what Spark hands keys and bytes over in, and no more.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -26,9 +27,16 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from sharelag import schemas
-from sharelag.engine.spark.packing import PACKED, pack_records, to_bytes
-from sharelag.engine.spark.states import is_raw
-from sharelag.engine.spark.stream.state import REPLAYED, WINDOWS, State
+from sharelag.engine.spark.answers import is_raw
+from sharelag.engine.spark.packing import (
+    PACKED,
+    PACKED_COLUMNS,
+    complete_columns,
+    pack_records,
+    to_bytes,
+    unpack_records,
+)
+from sharelag.engine.spark.packing import REPLAYED as READ
 from sharelag.errors import InputError
 from sharelag.inputs.files.parquet import open_table, remove_old_files, replace_table
 from sharelag.inputs.offsets import latest_ends
@@ -37,9 +45,13 @@ from sharelag.inputs.spark.frames import as_frame, latest_offsets
 from sharelag.inputs.spark.workers import map_in_arrow, with_packages
 from sharelag.metrics.lag import OFFSET_COLUMNS, OFFSET_KEYS, lag_arrow, lag_columns
 from sharelag.model.versions import Told, require_version
+from sharelag.replay import layout as k
+from sharelag.replay.columns import KEY, by_share_partition, kinds_of
 from sharelag.replay.moment import filter_groups
-from sharelag.schemas import Arrow
-from sharelag.tables.arrow import as_table, ascending, beside, for_spark, keys, one_batch
+from sharelag.replay.repeats import drop_repeats
+from sharelag.replay.state import replay_arrow
+from sharelag.schemas import Arrow, Bools, Ints
+from sharelag.tables.arrow import as_table, ascending, batch_of, beside, for_spark, keys, one_batch
 from sharelag.wire.decode import decode_arrow, of_state
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.wire.generations import require_generation
@@ -51,16 +63,18 @@ if TYPE_CHECKING:
 
     from sharelag.inputs.spark.frames import Tabular
 
+#: `sharelag.schemas.WINDOWS`, and whether there is no state of the share partition any more.
+WINDOWS = schemas.WINDOWS.append(pa.field("deleted", pa.bool_()))
 #: `sharelag.schemas.LAG` with ``deleted``: of a deleted share partition little more is known.
 LAG = schemas.LAG.append(WINDOWS.field("deleted"))
 
-#: What is kept of a raw record: the rest is its key in Spark's exchange, or nobody reads it.
-_OF_RAW = ("key", "value", "offset", "timestamp")
+#: What replay reads of a record.
+REPLAYED = READ[STATE_TOPIC]
 #: Kafka's number of partitions of the state topic: more tasks than these have nothing to do.
 _MOST_TASKS = 50
 _LOG = logging.getLogger(__name__)
-#: The records of a partition of the state topic, and all offsets that came.
-_Unpack = Callable[[tuple[Any, ...], list[pa.RecordBatch]], tuple[pa.RecordBatch, pa.Array]]
+#: What replay reads of records of a partition of the state topic.
+_Decode = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
 def windows(
@@ -116,20 +130,23 @@ def windows(
             tasks,
         )
     if of_raw:
-        columns, place = (*_OF_RAW, "topic", "partition"), "partition"
+        columns: Sequence[str] = PACKED_COLUMNS
         choose: Callable[[pa.RecordBatch], Arrow] = partial(of_state, generation=generation)
-        unpack: _Unpack = partial(_decode, generation=generation, kafka_version=kafka_version)
+        decode: _Decode = partial(_decode, generation=generation, kafka_version=kafka_version)
     else:
-        columns, place, choose, unpack = (
-            REPLAYED.names,
-            "record_partition",
-            lambda rows: rows,
-            _take,
-        )
-    pack = partial(_pack, place=place, choose=choose)
-    packed = map_in_arrow(records.select(*columns), pack, PACKED)
+        columns, choose, decode = REPLAYED.names, lambda rows: rows, lambda rows: rows
+    places = ("topic", "partition" if of_raw else "record_partition", "offset")
+    packed = map_in_arrow(
+        records.select(*columns), partial(_pack, places=places, choose=choose), PACKED
+    )
     rows = "rows binary"
-    keep = partial(_keep, unpack=unpack, groups=frozenset(groups), kafka_version=kafka_version)
+    keep = partial(
+        _keep,
+        decoded="" if of_raw else STATE_TOPIC,
+        decode=decode,
+        groups=frozenset(groups),
+        kafka_version=kafka_version,
+    )
     kept = packed.groupBy("topic", "partition").applyInPandasWithState(
         with_packages(keep), rows, rows, "update", "NoTimeout"
     )
@@ -205,10 +222,11 @@ def updated(table: pa.Table, changes: Arrow) -> pa.Table:
 
 
 def _pack(
-    batches: Iterable[pa.RecordBatch], place: str, choose: Callable[[pa.RecordBatch], Arrow]
+    batches: Iterable[pa.RecordBatch],
+    places: Sequence[str],
+    choose: Callable[[pa.RecordBatch], Arrow],
 ) -> Iterator[pa.RecordBatch]:
     """Pack those records of a task that have a place in a log; a damaged one may have none."""
-    places = ("topic", place, "offset")
 
     def keep_placed(rows: pa.RecordBatch) -> pa.RecordBatch:
         return rows.filter(pa.array(~find_unplaced(rows, places)))
@@ -220,61 +238,29 @@ def _keep(
     key: tuple[Any, ...],
     frames: Iterator[pd.DataFrame],
     state: GroupState,
-    unpack: _Unpack,
+    decoded: str,
+    decode: _Decode,
     groups: frozenset[str],
     kafka_version: Told,
 ) -> Iterator[pd.DataFrame]:
     """Add the records of one partition of the state topic to what is kept of it."""
     import pandas as pd
 
-    batches = [batch for frame in frames for text in frame["rows"] for batch in _from_bytes(text)]
-    records, offsets = unpack(key, batches)
+    rows = [row for frame in frames for row in frame["rows"]]
+    place = {"topic": key[0], "partition": int(key[1]), "first_offset": None}
+    packed = pa.Table.from_pylist([place | {"rows": row} for row in rows], PACKED)
+    came = one_batch(pa.Table.from_batches(list(unpack_records(packed, decoded))))
     before = State.from_bytes(state.get[0]) if state.exists else State.begin()
-    chosen = filter_groups(records, groups)
-    after, changed = before.apply(chosen, offsets.to_numpy(), kafka_version)
+    chosen = filter_groups(decode(came), groups)
+    after, changed = before.apply(chosen, came.column("offset").to_numpy(), kafka_version)
     if after is not before:
         state.update((after.to_bytes(),))
     yield pd.DataFrame({"rows": [to_bytes(as_table(changed))]})
 
 
-def _decode(
-    key: tuple[Any, ...], batches: list[pa.RecordBatch], generation: int | None, kafka_version: Told
-) -> tuple[pa.RecordBatch, pa.Array]:
-    rows = _once(one_batch(pa.Table.from_batches(batches)), key)
-    same = {
-        "topic": pa.repeat(pa.scalar(key[0], pa.string()), rows.num_rows),
-        "partition": pa.repeat(pa.scalar(int(key[1]), pa.int32()), rows.num_rows),
-        "timestampType": pa.nulls(rows.num_rows, pa.int32()),
-    }
-    columns = [same[name] if name in same else rows.column(name) for name in schemas.RAW.names]
-    raw = pa.RecordBatch.from_arrays(columns, schemas.RAW.names)
-    decoded = decode_arrow(raw, STATE_TOPIC, generation, kafka_version)
-    return decoded.records.select(REPLAYED.names), rows.column("offset")
-
-
-def _take(key: tuple[Any, ...], batches: list[pa.RecordBatch]) -> tuple[pa.RecordBatch, pa.Array]:
-    rows = pa.Table.from_batches(batches)
-    topic, partition = pa.scalar(key[0], pa.string()), pa.scalar(int(key[1]), pa.int32())
-    rows = rows.append_column("topic", pa.repeat(topic, len(rows)))
-    rows = rows.append_column("record_partition", pa.repeat(partition, len(rows)))
-    return one_batch(rows.select(REPLAYED.names)), one_batch(rows).column("offset")
-
-
-def _once(rows: pa.RecordBatch, key: tuple[Any, ...]) -> pa.RecordBatch:
-    """Return raw records in the order of the log, and each once."""
-    rows = rows.take(pc.sort_indices(rows.column("offset")))
-    offsets = rows.column("offset").to_numpy()
-    again = np.flatnonzero(np.diff(offsets) == 0)
-    if not len(again):
-        return rows
-    pairs = [rows.select(["key", "value"]).take(pa.array(again + step)) for step in (0, 1)]
-    if not pairs[0].equals(pairs[1]):
-        raise InputError(
-            f"{key[0]} partition {key[1]} has different records at one offset (one of "
-            f"{offsets[again[0]]} to {offsets[again[-1]]}): these come from several clusters, or "
-            "from a topic that was created again; read each in a separate stream"
-        )
-    return rows.take(pa.array(np.delete(np.arange(len(offsets)), again + 1)))
+def _decode(rows: pa.RecordBatch, generation: int | None, kafka_version: Told) -> pa.RecordBatch:
+    raw, _ = drop_repeats(rows)
+    return decode_arrow(raw, STATE_TOPIC, generation, kafka_version).records.select(REPLAYED.names)
 
 
 def _unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -368,7 +354,6 @@ def _replace(changes: DataFrame, batch: int, place: str, offsets: Ends | Tabular
 
 
 def _before(place: str, batch: int) -> pa.Table:
-    """Return the windows that the micro-batch before has left."""
     found = open_table(place)
     last = None if found is None else found.history(1)[0].get(_BATCH)
     if found is not None and last is None:
@@ -382,3 +367,249 @@ def _before(place: str, batch: int) -> pa.Table:
             "table that it wrote, or start the query with a new checkpoint"
         )
     return found.to_pyarrow_table(columns=schemas.WINDOWS.names).cast(schemas.WINDOWS)
+
+
+# ---- what is kept of a partition of the state topic ----------------------------------------------
+# It does as Kafka's coordinator does: of each share partition it keeps a snapshot, made of its last
+# window, so that the state grows with share partitions and not with records. A record becomes part
+# of a snapshot when none of its share partition can still come before it, which the offsets that
+# were seen tell; until then it is kept as it is. So records may come in any order and more than
+# once, and the windows are those of `sharelag.windows` of all of them.
+
+
+#: So many records of a state partition wait for others that may come before them.
+WAITING = 4096
+
+_KEPT = pa.schema(
+    [
+        *REPLAYED,
+        ("folded", pa.bool_()),  # a snapshot that was made here; null: a record as it came
+        # What the window of a snapshot says that no record does: whether one of the log is in it,
+        # how many records could not be replayed, and at which offset that snapshot stands.
+        ("from_snapshot", pa.bool_()),
+        ("rejected_records", pa.int32()),
+        ("since", pa.int64()),
+    ]
+)
+#: What a column of a window is called in a record, and the other way round.
+_OF_RECORD = {"record_topic": "topic", "record_offset": "offset", "record_timestamp": "timestamp"}
+_OF_WINDOW = {name: column for column, name in _OF_RECORD.items()} | {"state_batches": "batches"}
+_SEEN, _FORGOTTEN = b"sharelag.seen", b"sharelag.forgotten"
+_NEVER = -1
+
+
+@dataclass(frozen=True)
+class State:
+    """State kept for a state partition: snapshots of share partitions, and records that wait.
+
+    ``seen`` are the offsets that came, as first and end of each range, ``forgotten`` is the last
+    tombstone that does not wait any more.
+    """
+
+    records: pa.RecordBatch
+    seen: Ints
+    forgotten: int = _NEVER
+
+    @classmethod
+    def begin(cls) -> State:
+        """Return the state before the first record."""
+        return cls(one_batch(_KEPT.empty_table()), np.zeros((0, 2), np.int64))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> State:
+        """Return what `to_bytes` made bytes of; those of another version are an InputError."""
+        with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+            about = reader.schema.metadata or {}
+            if not {_SEEN, _FORGOTTEN} <= set(about) or reader.schema.names != _KEPT.names:
+                raise InputError(
+                    "the stream's checkpoint is of another version of sharelag: start with a new "
+                    "one"
+                )
+            records = one_batch(reader.read_all().replace_schema_metadata())
+        seen = np.frombuffer(about[_SEEN], np.int64).reshape(-1, 2)
+        return cls(records, seen, int(about[_FORGOTTEN]))
+
+    def to_bytes(self) -> bytes:
+        """Return the state as Spark keeps it."""
+        about = {_SEEN: self.seen.tobytes(), _FORGOTTEN: str(self.forgotten)}
+        return to_bytes(as_table(self.records).replace_schema_metadata(about))
+
+    def apply(
+        self, records: pa.RecordBatch, offsets: Ints, kafka_version: Told = None
+    ) -> tuple[State, pa.RecordBatch]:
+        """Return the state after records of a micro-batch, and the `WINDOWS` that they changed.
+
+        ``records`` are `REPLAYED` of one state partition, in any order; those that came before are
+        left out. ``offsets`` are all that came, of records of other kinds and of rejects as well. A
+        record that comes so late that its place is not known any more is an InputError.
+        """
+        fresh = self._unseen(records)
+        seen = _join(self.seen, offsets)
+        if not fresh.num_rows and np.array_equal(seen, self.seen):
+            return self, one_batch(WINDOWS.empty_table())
+        rows = one_batch(pa.Table.from_batches([self.records, complete_columns(fresh, _KEPT)]))
+        if not rows.num_rows:
+            return State(rows, seen), one_batch(WINDOWS.empty_table())
+        known = self.records.num_rows
+        return _Step(rows, known, seen, self.forgotten, kafka_version).run()
+
+    def _unseen(self, records: pa.RecordBatch) -> pa.RecordBatch:
+        offsets = records.column("offset").to_numpy()
+        _, first = np.unique(offsets, return_index=True)
+        waiting = self.records.filter(self.records.column("folded").is_null()).column("offset")
+        is_new = _range_of(self.seen, offsets[first]) < 0
+        return records.take(pa.array(first[is_new & ~np.isin(offsets[first], waiting)]))
+
+
+class _Step:
+    """One micro-batch of a state partition: rows that were kept, and after them those that came."""
+
+    def __init__(
+        self, rows: pa.RecordBatch, known: int, seen: Ints, forgotten: int, kafka_version: Told
+    ) -> None:
+        self.rows, self.seen, self.forgotten = rows, seen, forgotten
+        self.kafka_version = kafka_version
+        order, bounds = by_share_partition(rows)
+        self.first_rows = order[bounds[:-1]]
+        #: How many share partitions there are, which of them each row belongs to, and its place.
+        self.count = len(bounds) - 1
+        self.key = np.empty(rows.num_rows, np.int64)
+        self.key[order] = np.repeat(np.arange(self.count), np.diff(bounds))
+        self.offsets = rows.column("offset").to_numpy()
+        self.folded = rows.column("folded").is_valid().to_numpy(False)
+        self.fresh = np.arange(rows.num_rows) >= known
+        #: Of each share partition: where our snapshot is, up to which offset, and on which of the
+        #: log's it rests; and the last reset since, which replaces it.
+        self.snapshot_row = np.full(self.count, -1)
+        self.snapshot_row[self.key[self.folded]] = np.flatnonzero(self.folded)
+        self.folded_to = self._last(self.folded)
+        self.since = np.full(self.count, _NEVER)
+        since = rows.column("since").fill_null(_NEVER).to_numpy()
+        self.since[self.key[self.folded]] = since[self.folded]
+        kinds = kinds_of(rows)
+        resets = ((kinds == k.SNAPSHOT) | (kinds == k.TOMBSTONE)) & ~self.folded
+        self.reset = self._last(resets & (self.offsets > self.since[self.key]))
+
+    def run(self) -> tuple[State, pa.RecordBatch]:
+        """Return the next state, and the windows that changed."""
+        counts = (self.offsets >= self.reset[self.key]) & (self.offsets > self.since[self.key])
+        unknown = ~self._have(~self.fresh)
+        known_to = np.where(unknown, self.forgotten, self.folded_to)
+        late = self.fresh & counts & (self.offsets <= known_to[self.key])
+        if late.any():
+            raise self._too_late(late)
+        kept = np.where(self.folded, self.reset[self.key] == _NEVER, counts)
+        records = kept & ~self.folded
+        self.last = self._last(records)
+        touched, waits = self._have(records & self.fresh), self._have(records)
+        windows, of_key = self._windows(kept & waits[self.key])
+        changed = self._find_changes(windows, of_key, touched)
+        return self._next(windows, of_key, waits, kept), changed
+
+    def _windows(self, replayed: Bools) -> tuple[pa.RecordBatch, Ints]:
+        """Return the windows of some rows, and which of them is that of each share partition."""
+        rows = self.rows.filter(pa.array(replayed))
+        windows = replay_arrow(rows.select(REPLAYED.names), self.kafka_version)
+        names = list(schemas.SHARE_PARTITION)
+        firsts = self.rows.select(names).take(pa.array(self.first_rows))
+        of_key = pc.index_in(keys(firsts, names), keys(windows, names)).fill_null(-1).to_numpy()
+        # What no record says of a snapshot that was made here is beside it.
+        ours = np.flatnonzero((of_key >= 0) & (self.reset == _NEVER) & (self.snapshot_row >= 0))
+        whole = windows.column("from_snapshot").to_numpy(zero_copy_only=False).copy()
+        rejected = windows.column("rejected_records").to_numpy().copy()
+        row = pa.array(self.snapshot_row[ours], pa.int64())
+        before = self.rows.select(["from_snapshot", "rejected_records"]).take(row)
+        whole[of_key[ours]] = before.column(0).to_numpy(zero_copy_only=False)
+        rejected[of_key[ours]] += before.column(1).to_numpy()
+        for name, values in (("from_snapshot", whole), ("rejected_records", rejected)):
+            place = windows.schema.get_field_index(name)
+            windows = windows.set_column(place, windows.schema.field(place), pa.array(values))
+        return windows, of_key
+
+    def _find_changes(
+        self, windows: pa.RecordBatch, of_key: Ints, touched: Bools
+    ) -> pa.RecordBatch:
+        alive = windows.take(pa.array(of_key[touched & (of_key >= 0)]))
+        gone = self.last[self.key] == self.offsets
+        gone &= ~self.folded & (touched & (of_key < 0))[self.key]
+        last = self.rows.select([*KEY, "offset", "timestamp"]).filter(pa.array(gone))
+        deleted = _rename(last, schemas.WINDOWS, _OF_RECORD)
+        both = pa.Table.from_batches([alive, deleted])
+        flag = pa.array(np.arange(len(both)) >= alive.num_rows)
+        return one_batch(both.append_column(WINDOWS.field("deleted"), flag))
+
+    def _next(self, windows: pa.RecordBatch, of_key: Ints, waits: Bools, kept: Bools) -> State:
+        """Fold what nothing can come before, and of the rest what has waited longest."""
+        begin = np.maximum(np.maximum(self.reset, self.folded_to), 0)
+        whole = _range_of(self.seen, begin) == _range_of(self.seen, self.last)
+        # The rules of older generations look at the records before.
+        may = waits & ~self._have(self.rows.column("generation").is_valid().to_numpy(False))
+        folds = may & whole & (of_key >= 0)
+        waiting = kept & ~self.folded & (may & ~folds)[self.key]
+        if waiting.sum() > WAITING:
+            folds |= may & (self.last <= np.sort(self.last[self.key[waiting]])[-WAITING // 2])
+        gone = self.last[folds & (of_key < 0)]
+        mine = np.flatnonzero(folds & (of_key >= 0))
+        since = np.maximum(self.reset, self.since)[mine]
+        made = {
+            "record_type": pa.array(np.full(len(mine), k.SNAPSHOT), pa.int16()),
+            "tombstone": pa.array(np.zeros(len(mine), bool)),
+            "folded": pa.array(np.ones(len(mine), bool)),
+            "since": pa.array(since, mask=since == _NEVER),
+        }
+        snapshots = _rename(windows.take(pa.array(of_key[mine])), _KEPT, _OF_WINDOW, made)
+        stay = self.rows.filter(pa.array(kept & ~folds[self.key]))
+        records = one_batch(pa.Table.from_batches([stay, snapshots]))
+        forgotten = int(max([self.forgotten, *gone]))
+        return State(records, self.seen[-WAITING:], forgotten)
+
+    def _have(self, chosen: Bools) -> Bools:
+        have = np.zeros(self.count, bool)
+        have[self.key[chosen]] = True
+        return have
+
+    def _last(self, chosen: Bools) -> Ints:
+        last = np.full(self.count, _NEVER)
+        np.maximum.at(last, self.key[chosen], self.offsets[chosen])
+        return last
+
+    def _too_late(self, late: Bools) -> InputError:
+        row = self.rows.slice(int(np.argmax(late)), 1).to_pylist()[0]
+        return InputError(
+            f"{row['topic']} partition {row['record_partition']}: the record at offset "
+            f"{row['offset']} came after more than {WAITING:,} later ones, and its share "
+            "partition has no snapshot since: start with a new checkpoint, and let records come "
+            "in the order of the log, or more of them in one micro-batch"
+        )
+
+
+def _rename(
+    rows: pa.RecordBatch,
+    schema: pa.Schema,
+    names: Mapping[str, str],
+    made: Mapping[str, pa.Array] | None = None,
+) -> pa.RecordBatch:
+    """Return rows with the columns of another schema; null where they have no such column."""
+    called = {name: names.get(name, name) for name in schema.names}
+    there = {name: rows.column(of) for name, of in called.items() if of in rows.schema.names}
+    return batch_of(there | dict(made or {}), schema, pad=True)
+
+
+def _range_of(seen: Ints, offsets: Ints) -> Ints:
+    """Return in which of some ranges each offset is; -1: in none."""
+    place = np.searchsorted(seen[:, 0], offsets, side="right") - 1
+    if not len(seen):
+        return place
+    return np.where((place >= 0) & (offsets < seen[place, 1]), place, -1)
+
+
+def _join(seen: Ints, offsets: Ints) -> Ints:
+    """Return ranges that have these offsets, too; neighbours are one."""
+    new = np.unique(offsets)
+    first = np.append(seen[:, 0], new)
+    end = np.append(seen[:, 1], new + 1)
+    order = np.argsort(first, kind="stable")
+    first, end = first[order], np.maximum.accumulate(end[order])
+    begins = np.append(True, first[1:] > end[:-1]) if len(first) else np.zeros(0, bool)
+    ends = np.append(begins[1:], True) if len(first) else begins
+    return np.stack([first[begins], end[ends]], axis=1)

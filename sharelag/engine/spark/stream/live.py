@@ -336,7 +336,6 @@ class Live(Displayable):
         self._changed.notify_all()
 
     def _end(self, error: ShareLagError) -> None:
-        """End with what went wrong before there was any lag."""
         self._failure = error
         self._stopped.set()
         self._changed.notify_all()
@@ -413,7 +412,6 @@ class _Stream:
 
 @contextmanager
 def _set(spark: SparkSession, name: str, value: str) -> Iterator[None]:
-    """Set a session setting while a query starts, and restore it."""
     before = spark.conf.get(name)
     spark.conf.set(name, value)
     try:
