@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from math import log2
+from math import inf, log2
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,10 +38,6 @@ if TYPE_CHECKING:
 
     from sharelag.whatif.scenario import Scenario
 
-#: What is simulated at most (`sharelag.whatif.horizon`): in one run, and in all that this
-#: process makes. At some ten thousand a second the first takes up to half an hour and the second
-#: some hours.
-_MOST_A_RUN, _MOST = 20e6, 100e6
 #: About how many runs the tuner makes.
 _TUNED = 700
 
@@ -127,9 +123,7 @@ def simulate(output: str, **options: Any) -> int:
 def _require_an_end(
     scenario: Scenario, tried: Mapping[str, Scenario], options: dict[str, Any]
 ) -> None:
-    """Refuse simulations that would take hours, with what makes it less."""
-    from sharelag.errors import InputError
-    from sharelag.whatif.horizon import size
+    from sharelag.whatif.horizon import MOST, require_end, size
 
     if options["what_clears"]:
         from sharelag.whatif.clearing import search
@@ -144,20 +138,11 @@ def _require_an_end(
         each = _each(options)
         runs = len(seeds_of(options, max(len(tried), each))) * each
     less = (
-        "give a shorter --duration, or larger record batches in a scenario of your own "
-        "(--show-scenario)"
+        "give a shorter --duration, fewer variants or --seeds, or larger record batches in a "
+        "scenario of your own (--show-scenario)"
     )
-    if max(sizes) > _MOST_A_RUN:
-        raise InputError(
-            f"a run has about {max(sizes):.2g} record batches, polls and timeline rows, more than "
-            f"the limit of {_MOST_A_RUN:.2g}: {less}"
-        )
-    if not options["sweep"] and sum(sizes) * runs > _MOST:
-        raise InputError(
-            f"{len(sizes) * runs} runs have about {sum(sizes) * runs:.2g} record batches, polls "
-            f"and timeline rows, more than the limit of {_MOST:.2g} in one process: try fewer "
-            f"variants or --seeds, spread the runs over cores with --sweep DIR, or {less}"
-        )
+    less += "" if options["sweep"] else ", or spread the runs over cores with --sweep DIR"
+    require_end(sizes, runs, less, inf if options["sweep"] else MOST)
 
 
 def _each(options: dict[str, Any]) -> int:

@@ -26,7 +26,7 @@ from sharelag.whatif.compare import Comparison, compare
 from sharelag.whatif.comparison.intervals import enough_seeds
 from sharelag.whatif.comparison.rows import SHOWN, amount, measure_words, standing, unknown_work
 from sharelag.whatif.grid import variants
-from sharelag.whatif.horizon import WORDS, cut_short, size
+from sharelag.whatif.horizon import WORDS, cut_short, require_end, size
 from sharelag.workbench.bench import Workbench
 from sharelag.workbench.questions.planned import not_simulated
 from sharelag.workbench.result import SIMULATED, Result
@@ -438,12 +438,8 @@ class Tools:
                 "assignors"
             )
         seeds = enough_seeds(len(tried)) if seeds is None else seeds
-        work = sum(map(size, tried.values())) * seeds
-        if work > MOST_WORK:
-            raise InputError(
-                f"these runs have about {work:.2g} record batches, polls and timeline rows, more "
-                f"than {MOST_WORK:.2g}: choose fewer seconds, seeds or variants"
-            )
+        less = "choose fewer seconds, seeds or variants"
+        require_end([*map(size, tried.values())], seeds, less, MOST_WORK)
         begin = bench.lag(group)
         found = compare(tried, seeds=range(seeds), baseline="as it is")
         result = Result(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -19,10 +19,11 @@ from sharelag.reports.case import Case
 from sharelag.tables.arrow import rows_by_group, sum_known
 from sharelag.tables.lines import plain_rows
 from sharelag.tables.words import counted
-from sharelag.whatif.clearing import ASSIGNORS, Clearing, what_clears
+from sharelag.whatif.clearing import ASSIGNORS, Clearing, search, what_clears
 from sharelag.whatif.comparison.rows import unknown_work
 from sharelag.whatif.estimates import Assumption
 from sharelag.whatif.from_cluster import scenario_from
+from sharelag.whatif.horizon import require_end, size
 
 _SUMS = ("effective_lag", "archived", "archived_low", "archived_high")
 #: How certain it is that less was finished than arrived.
@@ -191,11 +192,16 @@ def propose(
             raise InputError(f"the parameter {name!r} must be a number")
     group = _group(case)
     scenario = scenario_from(case.evidence, group)
+    duration_ms = None if minutes is None else round(minutes * 60_000)
+    most = search(scenario, assignors or (), members or (), duration_ms)
+    longest = size(replace(scenario, duration_ms=most.horizon_ms))
+    less = "give fewer minutes, seeds or members, such as -p minutes 10"
+    require_end([longest], most.runs * (seeds or most.seeds), less)
     found = what_clears(
         scenario,
         assignors=assignors or (),
         members=members or (),
-        duration_ms=None if minutes is None else round(minutes * 60_000),
+        duration_ms=duration_ms,
         seeds=None if seeds is None else range(seeds),
     )
     count = pc.count_distinct(found.comparison.runs.column("seed")).as_py()

@@ -6,7 +6,7 @@ says can be simulated, as ``target-age:goal=30s,utilization=fewest``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, inf
 from statistics import median
@@ -133,6 +133,24 @@ def size(scenario: Scenario) -> float:
     return batches + records / _RECORDS_A_BATCH + polls + rows
 
 
+#: What is simulated at most, in one run and in all that a process makes. At some ten thousand a
+#: second the first takes up to half an hour and the second some hours.
+MOST_A_RUN, MOST = 20e6, 100e6
+
+
+def require_end(sizes: Sequence[float], runs: int, less: str, most: float = MOST) -> None:
+    """Refuse simulations that would take hours, each size so many runs; ``less`` makes it less."""
+    for count, work, limit in (
+        (1, max(sizes), MOST_A_RUN),
+        (len(sizes) * runs, sum(sizes) * runs, most),
+    ):
+        if work > limit:
+            raise InputError(
+                f"{counted(count, 'run')} would have about {work:.2g} record batches, polls and "
+                f"timeline rows, more than the limit of {limit:.2g}: {less}"
+            )
+
+
 def _appended(producer: Producer, scenario: Scenario) -> float:
     """Return how many records a producer is expected to append while a scenario lasts."""
     span = scenario.duration_ms
@@ -148,8 +166,6 @@ def _waiting(start: PartitionStart) -> int:
 
 #: Runs, each with other luck.
 SEEDS = range(5)
-#: As `sharelag simulate`: of polls, record batches and timeline rows in one run.
-_MOST = 20e6
 _DURATIONS_MS = (600_000, 3_600_000, 6 * 3_600_000)
 
 
@@ -216,7 +232,7 @@ def simulate_drain(scenario: Scenario, seeds: Iterable[int] = SEEDS) -> Drained:
     seeds, found = list(seeds), None
     for duration_ms in _DURATIONS_MS:
         lasting = replace(scenario, duration_ms=duration_ms)
-        if size(lasting) > _MOST:
+        if size(lasting) > MOST_A_RUN:
             break
         runs = [_done(lasting, simulate(lasting, seed).timeline) for seed in seeds]
         times = {place: tuple(run.get(place) for run in runs) for place in scenario.starts}

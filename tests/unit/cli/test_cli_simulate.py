@@ -405,22 +405,22 @@ def test_the_list_takes_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("given", "result"),
     [
-        (("--duration", "1000000000s"), ("a run has about", "give a shorter --duration")),
+        (("--duration", "1000000000s"), ("1 run would have about", "give a shorter --duration")),
         (
             ("--duration", "100000s", "--seeds", "500"),
-            ("500 runs have about", "--sweep DIR", "or --seeds"),
+            ("500 runs would have about", "--sweep DIR", "variants or --seeds"),
         ),
         (
             ("--duration", "100000s", "--compare", "--seeds", "150", "--optimal"),
-            ("300 runs have about", "--sweep DIR"),
+            ("300 runs would have about", "--sweep DIR"),
         ),
         (
             ("--duration", "100000s", "--fewest-members", "lag_end<9", "--seeds", "90"),
-            ("630 runs have about",),
+            ("630 runs would have about",),
         ),
         (
             ("--duration", "1000000000s", "--sweep", "x"),
-            ("a run has about", "larger record batches"),
+            ("1 run would have about", "larger record batches"),
         ),
     ],
 )

@@ -241,8 +241,9 @@ def test_a_broken_capture(capture: Path, damage: Callable[[Path], None], words: 
 
 def test_no_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    for name in ("nothing", "file"):
-        with pytest.raises(InputError, match="create one with `sharelag capture`"):
+    hints = {"nothing": "create one with `sharelag capture`", "file": "unpack it if it is packed"}
+    for name, hint in hints.items():
+        with pytest.raises(InputError, match=hint):
             read_capture(tmp_path / name)
 
 
