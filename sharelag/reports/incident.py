@@ -30,6 +30,7 @@ from sharelag.tables.arrow import ascending
 from sharelag.tables.lines import plain_rows
 from sharelag.tables.words import spell_out
 from sharelag.whatif import Otherwise
+from sharelag.whatif.horizon import require_end, size
 from sharelag.whatif.otherwise import SEEDS
 from sharelag.workbench.pasts import gather_past
 
@@ -318,6 +319,8 @@ def otherwise(
     try:
         past = gather_past(case.bench, group, case.begin)
         tried = whatif.variants(past.scenario, members=members)
+        sizes = [*map(size, (past.scenario, *tried.values()))]
+        require_end(sizes, seeds, "give a later since, or fewer members or seeds")
         return whatif.otherwise(past, tried, alert=alert, seeds=range(seeds))
     except InputError as error:
         return f"The past of {group} cannot be simulated: {error}."

@@ -162,6 +162,8 @@ def test_the_command_and_the_report_say_the_same(tmp_path: Path) -> None:
     assert isinstance(cells.otherwise_chart(tried), Chart)
     without = cells.otherwise_table(cells.otherwise(case, None))
     assert "-p members 12" in without.html
+    endless = cells.otherwise(case, 8, seeds=10**7)
+    assert "more than the limit of 1e+08: give a later since" in str(endless)
 
 
 @pytest.mark.parametrize(
