@@ -165,6 +165,16 @@ def of_unanswered(lag: pa.Table) -> tuple[str, ...]:
     return of_rows(lost, len(lag), "the end offset", [REASONS[NO_END_OFFSET]])
 
 
+def of_record_times(topics: list[str]) -> tuple[str, ...]:
+    """Say that earlier ends of topics go by the times of records, which their producers set."""
+    said = (
+        f"earlier ends of {list_names(topics)}, and rates by them, go by the times of records, "
+        "which producers set with message.timestamp.type=CreateTime: where their clocks are off, "
+        "lag and rates of then are wrong; an archive (capture --follow) needs no times"
+    )
+    return (said,) if topics else ()
+
+
 def of_column(table: pa.Table, name: str, what: str) -> tuple[str, ...]:
     """Say in how many rows a column is null."""
     return of_rows(table.column(name).null_count, len(table), what)

@@ -141,7 +141,8 @@ def timeline(
         lambda: timeline_of(t.read, moments, step, mine, MOST_TIMELINE_ROWS),
     )
     frame = bench.frame_of(lambda read: timeline_frame(read, moments, step, group), rows.left_out)
-    table, base, notes = only(rows.table, group), bench.base(t.read), []
+    table, base = only(rows.table, group), bench.base(t.read)
+    notes = [*bench.of_past_ends(only(t.read.table("lag"), group), is_past=True)]
     if rows.left_out:
         count = len(pc.unique(keys(table, SHARE_PARTITION)))
         most = counted(count, "share partition")
