@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sharelag.cli import options as option
+from sharelag.cli.ask import PARTIAL
 from sharelag.cli.options import command, config_of
 from sharelag.cli.output import one_line, tell
 from sharelag.errors import are_away
@@ -60,12 +61,13 @@ def capture(
     anonymise: bool,
     origin: Path | None,
     **options: Any,
-) -> None:
+) -> int:
     """Save what an investigation needs from a cluster to FOLDER, as Parquet.
 
     With --follow the folder becomes an archive that grows: every record is stored once, also when
     the command is killed and restarted. With --anonymise the capture can be given to others: names
-    are replaced consistently, and which became which is not kept.
+    are replaced consistently, and which became which is not kept. Exits with 3 where a capture
+    lacks end offsets of topics, such as of those that the user may not describe.
     """
     if follow and anonymise:
         raise click.UsageError("--anonymise is for a capture, not for an archive of --follow.")
@@ -77,7 +79,7 @@ def capture(
                 "--follow continues an archive and never replaces it: remove --overwrite."
             )
         _follow(folder, every.total_seconds(), until_now, lag_to, options)
-        return
+        return 0
     for name, value in {"--until-now": until_now, "--lag-to": lag_to}.items():
         if value:
             raise click.UsageError(f"{name} needs --follow.")
@@ -86,7 +88,7 @@ def capture(
         if given or options["command_property"]:
             raise click.UsageError("Give --from or a cluster, not both.")
         _anonymise(origin, folder, overwrite)
-        return
+        return 0
     from sharelag.workbench.capture import capture_kafka
 
     config = config_of(options)
@@ -97,11 +99,13 @@ def capture(
         folder.parent.mkdir(parents=True, exist_ok=True)
         # Readable by its owner alone, and gone afterwards: it has the names.
         with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:
-            capture_kafka(config, Path(scratch) / "capture")
+            info = capture_kafka(config, Path(scratch) / "capture")
             _anonymise(Path(scratch) / "capture", folder, overwrite)
-        return
-    info = capture_kafka(config, folder, overwrite=overwrite)
-    click.echo(f"captured {info.cluster_id} as of {info.as_of} into {folder}", err=True)
+    else:
+        info = capture_kafka(config, folder, overwrite=overwrite)
+        click.echo(f"captured {info.cluster_id} as of {info.as_of} into {folder}", err=True)
+    tell(*(f"this capture is not complete: it lacks {sentence}" for sentence in info.lacks))
+    return PARTIAL if info.lacks else 0
 
 
 def _anonymise(origin: Path, folder: Path, overwrite: bool) -> None:

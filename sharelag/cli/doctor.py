@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from sharelag.cli import options as option
-from sharelag.cli.options import command, config_of, flags, given_options, names_cluster
+from sharelag.cli.options import (
+    Asked,
+    command,
+    config_of,
+    flags,
+    given_options,
+    names_cluster,
+)
 from sharelag.cli.output import note, plain, print_rows, tell, write
 from sharelag.errors import ShareLagError
 from sharelag.java import find_java
@@ -109,13 +116,15 @@ def _rights(found: tuple[Any, tuple[str, ...]], output: str, is_somebody: bool) 
     rows = plain(table)
     if output == "human":  # what no command needs, people need not see
         rows = [row for row in rows if row["needed_by"] or row["used_by"]]
+    fails = CONSUMERS in failing(table) if is_somebody else bool(failing_of_ours(table))
+    status = Asked.will_end(int(fails))
     print_rows(rows, output, RIGHTS.without("grant").columns)
     if output == "human":
         commands = grants(table, of_consumers=is_somebody)
         write(["", *map(terminal, commands)] if commands else [])
     tell(*in_words(table, is_somebody))
     note(unknown)
-    return int(CONSUMERS in failing(table) if is_somebody else bool(failing_of_ours(table)))
+    return status
 
 
 def checks(config: ClientConfig | None = None, kafka_version: str | None = None) -> Iterator[Check]:

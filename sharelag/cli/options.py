@@ -40,8 +40,9 @@ class Asked:
 
     @classmethod
     def will_end(cls, status: int) -> int:
-        """Note and return how the command ends, before it prints."""
-        click.get_current_context().ensure_object(cls).status = status
+        """Note and return how the command ends, before it prints; what was worse before stays."""
+        asked = click.get_current_context().ensure_object(cls)
+        asked.status = asked.status or status
         return status
 
 

@@ -250,10 +250,11 @@ def note_records(read: Any, lacks: Iterable[str]) -> None:
 
 def read_by(evidence: Any, source: Any, past: bool = False, lacks: Iterable[str] = ()) -> None:
     """Print the same of gathered evidence, and what is unknown; ``lacks`` is said elsewhere."""
+    from sharelag.engine.engines import past_by_records
     from sharelag.tables.gaps import of_repeated
 
     tell(f"as of {iso(evidence.as_of)}, {whence(source, evidence.engine)}")
-    tell(*of_repeated(evidence.repeated))
+    tell(*of_repeated(evidence.repeated), *(past_by_records(source, evidence.lag) if past else ()))
     generation = click.get_current_context().params.get("generation")
     note(one for one in evidence.unknown(past, generation) if one not in lacks)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sharelag.cli import options as option
-from sharelag.cli.ask import PARTIAL, note_partial, open_bench, write_lacking
+from sharelag.cli.ask import note_partial, open_bench, write_lacking
 from sharelag.cli.options import (
     Asked,
     Command,
@@ -127,8 +127,7 @@ def settings(
         return status
     if kafka_version == PROPOSED:
         raise click.UsageError("--kafka-version draft is for --set without an input: remove it.")
-    answer = _in_force(values, output, engine, options, problems, kafka_version)
-    return int(bool(values) and is_refused(answer.table)) or (PARTIAL if answer.lacks else 0)
+    return _in_force(values, output, engine, options, problems, kafka_version)
 
 
 def _in_force(
@@ -138,8 +137,8 @@ def _in_force(
     options: dict[str, Any],
     problems: bool,
     kafka_version: str | None,
-) -> Result:
-    from sharelag.metrics.settings import choose_basis, settings_in_force
+) -> int:
+    from sharelag.metrics.settings import choose_basis, is_refused, settings_in_force
     from sharelag.model.versions import given_or_told
 
     source = source_of(options)
@@ -149,6 +148,7 @@ def _in_force(
     judged = choose_basis(known, version, FIRST, whose)
     found = settings_in_force(known, sorted(groups), given, brokers, version)
     answer = replace(read, table=found)
+    refused = Asked.will_end(int(bool(given) and is_refused(found)))
     _print(answer, output, problems)
     note(of_settings(known, sorted(groups)))
     summarize(answer, source, None, "setting")
@@ -156,8 +156,8 @@ def _in_force(
     if given or kafka_version is not None:
         _note_version(given, judged, version)
     _note_commands(found, given, sorted(groups), judged.version, source)
-    note_partial(None, output, answer.lacks)
-    return answer
+    partial = note_partial(None, output, answer.lacks)
+    return refused or partial or 0
 
 
 def _note_version(given: dict[str, str], judged: Basis, version: str | None) -> None:

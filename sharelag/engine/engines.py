@@ -10,6 +10,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.engine import OVER, Reading
@@ -79,6 +80,13 @@ def group_names(source: Input, generation: int | None = None) -> list[str]:
         return []
     with read(source, "local", None, Choice(generation=generation), history=False) as begun:
         return sorted(pc.unique(begun.table("windows").column("group_id")).to_pylist())
+
+
+def past_by_records(source: Input, lag: pa.Table) -> tuple[str, ...]:
+    """Say of which topics of a running cluster earlier ends go by times that producers set."""
+    asked = getattr(source, "timed_by_producers", None)
+    topics = sorted(set(lag.column("topic").drop_null().to_pylist()))
+    return gaps.of_record_times(asked(topics)) if asked and topics else ()
 
 
 def without_records(source: Input, moment: Moment = None) -> str:

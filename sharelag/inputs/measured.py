@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 
 from sharelag.errors import InputError
+from sharelag.inputs.files.raw_files import absolute
 from sharelag.inputs.texts import text_of
 from sharelag.schemas import BROKER_METRICS
 
@@ -46,8 +47,7 @@ def read_metrics(places: Sequence[str | Path], timeout: float = 10.0) -> pa.Tabl
 
 
 def _read(place: str, timeout: float) -> pa.Table:
-    named = None if Path(place).exists() else _NAMED.fullmatch(place)
-    broker, place = named.groups() if named else (None, place)
+    broker, place = _named(place)
     if _ADDRESS.match(place):
         text, shown, at = _fetch(place, timeout)
     elif other := _OTHER.match(place):  # the rest may hold a password
@@ -55,6 +55,18 @@ def _read(place: str, timeout: float) -> pa.Table:
     else:
         text, shown, at = _file(Path(place))
     return metrics_of(text, shown, at, broker)
+
+
+def _named(place: str) -> tuple[str | None, str]:
+    """Return the broker that a place names, if any, and the rest of it."""
+    named = None if Path(place).exists() else _NAMED.fullmatch(place)
+    return (named[1], named[2]) if named else (None, place)
+
+
+def from_root(place: str | Path) -> str:
+    """Return a place of metrics with its path from the root, for reading it again."""
+    broker, where = _named(str(place))
+    return absolute(where) if broker is None else f"{broker}={absolute(where)}"
 
 
 def _file(path: Path) -> tuple[str, str, datetime]:

@@ -306,7 +306,7 @@ def _of_frames(
             "give either what to open or raw=DataFrame; offsets=DataFrame can only be given "
             "together with raw"
         )
-    is_here = not any(hasattr(given, "sparkSession") for given in (raw, offsets))
+    is_here = not any(hasattr(type(given), "sparkSession") for given in (raw, offsets))
     if engine != "spark" and is_here:
         ends = None if offsets is None else conform_given(offsets, schemas.OFFSETS, "offsets")
         return TableInput(conform_given(raw, schemas.RAW, "raw records"), ends)

@@ -94,9 +94,10 @@ def queue_of(source: Any, queue: Any) -> Queue:
     That is a topic if ``source`` is a running cluster, a path, or a table: of Arrow, Spark, pandas
     or polars. Anything else, and a path without files, is an InputError.
     """
-    if hasattr(queue, "sparkSession"):
+    kind = type(queue)  # a column of Spark seems to have every attribute: its fields
+    if hasattr(kind, "sparkSession"):
         return Queue(given=queue)
-    if hasattr(queue, "iloc") or hasattr(queue, "__arrow_c_stream__"):
+    if hasattr(kind, "iloc") or hasattr(kind, "__arrow_c_stream__"):
         return Queue(given=schemas.conform_given(queue, WITH_HEADERS, _WHAT))
     if not isinstance(queue, str | Path) or not str(queue):
         raise InputError(f"{queue!r} is not a dead-letter queue: {_NEEDED}")

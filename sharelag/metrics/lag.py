@@ -53,9 +53,12 @@ from sharelag.tables.arrow import (
 OFFSET_KEYS = ["topic_id", "partition"]
 OFFSET_COLUMNS = [*OFFSET_KEYS, "topic", "log_start_offset", "end_offset", "as_of"]
 ROLLUP_KEYS = {"group": ["group_id"], "topic": ["group_id", "topic", "topic_id"]}
-_SUMMED = "unknown_lags lag effective_lag unread window_available window_unknown window_complete"
+#: Sums, each with the count of the share partitions that it leaves out.
+_UNKNOWN = {"lag": "unknown_lags", "effective_lag": "unknown_effective_lags"}
+_SUMMED = [*_UNKNOWN, *_UNKNOWN.values(), "unread"]
+_SUMMED += ["window_available", "window_unknown", "window_complete"]
 #: Columns of the roll-up, each with the column of the lag table that it aggregates, and how.
-ROLLUP_SUMS = {name: (name, "sum") for name in _SUMMED.split()}
+ROLLUP_SUMS = {name: (name, "sum") for name in _SUMMED}
 ROLLUP_SUMS |= {"max_lag": ("lag", "max"), "as_of": ("as_of", "min")}
 
 
@@ -154,18 +157,20 @@ def rollup_arrow(lag: Arrow, by: str) -> pa.RecordBatch:
     """Sum lag ``by`` group or topic, as `ROLLUP`; unknown lags are counted, not summed as zero.
 
     ``lag`` is that of the known ones, and null with ``max_lag`` where they have none and others are
-    unknown: that nothing waits is not known then.
+    unknown: that nothing waits is not known then. So it is with ``effective_lag``.
     """
     keys = rollup_keys(by)
-    unknown = pc.is_null(lag.column("lag")).cast(pa.int64())
-    table = as_table(lag).append_column("unknown_lags", unknown)
+    table = as_table(lag)
+    for name, counts in _UNKNOWN.items():
+        table = table.append_column(counts, pc.is_null(lag.column(name)).cast(pa.int64()))
     known = pc.ScalarAggregateOptions(min_count=1)
     wanted = [(column, how, known) for column, how in ROLLUP_SUMS.values()]
     grouped = table.group_by(keys).aggregate([("partition", "count"), *wanted])
     columns = {name: grouped.column("_".join(of)) for name, of in ROLLUP_SUMS.items()}
-    is_known = pc.or_(pc.greater(columns["lag"], 0), pc.equal(columns["unknown_lags"], 0))
-    for name in ("lag", "max_lag"):
+    for name, counts in _UNKNOWN.items():
+        is_known = pc.or_(pc.greater(columns[name], 0), pc.equal(columns[counts], 0))
         columns[name] = pc.if_else(is_known, columns[name], None)
+    columns["max_lag"] = pc.if_else(columns["lag"].is_valid(), columns["max_lag"], None)
     columns |= {key: grouped.column(key) for key in keys}
     columns["partitions"] = grouped.column("partition_count")
     return batch_of(columns, schemas.ROLLUP, pad=True).sort_by(ascending(*keys))

@@ -78,11 +78,12 @@ def conform_given(given: Any, schema: pa.Schema, what: str) -> pa.Table:
     That is a DataFrame of pandas or polars, an Arrow table, or anything with ``__arrow_c_stream__``
     or ``__arrow_c_array__``, Arrow's interface between libraries; see `conform`.
     """
-    if hasattr(given, "iloc") and hasattr(given, "to_spark"):  # whose rows Spark has, not we
+    kind = type(given)  # a column of Spark seems to have every attribute: its fields
+    if hasattr(kind, "iloc") and hasattr(kind, "to_spark"):  # whose rows Spark has, not we
         raise InputError(f"{what}: give the Spark DataFrame behind this one: to_spark() returns it")
-    if hasattr(given, "iloc") and hasattr(given, "columns"):
+    if hasattr(kind, "iloc") and hasattr(kind, "columns"):
         table = _of_pandas(given, schema, what)
-    elif hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__"):
+    elif hasattr(kind, "__arrow_c_stream__") or hasattr(kind, "__arrow_c_array__"):
         table = pa.table(given)
     else:
         raise InputError(

@@ -144,17 +144,35 @@ def of_lag(lag: pa.Table) -> tuple[str, ...]:
 
 
 def of_hidden(lag: pa.Table) -> tuple[str, ...]:
-    """Say how many topics a running cluster does not show.
+    """Say which topics a running cluster does not show, by their ids.
 
     A broker answers for a topic that may not be described as for one that is not there.
     """
-    nameless = lag.filter(pc.equal(lag.column("lag_reason"), UNKNOWN_TOPIC))
-    count = len(pc.unique(nameless.column("topic_id")))
-    if not count:
+    nameless = lag.filter(pc.is_null(lag.column("topic")))
+    ids = sorted(pc.unique(nameless.column("topic_id")).to_pylist())
+    if not ids:
         return ()
-    which = "1 topic is" if count == 1 else f"{count:,} topics are"
+    which = "1 topic is" if len(ids) == 1 else f"{len(ids):,} topics are"
     shows = "sharelag doctor --rights shows what is granted"
-    return (f"lag and ends where {which} hidden (DESCRIBE is missing) or deleted: {shows}",)
+    why = f"hidden (DESCRIBE is missing) or deleted ({list_names(ids)})"
+    return (f"lag and ends where {which} {why}: {shows}",)
+
+
+def of_unanswered(lag: pa.Table) -> tuple[str, ...]:
+    """Say of how many share partitions the end offset was not read from the leader."""
+    is_lost = pc.and_(pc.is_null(lag.column("end_offset")), pc.is_valid(lag.column("topic")))
+    lost = pc.sum(is_lost).as_py() or 0
+    return of_rows(lost, len(lag), "the end offset", [REASONS[NO_END_OFFSET]])
+
+
+def of_record_times(topics: list[str]) -> tuple[str, ...]:
+    """Say that earlier ends of topics go by the times of records, which their producers set."""
+    said = (
+        f"earlier ends of {list_names(topics)}, and rates by them, go by the times of records, "
+        "which producers set with message.timestamp.type=CreateTime: where their clocks are off, "
+        "lag and rates of then are wrong; an archive (capture --follow) needs no times"
+    )
+    return (said,) if topics else ()
 
 
 def of_column(table: pa.Table, name: str, what: str) -> tuple[str, ...]:

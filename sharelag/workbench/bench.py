@@ -27,6 +27,7 @@ from sharelag.workbench.beside import metrics_answer
 from sharelag.workbench.opened import Opened, delivery_limit, worst_first
 from sharelag.workbench.pasts import gather_past
 from sharelag.workbench.peeked import Mask, PeekedRecord, peek
+from sharelag.workbench.questions.forecasts import place_of
 from sharelag.workbench.questions.lag import MOST_MOMENTS
 from sharelag.workbench.questions.planned import Target, require_target
 from sharelag.workbench.questions.timeline import trends
@@ -139,7 +140,7 @@ class Workbench(Opened):
         InputError
             deltalake or scoringrules is not installed, or the table cannot be read or written.
         """
-        return self.ask("forecasts", ledger=ledger, horizon=parse_span(horizon))
+        return self.ask("forecasts", ledger=place_of(ledger), horizon=parse_span(horizon))
 
     def windows(self, group: str | None = None) -> Result:
         """Return what coordinators hold, as `sharelag.schemas.WINDOWS` with names of topics.
@@ -220,8 +221,7 @@ class Workbench(Opened):
         group : str, optional
             Only this one.
         every : timedelta, str or float, optional
-            ``"5min"``, or seconds; else a sixtieth of the span that rates are of, or of that since
-            ``since``, whichever is longer.
+            ``"5min"``, or seconds; else a 60th of the span of rates, or since ``since`` if longer.
         since : str or datetime, optional
             The first moment; else as far back as `over`, and without ``every`` as rates look.
 

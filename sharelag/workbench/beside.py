@@ -14,7 +14,7 @@ from sharelag.engine import Once
 from sharelag.errors import InputError
 from sharelag.inputs import Input
 from sharelag.inputs.files.request_log import RequestLog, lacking_requests
-from sharelag.inputs.measured import read_metrics
+from sharelag.inputs.measured import from_root, read_metrics
 from sharelag.metrics.holders import holders_arrow
 from sharelag.metrics.measured import (
     CLOSE,
@@ -223,7 +223,7 @@ def metrics_of(
     if places is None:
         return None
     given = (places,) if isinstance(places, str | Path) else tuple(places)
-    return BrokerMetrics(given, timeout) if given else None
+    return BrokerMetrics(tuple(map(from_root, given)), timeout) if given else None
 
 
 def _several(gauges: pa.Table) -> tuple[str, ...]:

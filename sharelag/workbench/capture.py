@@ -20,6 +20,7 @@ from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.metrics.age import request_offsets
 from sharelag.metrics.lag import lag_arrow
 from sharelag.model.versions import told
+from sharelag.tables import gaps
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 _LOG = logging.getLogger(__name__)
@@ -49,10 +50,16 @@ def capture_kafka(
         offsets = kafka.list_offsets(config, kafka.topic_ids(config))
         requested = offsets.column("as_of")[0].as_py() if offsets.num_rows else datetime.now(UTC)
         source = KafkaInput(config)
-        tables = {"offsets": offsets, **_extras(source, records, offsets, requested)}
+        extras, lacks = _extras(source, records, offsets, requested)
         version = told(source.kafka_version)
-        return tables, CaptureInfo(
-            cluster, requested, topics, config.public(), patience=patience, kafka_version=version
+        return {"offsets": offsets, **extras}, CaptureInfo(
+            cluster,
+            requested,
+            topics,
+            config.public(),
+            patience=patience,
+            kafka_version=version,
+            lacks=lacks,
         )
 
     records = (
@@ -63,8 +70,11 @@ def capture_kafka(
 
 def _extras(
     source: KafkaInput, records: Path, offsets: pa.Table, requested: datetime
-) -> dict[str, pa.Table]:
-    """Return what may be missing: who is not allowed to ask for it still gets a capture."""
+) -> tuple[dict[str, pa.Table], tuple[str, ...]]:
+    """Return what may be missing: who is not allowed to ask for it still gets a capture.
+
+    Beside it are sentences about the topics whose ends are missing.
+    """
     with engines.read(RawInput(str(records)), "local", history=False) as begun:
         windows = begun.table("windows")
     lag = lag_arrow(windows, offsets)
@@ -87,7 +97,7 @@ def _extras(
             found[name] = ask()
         except AuthorizationError as error:
             _LOG.warning("the capture is without %s: %s", name, error)
-    return found
+    return found, (*gaps.of_hidden(lag), *gaps.of_unanswered(lag))
 
 
 def _moments(records: Path, until: datetime) -> list[datetime]:

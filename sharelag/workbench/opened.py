@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, is_dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 import pyarrow as pa
@@ -343,6 +343,7 @@ class Opened:
     def base_of(self, evidence: Evidence) -> Result:
         """Return what an answer says that rests on this evidence."""
         notes, log = () if len(evidence.lag) else self._without_records(), self.requests
+        notes += self.of_past_ends(evidence.lag)
         if evidence.lag_only:
             lacks = engines.rejects_of(self.reading)
             base = self._describe_reading(self.reading, evidence, lacks, notes)
@@ -357,6 +358,13 @@ class Opened:
             unknown += self.metrics.unknown(evidence.measured)
         unknown = tuple(dict.fromkeys((*unknown, *lacks)))
         return replace(base, as_of=evidence.as_of, notes=said, unknown=unknown, lacks=lacks)
+
+    def of_past_ends(self, lag: pa.Table, is_past: bool = False) -> tuple[str, ...]:
+        """Say by whose times a cluster's ends of the moment, or of earlier ones, are known."""
+        if not (is_past or isinstance(self.as_of, datetime)):
+            return ()
+        names = frozenset(lag.column("topic").to_pylist())
+        return self._once(("past ends", names), lambda: engines.past_by_records(self.source, lag))
 
     def _lacks(self, of_groups: bool) -> tuple[str, ...]:
         """Return what answers of the reading lack, worked out once."""

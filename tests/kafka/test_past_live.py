@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pytest
 from confluent_kafka import AcknowledgeType, Message
 
+import sharelag as package
 from sharelag import schemas
 from sharelag.engine import engines
 from sharelag.inputs import KafkaInput
@@ -20,7 +21,7 @@ from sharelag.replay.moment import Choice
 from sharelag.wire import STATE_TOPIC
 from sharelag.workbench.questions.timeline import lags_at
 from tests.support import readings
-from tests.support.command import ask
+from tests.support.command import ask, sharelag
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.describe import parse_describe
 from tests.support.kafka.workload import (
@@ -94,6 +95,23 @@ def test_lag_as_of_ten_moments(broker: KafkaBroker, noted: dict[datetime, list[A
         assert _ours([row for row in rows if row["group_id"] in GROUPS], names) == theirs
     assert len(noted) == MOMENTS
     assert len({str(theirs) for theirs in noted.values()}) == MOMENTS  # it was at work
+
+
+def test_answers_of_the_past_say_by_whose_times_they_are(
+    broker: KafkaBroker, noted: dict[datetime, list[Any]]
+) -> None:
+    servers, moment = broker.bootstrap_servers, max(noted)
+    said = f"earlier ends of {TOPIC}, and rates by them, go by the times of records, which produc"
+    bench = package.open(servers, engine="local", groups=GROUPS)
+    then = bench.at(moment)
+    for answer in (then.lag(), then.progress(), then.group_states(), bench.timeline(every="1m")):
+        assert [note[: len(said)] for note in answer.notes].count(said) == 1
+    assert not [note for note in bench.lag().notes if said in note]
+    options = ["--bootstrap-server", servers, "--group", GROUPS[0], "--as-of", moment.isoformat()]
+    assert said in sharelag("lag", *options).stderr
+    by_brokers = f"{TOPIC}-by-brokers"
+    create_topics(servers, {by_brokers: 1}, {"message.timestamp.type": "LogAppendTime"})
+    assert _source(broker).timed_by_producers([TOPIC, by_brokers]) == [TOPIC]
 
 
 def test_moments_from_one_reading(broker: KafkaBroker, noted: dict[datetime, list[Any]]) -> None:

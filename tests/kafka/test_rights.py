@@ -345,6 +345,10 @@ def test_hidden_topics(secured: KafkaBroker, tmp_path: Path, how: list[str]) -> 
     assert len(shown) == sum(bool(row["needed_by"] or row["used_by"]) for row in rights) > 0
     assert "1 topic is hidden" in told.stderr
     assert names["h3"] not in done.stdout + told.stdout
+    saved = sharelag("capture", str(tmp_path / "capture"), *cluster)
+    assert saved.returncode == 3, saved.stderr
+    lacks = r"not complete: it lacks lag and ends where .* hidden .DESCRIBE is missing"
+    assert re.search(f"{lacks}.*{hidden['topic_id']}", saved.stderr.splitlines()[-1])
     of_hidden = ("--topic", names["h3"], "--group", group)
     for command in ("lag", "plan-reset --to-latest", "plan-delete"):
         assert "DESCRIBE" in refused(*command.split(), *cluster, *of_hidden).splitlines()[-1]

@@ -219,7 +219,7 @@ def test_a_cluster_without_share_groups(tmp_path: Path, secure_broker: KafkaBrok
 def test_a_capture_holds_no_password(secured: KafkaBroker, tmp_path: Path) -> None:
     target, file = tmp_path / "capture", _file(secured, tmp_path, "alice")
     done = _run(file, "capture", str(target), "--command-property", f"ssl.key.password={WRONG}")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode in (0, 3), done.stderr  # 3: others' topics are hidden from her
     files = [path for path in target.rglob("*") if path.is_file()]
     assert {file.name for file in files} >= {"capture.json", "offsets.parquet", "settings.parquet"}
     for secret in (USERS["alice"], "pa;ss"):
@@ -233,7 +233,7 @@ def test_an_anonymised_capture_leaves_nothing_behind(secured: KafkaBroker, tmp_p
     settings.mkdir()
     file = _file(secured, settings, "alice")
     done = _run(file, "capture", str(target), "--anonymise")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode in (0, 3), done.stderr  # 3: others' topics are hidden from her
     assert list(target.parent.iterdir()) == [target]  # not the capture with the names
     shared = ask("lag --capture", str(target))
     assert {row["group_id"].rpartition("-")[0] for row in shared} == {"group"}

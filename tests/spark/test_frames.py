@@ -204,6 +204,9 @@ def test_what_does_not_fit_is_refused(spark: SparkSession, bench: sharelag.Workb
             lambda: sharelag.decode([1]),
             "cannot read raw records from a list: give a DataFrame of Spark, pa",
         ),
+        (lambda: of(raw=raw.value), "cannot read raw records from a Column: give a DataFrame"),  # type: ignore[arg-type]
+        (lambda: of(raw=raw, offsets=on_spark.end_offset), "cannot read offsets from a Column"),  # type: ignore[arg-type]
+        (lambda: bench.dead_letters("billing", raw.value), "is not a dead-letter queue"),
         (lambda: of(raw=[1, 2]), "cannot read raw records from a list: give a DataFrame"),  # type: ignore[arg-type]
         (lambda: sharelag.decode(here.drop_columns(["value"])), no_value),
         (lambda: sharelag.decode(here.drop_columns(["value"]).to_pandas()), no_value),

@@ -85,6 +85,8 @@ class CaptureInfo:
     # how long something may last before it counts as stuck; None: as long as a lock of the group
     patience: timedelta | None = None
     kafka_version: str | None = None  # of the brokers: their release, such as 4.4
+    #: What a cluster did not show when it was captured, in sentences; not kept in the folder.
+    lacks: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)

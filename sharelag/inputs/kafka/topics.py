@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeAlias
 
@@ -310,6 +311,19 @@ def logs(config: ClientConfig, topics: Mapping[str, str]) -> pa.Table:
             }
         )
     return pa.Table.from_pylist(rows, schema=schemas.LOGS)
+
+
+def timed_by_producers(config: ClientConfig, topics: Sequence[str]) -> list[str]:
+    """Return the topics whose records have times that producers set, or whose setting is unknown.
+
+    Their past ends are estimates; see `past_offsets`.
+    """
+    settings: dict[str, Any] = {}
+    with suppress(ClusterError):  # then each may be one of them
+        settings |= Connection(config).describe_configs(ResourceType.TOPIC, topics, at_once=500)
+    kinds = {name: (said or {}).get("message.timestamp.type") for name, said in settings.items()}
+    by_brokers = {name for name, kind in kinds.items() if kind and kind.value == "LogAppendTime"}
+    return [topic for topic in topics if topic not in by_brokers]
 
 
 # ---- ends of the past ----------------------------------------------------------------------------

@@ -86,7 +86,7 @@ def _found(offsets: Ends | Tabular, spark: SparkSession) -> DataFrame | partial[
         return as_frame(spark.read.table(path), schemas.OFFSETS, path, spark)
     if callable(offsets):
         return partial(_call, offsets)
-    if getattr(offsets, "isStreaming", False):
+    if is_of_spark(offsets) and getattr(offsets, "isStreaming", False):
         raise InputError(f"offsets cannot be a stream: write them to a table, and {_INSTEAD}")
     return as_frame(offsets, schemas.OFFSETS, "offsets", spark)
 

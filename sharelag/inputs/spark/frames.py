@@ -49,7 +49,8 @@ _MOST_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 def is_of_spark(given: Any) -> bool:
     """Whether a table is a DataFrame of Spark, classic or Connect."""
-    return hasattr(given, "sparkSession")
+    # Not of the object, since a column of Spark seems to have every attribute: its fields.
+    return hasattr(type(given), "sparkSession")
 
 
 def as_frame(
@@ -175,7 +176,7 @@ class FrameInput(RecordsOnly):
 
     def __post_init__(self) -> None:
         schemas.require(self.raw, schemas.RAW, "raw records")
-        if hasattr(self.given_offsets, "isStreaming"):
+        if is_of_spark(self.given_offsets):
             schemas.require_conformable(self.given_offsets.schema, schemas.OFFSETS, "offsets")
             if self.given_offsets.isStreaming:
                 raise InputError(

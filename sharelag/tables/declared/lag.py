@@ -71,7 +71,9 @@ ROLLUP = Table(
     Column("unknown_lags", F.COUNT, "share partitions whose lag is not known"),
     Own("lag", "sum of the lags that are known"),
     Column("max_lag", F.OFFSETS, "largest lag of one share partition, in offsets"),
-    "effective_lag unread window_available window_unknown window_complete as_of",
+    Column("unknown_effective_lags", F.COUNT, "share partitions whose effective lag is not known"),
+    Own("effective_lag", "sum of the effective lags that are known"),
+    "unread window_available window_unknown window_complete as_of",
     view="group_id topic partitions lag max_lag unread window_available window_unknown "
          "window_complete",
 )  # fmt: skip

@@ -63,7 +63,12 @@ def imbalance_trend(
     table = only(trend_of(t.read, every, by, t.bench.over), group)
     title = f"How was the load spread every {duration(every / timedelta(milliseconds=1))}?"
     return t.bench.base(t.read).answer(
-        title, table, views.IMBALANCE_OVER_TIME, "as_of", unknown=gaps.of_spreads(table)
+        title,
+        table,
+        views.IMBALANCE_OVER_TIME,
+        "as_of",
+        notes=t.bench.of_past_ends(only(t.read.table("lag"), group), is_past=True),
+        unknown=gaps.of_spreads(table),
     )
 
 
@@ -83,7 +88,7 @@ def members(t: Tables, group: str | None = None) -> Result:
         views.MEMBERS,
         "assigned",
         charts=_spread(lag, assigned) if len(table) else {},
-        notes=_drifting(assigned, groups),
+        notes=(*_drifting(assigned, groups), *t.bench.of_past_ends(lag)),
         unknown=unknown,
     )
 
@@ -102,6 +107,7 @@ def group_states(t: Tables, group: str | None = None, states: Iterable[str] = ()
         found,
         views.GROUP_STATES,
         "lag",
+        notes=t.bench.of_past_ends(lag),
         unknown=(*_unknown_states(t, found), *gaps.of_lag(lag)),
     )
 
@@ -116,6 +122,7 @@ def brokers(t: Tables, group: str | None = None) -> Result:
         views.BROKERS,
         "lag",
         charts={"load": chart("broker_load", table)},
+        notes=t.bench.of_past_ends(only(t.read.table("lag"), group)),
         unknown=gaps.of_lag(only(t.read.table("lag"), group))
         + gaps.of_brokers(table)
         + gaps.of_leaderless(table),

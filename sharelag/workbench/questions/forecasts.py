@@ -22,6 +22,7 @@ from sharelag.inputs.files.parquet import (
     require_same,
     translate_errors,
 )
+from sharelag.inputs.files.raw_files import absolute
 from sharelag.metrics.forecasts import (
     CONFIDENCE,
     KEY,
@@ -48,9 +49,7 @@ HORIZON = timedelta(minutes=5)
 @question("evidence", "history")
 def forecasts(t: Tables, ledger: str | Path, horizon: timedelta) -> Result:
     """Forecast age and drain of the lag, score what is due, and keep both in the ledger."""
-    if not isinstance(ledger, str | Path) or not str(ledger):
-        raise InputError(f"a ledger of forecasts is a folder: give its path, not {ledger!r}")
-    kept = keep_forecasts(t.read, str(ledger), horizon)
+    kept = keep_forecasts(t.read, place_of(ledger), horizon)
     made, graded, scored = kept.made, kept.graded, kept.scored
     better = graded.filter(graded.column("shown")).column("forecast")
     told = f"{counted(kept.new, 'new forecast')}, {scored.num_rows:,} scored"
@@ -127,6 +126,13 @@ def _show_intervals(made: pa.Table, better: pa.ChunkedArray) -> pa.Table:
 
 
 # ---- the ledger ----------------------------------------------------------------------------------
+
+
+def place_of(ledger: str | Path) -> str:
+    """Return the path of a ledger from the root, or its address."""
+    if not isinstance(ledger, str | Path) or not str(ledger):
+        raise InputError(f"a ledger of forecasts is a folder: give its path, not {ledger!r}")
+    return absolute(ledger)
 
 
 def read_ledger(place: str, cluster: str | None = None) -> pa.Table:

@@ -44,7 +44,7 @@ def lag(t: Tables, group: str | None = None, by: str | None = None, brief: bool 
         view,
         "lag",
         charts={} if brief else charts,
-        notes=told.notes,
+        notes=(*told.notes, *t.bench.of_past_ends(each)),
         unknown=(*gaps.of_lag(each), *hidden, *told.unknown, *told.lacks),
         lacks=told.lacks,
     )
@@ -69,6 +69,7 @@ def reconcile(t: Tables, described: str | None = None, true: bool = False) -> Re
         views.choose_reconciled(described is not None, true),
         "lag",
         as_of=pc.max(table.column("as_of")).as_py(),
+        notes=t.bench.of_past_ends(table),
         unknown=gaps.of_column(table, "lag", "the lag"),
     )
 

@@ -15,7 +15,7 @@ from sharelag import schemas
 from sharelag.durations import duration, parse_span
 from sharelag.engine import ORDER, Each, Reading, Rows, add_topic_names
 from sharelag.errors import InputError
-from sharelag.inputs.offsets import of_topics
+from sharelag.inputs.offsets import of_topics, offsets_at
 from sharelag.metrics.columns import numbers
 from sharelag.metrics.events import add_leaders, events_arrow, member_events
 from sharelag.metrics.imbalance import trend as imbalance_trend
@@ -141,7 +141,8 @@ def timeline(
         lambda: timeline_of(t.read, moments, step, mine, MOST_TIMELINE_ROWS),
     )
     frame = bench.frame_of(lambda read: timeline_frame(read, moments, step, group), rows.left_out)
-    table, base, notes = only(rows.table, group), bench.base(t.read), []
+    table, base = only(rows.table, group), bench.base(t.read)
+    notes = [*bench.of_past_ends(only(t.read.table("lag"), group), is_past=True)]
     if rows.left_out:
         count = len(pc.unique(keys(table, SHARE_PARTITION)))
         most = counted(count, "share partition")
@@ -309,15 +310,26 @@ def _lags(begun: Reading, keys: pa.Table, moments: Sequence[datetime], every: ti
     """Make what works out the lags of share partitions at some moments from their history."""
     ids = sorted(pc.unique(keys.column("topic_id")).to_pylist())
     # The ends of the last moment are those that were read just now.
-    past = begun.source.past_offsets(ids, moments[:-1])
+    later = begun.source.as_of() if begun.as_of is not None else None  # with the next ones noted
+    past = begun.source.past_offsets(ids, [*moments[:-1], *([later] if later else [])])
     ends = pa.concat_tables([past, of_topics(begun.table("offsets"), ids)])
-    return partial(timeline_arrow, past_offsets=ends, moments=known_moments(ends, moments, every))
+    chosen = known_moments(ends, moments, every)
+    return partial(timeline_arrow, past_offsets=_with_ends_at(ends, chosen), moments=chosen)
 
 
 def lags_at(begun: Reading, ends: pa.Table, moments: Sequence[datetime]) -> pa.Table:
     """Return the lag of every share partition at moments with known end offsets, as `TIMELINE`."""
+    ends = _with_ends_at(ends, moments)
     each = partial(timeline_arrow, past_offsets=ends, moments=list(moments))
     return begun.over_history(each, schemas.TIMELINE)
+
+
+def _with_ends_at(ends: pa.Table, moments: Sequence[datetime]) -> pa.Table:
+    """Add the ends at moments that nobody noted, where those noted before and after are equal."""
+    times, is_noted = numbers(ends, "as_of")
+    noted = set(times[is_noted].tolist())
+    others = [at for at in moments if milliseconds(at) not in noted]
+    return pa.concat_tables([ends, offsets_at(ends.filter(pa.array(is_noted)), others)])
 
 
 def trend_of(

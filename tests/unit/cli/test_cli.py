@@ -277,6 +277,8 @@ def test_a_reader_that_stops_early_is_no_error(capture: Path) -> None:
         ("check --capture poison --rules {rules} | true", 2),
         ("check --capture poison --rules {rules} > /dev/full", 3),
         ("lint kafka-share-groups.sh --group billing --delete | true", 1),
+        ("settings --capture poison --set share.delivery.count.limit=999 | true", 1),
+        ("simulate --capture demo --group billing --since 10m | true", 3),
     ],
 )
 def test_what_nobody_reads_ends_as_it_would(command: str, code: int, tmp_path: Path) -> None:

@@ -162,8 +162,9 @@ def test_roll_ups_count_what_is_unknown_and_never_sum_it_as_zero() -> None:
     newer, older = datetime(2026, 11, 2, tzinfo=UTC), datetime(2026, 11, 1, tzinfo=UTC)
     table = pa.Table.from_pylist(
         [
-            *(share("g", 0, lag=7, unread=5, as_of=newer), share("g", 1, as_of=older)),
-            *(share("g", 2, lag=3, unread=1), share("h", 0), share("k", 0, lag=0)),
+            share("g", 0, lag=7, effective_lag=6, unread=5, as_of=newer),
+            share("g", 1, as_of=older),
+            *(share("g", 2, lag=3, unread=1), share("h", 0), share("k", 0, lag=0, effective_lag=0)),
             *(share("k", 1), share("z", 0, lag=0)),
         ],
         schema=schemas.LAG,
@@ -171,9 +172,10 @@ def test_roll_ups_count_what_is_unknown_and_never_sum_it_as_zero() -> None:
     for by in ("group", "topic"):
         first, second, third, last = rollup_arrow(table, by).to_pylist()
         # Of 0 and something unknown it is not known that nothing waits.
-        assert_fields(third, lag=None, max_lag=None, unknown_lags=1)
+        assert_fields(third, lag=None, max_lag=None, unknown_lags=1, effective_lag=None)
         assert_fields(last, lag=0, max_lag=0, unknown_lags=0)
         assert_fields(first, partitions=3, unknown_lags=1, lag=10, max_lag=7)
+        assert_fields(first, effective_lag=6, unknown_effective_lags=2)
         assert_fields(second, partitions=1, unknown_lags=1, lag=None, unread=None)
         assert (first["topic"], first["as_of"]) == (None if by == "group" else "t", older)
 

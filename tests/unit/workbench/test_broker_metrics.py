@@ -49,6 +49,19 @@ def test_commands_and_workbench_say_the_same(of_demo: Path) -> None:
         assert "of all share groups: 9 accept" in said
 
 
+def test_a_relative_path_means_the_folder_where_it_was_opened(
+    of_demo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(of_demo.parent)
+    benches = [
+        package.open(engine="local", broker_metrics=place)
+        for place in (of_demo.name, f"1={of_demo.name}")
+    ]
+    monkeypatch.chdir("/")
+    for bench in benches:
+        assert bench.lag().table.column("in_flight_offsets").null_count < bench.lag().table.num_rows
+
+
 def test_causes_have_what_brokers_measured(of_demo: Path) -> None:
     table = package.open(engine="local", broker_metrics=of_demo).explain("billing").table
     names = pc.struct_field(pc.list_flatten(table.column("evidence")), "name").to_pylist()

@@ -73,6 +73,18 @@ def test_a_ledger_goes_on_without_its_oldest_forecasts(tmp_path: Path) -> None:
     assert _run(tmp_path, 8).notes[-1].endswith(f", {later.table.num_rows} scored")
 
 
+def test_a_relative_path_is_of_the_folder_of_its_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = sharelag.open(engine="local", as_of=_FIRST)
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        told = bench.forecasts("ledger", _HORIZON).notes
+        assert read_ledger("ledger").num_rows
+        assert "in this run 0 new" not in told[-1]
+
+
 def test_only_what_is_chosen_is_scored(tmp_path: Path) -> None:
     _run(tmp_path, 0)
     _run(tmp_path, 4, groups="analytics")

@@ -272,6 +272,26 @@ def test_a_timeline_has_sixty_steps_over_the_span_of_the_rates(poison: Workbench
     assert len(set(poison.timeline(every="1s").table.column("as_of").to_pylist())) < len(times)
 
 
+def test_between_two_equal_ends_a_timeline_knows_them_as_a_moment_does(demo: Workbench) -> None:
+    ends = demo.source.offsets(demo.reading.topic_ids)
+    times = ends.column("as_of")
+    before = pc.subtract(times, pa.scalar(timedelta(minutes=1), pa.duration("ms")))
+    ends = pa.concat_tables(
+        [ends.set_column(ends.column_names.index("as_of"), "as_of", before), ends]
+    )
+    raw = pa.Table.from_batches(demo.source.batches(STATE_TOPIC))
+    bench = sharelag.open(raw=raw, offsets=ends, engine="local")
+    last = pc.max(times).as_py()
+    timeline = bench.timeline(every="20s", since=last - timedelta(minutes=1))
+    assert timeline.unknown == ()
+    for at in (last - timedelta(seconds=40), last - timedelta(seconds=20)):
+        then = timeline.table.filter(pc.equal(timeline.table.column("as_of"), pa.scalar(at)))
+        same = bench.at(at).lag().table.select(["end_offset", "lag"]).to_pylist()
+        assert then.num_rows
+        assert then.select(["end_offset", "lag"]).to_pylist() == same
+        assert bench.at(at).timeline(every="5s", since="15s").unknown == ()
+
+
 def test_a_sample_is_judged_by_its_own_patience(poison: Workbench) -> None:
     (cause,) = poison.explain().table.to_pylist()
     assert cause["cause"] == "poison_records"
