@@ -445,7 +445,7 @@ def require_one_question(options: dict[str, Any]) -> None:
 
 def require_names(options: dict[str, Any]) -> None:
     """Check that everything named exists, before an input is read for nothing."""
-    from sharelag.errors import InputError
+    from sharelag.errors import InputError, list_names
     from sharelag.whatif.compare import require_baseline
     from sharelag.whatif.comparison.tables import MEASURED, OVER_OPTIMAL
     from sharelag.whatif.scenario import Member, Scenario, Topic
@@ -455,7 +455,7 @@ def require_names(options: dict[str, Any]) -> None:
     names = list(variants_of(Scenario((Topic("any", 1),), (Member(),)), options))
     if options["show_scenario"] and len(names) > 1:
         raise click.UsageError(
-            f"--show-scenario prints one scenario, not {len(names)}: {', '.join(names)}."
+            f"--show-scenario prints one scenario, not {len(names)}: {list_names(names)}."
         )
     require_baseline(names, options["baseline"])
     for name in options["measure"]:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pydantic import Field, ValidationError
 
 from sharelag.durations import duration, parse_duration
-from sharelag.errors import InputError, SetupError, ShareLagError
+from sharelag.errors import InputError, SetupError, ShareLagError, list_names
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.metrics.settings import NO_CONFLICT
 from sharelag.replay.moment import parse_time
@@ -320,7 +320,7 @@ class Tools:
             topics = sorted(set(map(str, names.column("topic").to_pylist())))
             raise InputError(
                 f"group {group!r} has no state of partition {partition} of topic {topic!r} at that "
-                f"moment: it has topics {', '.join(topics) or 'not any'}"
+                f"moment: it has topics {list_names(topics) or 'not any'}"
             )
         place = f"{terminal(topic)}:{partition} of {shown_name(group)}"
         asked, (row,) = f"What does the coordinator hold of {place}?", found.to_pylist()

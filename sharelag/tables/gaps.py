@@ -280,7 +280,7 @@ def of_leaderless(brokers: pa.Table) -> tuple[str, ...]:
     places = sorted({f"{row['topic']}:{row['partition']}" for row in rows})
     away = sorted({node for row in rows for node in row["replicas"]})
     it_has, end = ("they have", "end") if len(places) > 1 else ("it has", "ends")
-    brokers_away = ", ".join(map(str, away))
+    brokers_away = list_names([*map(str, away)])
     why = f"{it_has} no leader; start a broker with a replica ({brokers_away})"
     return (f"where {list_names(places)} {end}: {why}",)
 

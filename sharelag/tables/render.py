@@ -68,8 +68,10 @@ def as_html(result: Presentation, most: int = MOST) -> str:
         help={heading: means[name] for heading, name in result.columns.items() if name in means},
         notes=[terminal(note) for note in result.notes],
         summaries=result.summaries[:most],
+        most=most,
         below=[*_source(result), *_charts(result)],
         more_groups=max(len(result.summaries) - most, 0),
+        counted=counted,
     )
 
 
@@ -199,9 +201,11 @@ def _summaries_text(result: Presentation, most: int) -> list[str]:
     lines: list[str] = []
     for group in result.summaries[:most]:
         lines.append(f"{group.group}  {group.state}")
-        for cause in group.causes:
+        for cause in group.causes[:most]:
             lines.append(f"  {cause.rank}. {cause.severity}: {cause.title}  {cause.where}")
             said = filter(None, (cause.summary, cause.evidence, f"-> {cause.advice}"))
             lines += [f"     {line}" for line in said]
+        if (left := len(group.causes) - most) > 0:
+            lines.append(f"  and {counted(left, 'more cause')} in .table")
     left = len(result.summaries) - most
     return lines + ([f"and {counted(left, 'more group')} in .table"] if left > 0 else [])

@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from sharelag.durations import duration
-from sharelag.errors import InputError
+from sharelag.errors import InputError, list_names
 from sharelag.tables import report_views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
@@ -153,7 +153,7 @@ def require_baseline(names: list[str], baseline: str | None) -> str:
     if baseline is not None and baseline not in names:
         raise InputError(
             f"unknown variant {baseline!r} to compare to: "
-            f"choose one of {', '.join(map(repr, names))}"
+            f"choose one of {list_names([*map(repr, names)])}"
         )
     return names[0] if baseline is None else baseline
 

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from sharelag.durations import duration
+from sharelag.errors import list_names
 from sharelag.metrics.observed import BINS
 from sharelag.model import TERMINAL_STATES, DeliveryState, StateBatch, Window, milliseconds
 from sharelag.replay.merge import combine
@@ -53,6 +54,13 @@ class Assumption(str):
         return Assumption, (self.code, self.what, self.why)
 
 
+def said_of(places: Sequence[str], words: str) -> list[str]:
+    """Say what is assumed of places: one sentence, however many they are."""
+    return [f"{list_names(places)}: {words}"] if places else []
+
+
+#: Of places with an open transaction.
+STAYS_OPEN = "the transaction there stays open, and nothing from there on can be read"
 #: Of the sentence about the processing time that was estimated.
 WORK = "ms of work for each record"
 #: A group is behind when its lag is more than it finishes in this many seconds ...
@@ -136,17 +144,21 @@ def producers(
     topics: list[Topic], progress: ByPlace, batch_records: int, assumed: list[str]
 ) -> Iterator[Producer]:
     """Yield producers that continue at the rates at which records arrived."""
+    silent, found = [], []
     for topic in topics:
         rows = (progress.get((topic.id, number), {}) for number in range(topic.partitions))
         known = [row.get("arrival_rate") for row in rows]
         if unknown := sum(rate is None for rate in known):
-            nothing = f"nothing arrives in {counted(unknown, 'partition')} of {topic.name}"
-            assumed.append(Assumption("arrivals", nothing, "their rates are not known"))
+            silent.append(f"{counted(unknown, 'partition')} of {topic.name}")
         rates = tuple(max(rate or 0.0, 0.0) for rate in known)
         if rate := sum(rates):
-            said = f"{number(rate, THOUSANDS)} a second"
-            assumed.append(f"records of {topic.name} keep arriving at random, {said}")
+            found.append(f"{topic.name} ({number(rate, THOUSANDS)} a second)")
             yield Producer(topic.name, rate, batch_records=batch_records, weights=rates)
+    if silent:
+        nothing = f"nothing arrives in {list_names(silent)}"
+        assumed.append(Assumption("arrivals", nothing, "their rates are not known"))
+    if found:
+        assumed.append(f"records of {list_names(found)} keep arriving at random")
 
 
 class Before(NamedTuple):
@@ -269,7 +281,7 @@ def poison_of(
     first record is not special. ``work_ms`` is the median time between two releases; as long as a
     lock or longer, nobody gave the record back, and its lock expired.
     """
-    found = []
+    found, told = [], []
     for topic in topics:
         for partition, start in enumerate(topic.starts):
             row = observed.get((topic.id, partition))
@@ -290,11 +302,12 @@ def poison_of(
             work_ms = None if expires else every
             found.append(Poison(topic.name, partition, head, how, work_ms=work_ms))
             pace = "" if every is None else f", each attempt taking {duration(every)}"
-            assumed.append(
-                f"offset {head} of {topic.name}:{partition} fails again as in its {deliveries} "
-                f"deliveries so far{pace}, until it is archived at the limit of "
-                f"{limits.delivery_count_limit}"
+            told.append(
+                f"offset {head} of {topic.name}:{partition} as in its {deliveries} deliveries so "
+                f"far{pace}"
             )
+    until = f"fails again, until it is archived at the limit of {limits.delivery_count_limit}"
+    assumed += said_of(told, until)
     return tuple(found)
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.errors import NO_STATE, InputError, unknown_group
+from sharelag.errors import NO_STATE, InputError, list_names, unknown_group
 from sharelag.metrics.brokers import replica_racks
 from sharelag.metrics.causes import CauseInputs
 from sharelag.metrics.causes.declared import open_transaction
@@ -170,7 +170,7 @@ def _group(evidence: Evidence, group: str | None) -> str:
     if group is None and len(groups) == 1:
         return str(groups[0])
     if group is None:
-        raise InputError(f"choose one share group: {', '.join(groups)}" if groups else NO_STATE)
+        raise InputError(f"choose one share group: {list_names(groups)}" if groups else NO_STATE)
     if group not in groups:
         raise InputError(unknown_group(group, groups))
     return group
@@ -191,13 +191,11 @@ def _topics(
 ) -> list[Topic]:
     windows, racks = dict(window_items(evidence.windows)), replica_racks(evidence.brokers)
     by_topic: dict[tuple[str, str], dict[int, PartitionStart]] = {}
+    endless, ageless, never = [], [], []
     for row in lag:
         place, number, end = place_of(row), row["partition"], row["end_offset"]
         if row["topic"] is None or end is None:
-            assumed.append(
-                f"partition {number} of topic {row['topic'] or row['topic_id']} "
-                "is left out: its end offset is not known"
-            )
+            endless.append(f"{row['topic'] or row['topic_id']}:{number}")
             continue
         age = progress.get(place, {}).get("age_ms")
         # What waits behind an open transaction is not read, but it has waited since that began.
@@ -211,10 +209,7 @@ def _topics(
             open_from=offset,
         )
         if age is None and row["lag"]:
-            assumed.append(
-                f"the backlog of {row['topic']}:{number} arrived just now, since its age is not "
-                "known"
-            )
+            ageless.append(f"{row['topic']}:{number}")
     if not by_topic:
         raise InputError(
             "the ends of the group's topics are not known there: nothing can be simulated"
@@ -224,15 +219,15 @@ def _topics(
     for (name, id_), starts in sorted(by_topic.items()):
         count = max(starts) + 1
         if without := count - len(starts):
-            assumed.append(
-                f"{counted(without, 'partition')} of {name} {'has' if without == 1 else 'have'} no "
-                "state: nothing arrives there"
-            )
+            never.append(f"{counted(without, 'partition')} of {name}")
         of_topic = tuple(racks.get((id_, number), ()) for number in range(count))
         known = tuple(starts.get(number, PartitionStart()) for number in range(count))
         retention = logs.get((id_, min(starts)), {}).get("retention_ms") or 0
         kept_ms, in_racks = retention if retention > 0 else None, of_topic if any(of_topic) else ()
         topics.append(Topic(name, count, id_, starts=known, racks=in_racks, retention_ms=kept_ms))
+    assumed += estimates.said_of(endless, "left out, since the end offset is not known")
+    assumed += estimates.said_of(ageless, "the backlog arrived just now, since no age is known")
+    assumed += estimates.said_of(never, "without state, so nothing arrives there")
     return topics
 
 
@@ -311,11 +306,10 @@ def _note_transactions(
     if settings.isolation_level != "read_committed":
         return
     names = {place_of(row): row["topic"] for row in lag}
-    for place, (offset, _) in sorted(open_.items()):
-        assumed.append(
-            f"the transaction that is open in {names[place]}:{place[1]} from offset {offset} on "
-            "stays open: nothing from there on can be read"
-        )
+    places = [
+        f"{names[at]}:{at[1]} from offset {offset}" for at, (offset, _) in sorted(open_.items())
+    ]
+    assumed += estimates.said_of(places, estimates.STAYS_OPEN)
     stable = stable_ends(evidence, settings)
     brief = sum(
         stable.get(place, end) < end

@@ -28,7 +28,7 @@ from sharelag.tables.arrow import as_table
 from sharelag.tables.words import counted, moment
 from sharelag.whatif import fates
 from sharelag.whatif.comparison.intervals import curve
-from sharelag.whatif.estimates import WORK, place_of
+from sharelag.whatif.estimates import STAYS_OPEN, WORK, place_of, said_of
 from sharelag.whatif.from_cluster import of_group, scenario_from, stable_ends
 from sharelag.whatif.scenario import Behaviour, Burst, Member, Producer, Scenario, Service
 from sharelag.whatif.simulate import simulate
@@ -253,16 +253,17 @@ def _arrivals(
     open_from = stable_ends(now, base.settings)
     starts, of_id = dict(base.starts), {one.id: one for one in base.topics}
     producers: list[Producer] = []
-    late, left = 0, 0
+    late, left, blocks = 0, 0, []
+    from_, to = (np.searchsorted(ends.place, ends.rows, side) for side in ("left", "right"))
     for row, (id_, number) in enumerate(map(place_of, rows.to_pylist())):
         topic = of_id.get(id_)
         start = None if topic is None else starts.get((topic.name, number))
         if topic is None or start is None:
             left += 1
             continue
-        mine = ends.place == ends.rows[row]
+        mine = slice(from_[row], to[row])
         # Of many known ends some are left out, but not the last.
-        every = max(-(-int(mine.sum()) // _MOST_STEPS), 1)
+        every = max(-(-int(to[row] - from_[row]) // _MOST_STEPS), 1)
         times, offsets = (known[mine][::-1][::every][::-1] for known in (ends.time, ends.end))
         first = int(at_begin[row]) if dated[row] else start.end_offset
         late += not dated[row]
@@ -274,14 +275,12 @@ def _arrivals(
         offsets = np.maximum.accumulate(np.concatenate([[first], offsets[is_later]]))
         blocked = open_from.get((id_, number))
         if blocked is not None and blocked < offsets[-1]:
-            assumed.append(
-                f"the transaction that is open in {topic.name}:{number} from offset {blocked} "
-                "on stays open: nothing from there on can be read"
-            )
+            blocks.append(f"{topic.name}:{number} from offset {blocked}")
         begun = blocked if blocked is not None and blocked < first else None
         starts[topic.name, number] = replace(start, end_offset=first, open_from=begun)
         weights = tuple(float(place == number) for place in range(topic.partitions))
         producers += _produced(topic.name, weights, times, offsets, blocked)
+    assumed += said_of(blocks, STAYS_OPEN)
     if late:
         assumed.append(
             f"the ends of {counted(late, 'partition')} when the span begins are those that were "

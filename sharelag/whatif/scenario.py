@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from uuid import NAMESPACE_OID, uuid5
 
 from sharelag.durations import duration
-from sharelag.errors import InputError
+from sharelag.errors import InputError, list_names
 from sharelag.model import Window, topic_id_text
 from sharelag.tables import views
 from sharelag.tables.displayable import Displayable
@@ -383,12 +383,12 @@ class Scenario(Displayable):
             if one.name != "limits" and getattr(mine, one.name) != getattr(usual, one.name)
         ]
         kinds = Counter(spell_out(fault.kind) for fault in self.faults)
-        producers = (f"{one.topic}: {one.rate:,.3g}/s" for one in self.producers)
+        producers = [f"{one.topic}: {one.rate:,.3g}/s" for one in self.producers]
         values = {
             "group": self.group_id,
-            "topics": ", ".join(f"{one.name} ({one.partitions})" for one in self.topics),
+            "topics": list_names([f"{one.name} ({one.partitions})" for one in self.topics]),
             "members": f"{len(self.each_member()):,}",
-            "producers": ", ".join(producers) or "none",
+            "producers": list_names(producers) or "none",
             "assignor": self.assignor,
             "settings that differ from Kafka's": ", ".join(given) or "none",
             "poison records": f"{len(self.poison):,}",

@@ -41,13 +41,15 @@ _SNAPSHOT = np.dtype([*_EPOCHS, _STATE, *_PLACE, *_TIMES, *_REST])
 _UPDATE = np.dtype([*_EPOCHS, *_PLACE, *_REST])
 
 
-def capture_of(folder: Path, groups: int, partitions: int, per_partition: int) -> CaptureInput:
+def capture_of(
+    folder: Path, groups: int, partitions: int, per_partition: int, of_one: bool = False
+) -> CaptureInput:
     """Write a capture: so many records a share partition, evenly over `LASTS`, some snapshots.
 
-    Each group has a topic of its own. Every window has two offsets that were given back, three that
+    Each group has a topic of its own; ``of_one``: one group has them all. Every window has two offsets that were given back, three that
     are acknowledged, and two more that were given back.
     """
-    names = [f"group-{number:05d}" for number in range(groups)]
+    names = [f"group-{0 if of_one else number:05d}" for number in range(groups)]
     ids = [topic_id_text(number.to_bytes(16, "big")) for number in range(1, groups + 1)]
     end = STEP * (per_partition - 1) + 7 + UNREAD
 

@@ -70,6 +70,22 @@ def test_a_pick_costs_as_its_group(bench: Workbench, tmp_path: Path, sent: dict[
     assert much < little + 20_000  # what is copied for the incident channel names twenty groups
 
 
+def test_a_group_of_many_topics_has_its_worst_causes_and_few_sentences(tmp_path: Path) -> None:
+    many = sharelag.open(capture_of(tmp_path / "one", 60, 1, 6, of_one=True), engine="local")
+    explained, scenario = many.explain(), many.scenario()
+    assert (len(explained.table), len(explained.summaries[0].causes)) == (60, 60)
+    assert explained.to_html().count("<li>") == explained.to_text().count("warning: ") == 20
+    for shown in (explained.to_html(), explained.to_text()):
+        assert "and 40 more causes in .table" in shown
+    cards = Now(many).cards
+    ranked = explained.summaries[0].causes[:20]
+    assert [card["where"] for card in cards.cards] == [cause.where for cause in ranked]
+    assert cards.state.endswith("; and 40 more causes in bench.explain()")
+    (arrivals,) = (said for said in scenario.assumed if "keep arriving" in said)
+    assert "topic-00009 (0.785 a second) and 50 more keep arriving at random" in arrivals
+    assert "topic-00009 (1) and 50 more" in repr(scenario.presentation().table.to_pylist())
+
+
 def test_the_group_in_sight_moves_first(bench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(past, "AT_ONCE", 1000)
     board, end = Now(bench, "group-00001"), bench.evidence().as_of

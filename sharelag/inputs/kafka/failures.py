@@ -18,6 +18,7 @@ from sharelag.errors import (
     ClusterError,
     NoLeaderError,
     TopicMissingError,
+    list_names,
 )
 from sharelag.inputs.kafka.config import MASK, ClientConfig
 from sharelag.model.kafka_errors import ERRORS, Kind, of_kind
@@ -185,8 +186,8 @@ def silent_leaders(config: ClientConfig, topic: str, silent: Mapping[int, Any]) 
     """Return the error for partitions, with their nodes if known, whose leaders do not answer."""
     nodes = [node for node in silent.values() if node is not None]
     brokers = sorted({f"broker {n.id} at {n.host}:{n.port}" for n in nodes})
-    led = f" (led by {', '.join(brokers)})" if brokers else ""
-    numbers = ", ".join(map(str, sorted(silent)))
+    led = f" (led by {list_names(brokers)})" if brokers else ""
+    numbers = list_names([*map(str, sorted(silent))])
     error = NoLeaderError(
         f"partition {numbers} of {topic}{led} did not answer within {config.timeout:g} s, though "
         "other brokers did: its leader is down or moves. Try again, or see "

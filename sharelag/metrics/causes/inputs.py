@@ -355,7 +355,9 @@ class CauseInputs:
     @cached_property
     def _groups(self) -> pa.Table:
         group = flat(self.evidence.lag.column("group_id"))
-        return beside(group, self.evidence.groups, ["group_id"])
+        # Without the topics of the group: each of its share partitions would get all of them.
+        groups = self.evidence.groups.select(["group_id", "members", "emptied"])
+        return beside(group, groups, ["group_id"])
 
     @cached_property
     def _keys(self) -> pa.Array:

@@ -181,7 +181,7 @@ def _queue(source: Input, settings: pa.Table, group: str | None, queue: Any) -> 
     if len(names) != 1:
         is_read = mine.column("value").null_count < len(mine)
         found = "none is set" if is_read else "the settings of the group are unknown"
-        found = f"groups have several: {', '.join(names)}" if names else found
+        found = f"groups have several: {list_names(names)}" if names else found
         raise InputError(
             f"which dead-letter queue is not known ({TOPIC}: {found}): give its topic or "
             "its records with --queue (queue=)"

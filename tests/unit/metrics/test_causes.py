@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
+from time import process_time
 from typing import Any
 
 import pyarrow as pa
@@ -9,6 +11,7 @@ import pytest
 
 import sharelag
 from sharelag import explain, schemas
+from sharelag.engine import engines
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import suspect
 from sharelag.model.settings.queues import Queues
@@ -17,6 +20,7 @@ from sharelag.workbench.judged import headline, judge_groups, summarize_groups
 from tests.support.fields import assert_fields
 from tests.support.rules import outcome
 from tests.support.share_evidence import NOW, Wrote, evidence, only
+from tests.support.synthetic import capture_of
 from tests.support.written_input import Write, WrittenInput
 
 COMMITTED = {"share.isolation.level": "read_committed"}
@@ -31,6 +35,23 @@ def finished(ago: float, start: int, first: int, last: int) -> Wrote:
 def causes(*writes: Wrote, **about: Any) -> list[str]:
     names: list[str] = explain(evidence(*writes, **about)).column("cause").to_pylist()
     return names
+
+
+@pytest.mark.exhaustive
+def test_four_times_the_topics_of_a_group_cost_about_four_times_as_much(tmp_path: Path) -> None:
+    def cost(topics: int) -> float:
+        source = capture_of(tmp_path / str(topics), topics, 1, per_partition=3, of_one=True)
+        found = engines.gather(source, "local")
+        ids = found.lag.column("topic_id").to_pylist()
+        names = [{"topic_id": one, "topic_name": "t", "partitions": [0]} for one in ids]
+        group = {"group_id": "group-00000", "members": 0, "initialized_topics": names}
+        of_group = pa.Table.from_pylist([group], schemas.GROUPS)
+        begun = process_time()
+        assert explain(replace(found, groups=of_group)).num_rows == topics
+        return process_time() - begun
+
+    cost(50)  # what is loaded once
+    assert cost(4000) < 6 * cost(1000)
 
 
 # ---- what no recording shows ---------------------------------------------------------------------

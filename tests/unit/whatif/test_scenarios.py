@@ -557,7 +557,7 @@ def test_an_open_transaction_blocks_the_group_as_it_is_in_a_simulation() -> None
     assert (blocked.open_from, free.open_from) == (stable, None)
     assert stable < blocked.end_offset
     assert blocked.oldest_age_ms > 2_000  # since it began
-    said = f"open-transaction-orders:0 from offset {stable} on stays open"
+    said = f"open-transaction-orders:0 from offset {stable}: the transaction there stays open"
     assert said in " ".join(scenario.assumed)
     for tried in (scenario, scenario.with_members(8)):
         last = simulate(tried).timeline.to_pylist()[-2:]

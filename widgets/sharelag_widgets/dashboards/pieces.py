@@ -15,10 +15,10 @@ import traitlets
 from sharelag import schemas
 from sharelag.charts import text
 from sharelag.charts.figure import FACT_LINE, TITLE_LINE, merge_layouts
-from sharelag.errors import ShareLagError, first_line
+from sharelag.errors import ShareLagError, first_line, list_names
 from sharelag.metrics.holders import holder_lines
 from sharelag.tables.declared import meanings_of, units_in_words
-from sharelag.tables.words import moment, spell_out
+from sharelag.tables.words import counted, moment, spell_out
 from sharelag.workbench import Result, Workbench
 from sharelag.workbench.next_steps import input_options, next_command
 from sharelag.workbench.opened import delivery_limit, worst_first
@@ -199,6 +199,10 @@ CAUSES_HELP = {
 _CARD = ("severity", "cause", "where", "summary", "evidence", "advice")
 
 
+#: Cards that are shown, the most severe first.
+MOST_CARDS = 20
+
+
 class CauseCards(Piece):
     """How a group is in a sentence, and a card for each cause with its what-if, the worst first."""
 
@@ -243,9 +247,12 @@ class CauseCards(Piece):
             {name: str(getattr(words, name)) for name in _CARD}
             | {"command": next_command(row, source, members)}
             | dict(zip(("fix", "why"), fits(row["cause"]) if fits else ("", ""), strict=True))
-            for words, row in zip(said.causes, rows, strict=True)
+            for words, row in zip(said.causes[:MOST_CARDS], rows[:MOST_CARDS], strict=True)
         ]
-        self.tell(said.group, "; known now: ".join([said.state, *begun]), cards)
+        known_now = [f"known now: {list_names(begun)}"] if begun else []
+        left = len(rows) - len(cards)
+        more = [f"and {counted(left, 'more cause')} in bench.explain()"] if left else []
+        self.tell(said.group, "; ".join([said.state, *known_now, *more]), cards)
 
     def tell(self, group: str, state: str, cards: list[dict[str, str]]) -> None:
         """Show a sentence on a group, and cards."""
