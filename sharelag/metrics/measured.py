@@ -131,15 +131,15 @@ def letter_words(table: pa.Table, groups: Collection[str] | None = None) -> list
     # A broker has each count of a group from the first one on, and its exporter may leave it out.
     exporting = {metric: {row["of"] for row in rows} for metric, rows in found.items()}
     told: dict[str | None, set[str]] = {}
-    for row in (row for rows in found.values() for row in rows):
+    counts: dict[tuple[str, str | None], list[dict[str, Any]]] = {}
+    for metric, row in ((metric, row) for metric, rows in found.items() for row in rows):
         told.setdefault(row["group_id"], set()).add(row["of"])
+        counts.setdefault((metric, row["group_id"]), []).append(row)
     return [
         f"dead letters of {group or 'a group without a name'}, by the brokers that were read: "
         + ", ".join(
             _letters_so_far(
-                words,
-                [row for row in found[metric] if row["group_id"] == group],
-                told[group] <= exporting[metric],
+                words, counts.get((metric, group), []), told[group] <= exporting[metric]
             )
             for metric, words in _LETTERS.items()
         )

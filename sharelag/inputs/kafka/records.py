@@ -138,8 +138,8 @@ def _one_round(
     def hide(place: Place, said: ClusterError) -> None:
         silent.setdefault(place[0], said)
         # An error of a whole topic has no partition.
-        for hidden in [p for p in pending if p[0] == place[0] and place[1] in (p[1], -1)]:
-            del pending[hidden]
+        for hidden in [p for p in pending if p[0] == place[0]] if place[1] == -1 else [place]:
+            pending.pop(hidden, None)
 
     client.assign([Partition(*place, offset) for place, offset in pending.items()])
     for arrived in until_done(client, config, heard, lambda: not pending, _AT_ONCE, _HIDDEN, hide):

@@ -327,7 +327,7 @@ def _share(
     drop_others: bool = False,
 ) -> None:
     """Share partitions among members: of a homogeneous group, or of one topic's subscribers."""
-    targets = draft.held.targets(topics)
+    targets, named = draft.held.targets(topics), set(topics)
     sharing = -(-len(members) // len(targets)) if targets else 0
     each = sharing * len(targets) / len(members)
     # Share of each member. The rounding is Kafka's, with doubles.
@@ -336,8 +336,8 @@ def _share(
         for index, member in enumerate(members)
     }
     for member, partitions in enumerate(draft.old if drop_others else ()):
-        kept = sum(len(numbers) for topic, numbers in partitions.items() if topic in topics)
-        others = [topic for topic in partitions if topic not in topics]
+        kept = sum(len(numbers) for topic, numbers in partitions.items() if topic in named)
+        others = [topic for topic in partitions if topic not in named]
         if others or 0 < kept >= want[member]:  # Kafka copies members with enough this early
             for topic in others:
                 draft.writable(member).remove(topic)
@@ -346,9 +346,10 @@ def _share(
     by_partition: JavaMap[Place, JavaSet[int]] = JavaMap(hash_of, capacity_for(len(targets)))
     by_member: JavaMap[int, JavaSet[Place]] = JavaMap(int_hash, capacity_for(len(members)))
     for member, partitions in enumerate(draft.old):
-        for topic, numbers in partitions.items():
-            if topic in topics:
-                for place in ((topic, number) for number in numbers):
+        # A topic of many is looked up: a walk through all, for each of them, takes long.
+        for topic in partitions if drop_others else topics:
+            if topic in named and topic in partitions:
+                for place in ((topic, number) for number in partitions[topic]):
                     by_partition.setdefault(place, _no_numbers).add(member)
                     by_member.setdefault(member, no_places).add(place)
     # From members with more than their share, then from partitions with too many members.

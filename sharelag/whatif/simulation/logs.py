@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import zlib
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
 from math import inf
@@ -161,21 +162,22 @@ def logs(scenario: Scenario, seed: int, modelled: int | None = None) -> list[lis
             f"batch_records, or less time, so that they are at most {_MOST_BATCHES:,}"
         )
     committed = scenario.settings.isolation_level == "read_committed"
-    found = []
+    found, of_topic = [], defaultdict[str, list[tuple[int, Producer]]](list)
+    for which, producer in enumerate(scenario.producers):
+        of_topic[producer.topic].append((which, producer))
     for number, topic in enumerate(scenario.topics):
         arriving: list[list[_Appended]] = [[] for _ in topic.starts]
-        for which, producer in enumerate(scenario.producers):
-            if producer.topic == topic.name:
-                chance = generator(seed, ARRIVALS, number, which)
-                times = _times(producer, scenario, chance)
-                there = np.searchsorted(np.array(topic.there_from()) * 1000, times, side="right")
-                places, keys = _places(producer, there, chance)
-                # Sorted once, by small numbers: a mask for each place would read all each time.
-                order = np.argsort(places.astype(np.min_scalar_type(len(arriving))), kind="stable")
-                edges = np.searchsorted(places[order], np.arange(len(arriving) + 1))
-                for place, mine in enumerate(arriving):
-                    own = order[edges[place] : edges[place + 1]]
-                    mine.append(_appended(producer, times[own], keys[own], chance))
+        for which, producer in of_topic[topic.name]:
+            chance = generator(seed, ARRIVALS, number, which)
+            times = _times(producer, scenario, chance)
+            there = np.searchsorted(np.array(topic.there_from()) * 1000, times, side="right")
+            places, keys = _places(producer, there, chance)
+            # Sorted once, by small numbers: a mask for each place would read all each time.
+            order = np.argsort(places.astype(np.min_scalar_type(len(arriving))), kind="stable")
+            edges = np.searchsorted(places[order], np.arange(len(arriving) + 1))
+            for place, mine in enumerate(arriving):
+                own = order[edges[place] : edges[place + 1]]
+                mine.append(_appended(producer, times[own], keys[own], chance))
         is_whole = committed or topic.compact_ms is not None
         kept_ms = inf if topic.retention_ms is None else topic.retention_ms - scenario.duration_ms
         starts = zip(topic.starts, arriving, strict=True)
