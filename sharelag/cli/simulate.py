@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from math import inf, log2
 from pathlib import Path
@@ -129,8 +128,7 @@ def _require_an_end(
         from sharelag.whatif.clearing import search
 
         found = search(scenario, **_to_clear(scenario, options))
-        sizes = [size(replace(scenario, duration_ms=found.horizon_ms))]
-        runs = found.runs * (len(given_seeds(options)) or found.seeds)
+        sizes, runs = [found.size], found.runs * (len(given_seeds(options)) or found.seeds)
     elif options["tune"]:
         sizes, runs = [size(one) for one in tried.values()], _TUNED
     else:

@@ -84,9 +84,8 @@ def group_names(source: Input, generation: int | None = None) -> list[str]:
 
 def past_by_records(source: Input, lag: pa.Table) -> tuple[str, ...]:
     """Say of which topics of a running cluster earlier ends go by times that producers set."""
-    asked = getattr(source, "timed_by_producers", None)
     topics = sorted(set(lag.column("topic").drop_null().to_pylist()))
-    return gaps.of_record_times(asked(topics)) if asked and topics else ()
+    return gaps.of_record_times(source.timed_by_producers(topics)) if topics else ()
 
 
 def without_records(source: Input, moment: Moment = None) -> str:

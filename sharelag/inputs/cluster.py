@@ -67,8 +67,7 @@ class KafkaInput(RecordsOnly):
     def past_offsets(self, topic_ids: Sequence[str], moments: Sequence[datetime]) -> pa.Table:
         return kafka.past_offsets(self.config, self._names(topic_ids), moments)
 
-    def timed_by_producers(self, topics: Sequence[str]) -> list[str]:
-        """Return the topics whose records have, or may have, times that producers set."""
+    def timed_by_producers(self, topics: Sequence[str]) -> Sequence[str]:
         return kafka.timed_by_producers(self.config, topics)
 
     def logs(self, topic_ids: Sequence[str]) -> pa.Table:

@@ -80,6 +80,10 @@ class Input(Protocol):
         """`sharelag.schemas.OFFSETS` at these moments, or at known ones in their span."""
         return schemas.OFFSETS.empty_table()
 
+    def timed_by_producers(self, topics: Sequence[str]) -> Sequence[str]:
+        """Topics of which `past_offsets` goes by times that producers set, or may do so."""
+        return ()
+
     def logs(self, topic_ids: Sequence[str]) -> pa.Table:
         """`sharelag.schemas.LOGS` of these topics, as far as known."""
         return schemas.LOGS.empty_table()

@@ -84,6 +84,7 @@ def _rank_causes(facts: CauseInputs, among: Bools | bool = True) -> pa.RecordBat
     causes = known_causes()
     if causes != CAUSES:
         return _rank(facts, causes, among)  # those of packages may find something else next time
+    # Which groups are meant follows from these.
     kept, key = facts.evidence.ranked, (facts.patience_given, facts.part)
     if key not in kept:
         kept[key] = _rank(facts, causes, among)

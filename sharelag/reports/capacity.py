@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -23,7 +23,7 @@ from sharelag.whatif.clearing import ASSIGNORS, Clearing, search, what_clears
 from sharelag.whatif.comparison.rows import unknown_work
 from sharelag.whatif.estimates import Assumption
 from sharelag.whatif.from_cluster import scenario_from
-from sharelag.whatif.horizon import require_end, size
+from sharelag.whatif.horizon import require_end
 
 _SUMS = ("effective_lag", "archived", "archived_low", "archived_high")
 #: How certain it is that less was finished than arrived.
@@ -194,9 +194,8 @@ def propose(
     scenario = scenario_from(case.evidence, group)
     duration_ms = None if minutes is None else round(minutes * 60_000)
     most = search(scenario, assignors or (), members or (), duration_ms)
-    longest = size(replace(scenario, duration_ms=most.horizon_ms))
     less = "give fewer minutes, seeds or members, such as -p minutes 10"
-    require_end([longest], most.runs * (seeds or most.seeds), less)
+    require_end([most.size], most.runs * (seeds or most.seeds), less)
     found = what_clears(
         scenario,
         assignors=assignors or (),

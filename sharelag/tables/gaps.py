@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -165,7 +165,7 @@ def of_unanswered(lag: pa.Table) -> tuple[str, ...]:
     return of_rows(lost, len(lag), "the end offset", [REASONS[NO_END_OFFSET]])
 
 
-def of_record_times(topics: list[str]) -> tuple[str, ...]:
+def of_record_times(topics: Sequence[str]) -> tuple[str, ...]:
     """Say that earlier ends of topics go by the times of records, which their producers set."""
     said = (
         f"earlier ends of {list_names(topics)}, and rates by them, go by the times of records, "

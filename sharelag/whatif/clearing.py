@@ -27,7 +27,7 @@ from sharelag.whatif.comparison.intervals import enough_seeds
 from sharelag.whatif.consumers import require_members
 from sharelag.whatif.estimates import say_stuck
 from sharelag.whatif.grid import AS_IT_IS, Progress, further, require_fixed, require_seeds, variants
-from sharelag.whatif.horizon import long_enough, rates
+from sharelag.whatif.horizon import long_enough, rates, size
 from sharelag.whatif.presenting import present
 from sharelag.whatif.scenario import Scenario
 
@@ -191,7 +191,7 @@ def what_clears(
     """
     require_fixed(scenario)
     given = list(members) if isinstance(members, Iterable) else [members]
-    names, counts, horizon_ms, enough = search(scenario, assignors, given, duration_ms)
+    names, counts, horizon_ms, enough, _ = search(scenario, assignors, given, duration_ms)
     now, usual = len(scenario.each_member()), replace(scenario, duration_ms=horizon_ms)
     chosen = require_seeds(range(enough) if seeds is None else seeds)
     least, most, nearly_most = (len(counts),) * 3 if given else (_LEAST, _USUAL, _MOST)
@@ -219,6 +219,7 @@ class Search(NamedTuple):
     members: list[int]
     horizon_ms: int
     seeds: int  # that tell all of it from the baseline
+    size: float  # of a run, as `sharelag.whatif.horizon.size`
 
     @property
     def runs(self) -> int:
@@ -243,7 +244,7 @@ def search(
         why(usual) for why in (words.unknown_work, words.say_blocked, _say_too_many)
     ):
         counts = counts[:1]  # no number of members answers it
-    return Search(names, counts, horizon_ms, enough_seeds(len(names) * len(counts)))
+    return Search(names, counts, horizon_ms, enough_seeds(len(names) * len(counts)), size(usual))
 
 
 def drain_words(row: dict[str, Any]) -> str:

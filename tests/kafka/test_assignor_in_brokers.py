@@ -35,14 +35,14 @@ def test_brokers_assign_by_sticky_spread(version: str) -> None:
             crowd.append(consumers.enter_context(closing(new)))
             before = held
 
-            def settled(before: dict[str, list[int]] = before) -> bool:
+            def has_settled(before: dict[str, list[int]] = before) -> bool:
                 nonlocal held
                 for consumer in crowd:
                     consumer.poll(0.2)
                 held = _held(servers)
                 return len(held) == len(crowd) and held == _expected(held, before)
 
-            wait_until(settled, f"{len(crowd)} members have what sticky-spread gives them")
+            wait_until(has_settled, f"{len(crowd)} members have what sticky-spread gives them")
         # Kafka's own assignor gives each of five partitions one of four members.
         assert min(Counter(chain(*held.values())).values()) >= 2
 

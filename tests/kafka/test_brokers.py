@@ -188,7 +188,7 @@ def see_new_leaders(
 
 
 def see_no_leader(servers: str, topic: str) -> None:
-    """What has no leader is told with the broker of its replica."""
+    """A share partition without a leader is named with the broker of its replica."""
     server = ("--bootstrap-server", servers, "--timeout", "20s")
     peek = command_line("peek", *server, "one", f"{topic}:0:0", code=3)
     explain = command_line("explain", *server, "--group", "one")

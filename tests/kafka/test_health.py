@@ -165,12 +165,12 @@ def test_the_log_start_after_pruning_is_where_we_say_it_is_needed_from(pruned: K
         found = log_start_offsets(pruned.bootstrap_servers, [STATE_TOPIC])
         return {partition: offset for (_, partition), offset in found.items()}
 
-    def settled() -> bool:
+    def has_settled() -> bool:
         """Pruned as far as it goes: what is needed now is what the log begins with."""
         needed = {line["partition"]: line["needed_from"] for line in health_of(pruned)}
         return start() == needed
 
-    wait_until(settled, "the coordinator has pruned up to what we say is needed", every=0.5)
+    wait_until(has_settled, "the coordinator has pruned up to what we say is needed", every=0.5)
     assert all(offset > 0 for offset in start().values())
     before = start()
     rows = health_of(pruned)

@@ -31,7 +31,7 @@ def groups(first: KafkaBroker) -> Iterator[KafkaBroker]:
     create_topics(servers, {ORDERS: 3, RETURNS: 2}, copies=3)
 
     def settle(consumer: ShareConsumer, group: str, members: int, assigned: int) -> None:
-        def settled() -> bool:
+        def has_settled() -> bool:
             consumer.poll(0.2)
             done = sharelag(
                 "members", "--group", group, "--bootstrap-server", servers, "-o", "json"
@@ -39,7 +39,7 @@ def groups(first: KafkaBroker) -> Iterator[KafkaBroker]:
             rows = rows_of(done)  # none while nobody has written of the group, or nobody leads yet
             return (len(rows), sum(row["assigned"] for row in rows)) == (members, assigned)
 
-        wait_until(settled, f"{members} members of {group} have their partitions")
+        wait_until(has_settled, f"{members} members of {group} have their partitions")
 
     for group in (LEFT, DELETED):
         with closing(share_consumer(servers, group, [ORDERS])) as gone:

@@ -215,7 +215,7 @@ def rows(answer: DataFrame, schema: pa.Schema, *keys: str) -> list[dict[str, Any
     return sorted(table.to_pylist(), key=lambda row: [str(row[key]) for key in keys])
 
 
-def rounded(row: dict[str, Any]) -> dict[str, Any]:
+def round_numbers(row: dict[str, Any]) -> dict[str, Any]:
     """Spark adds in another order."""
     return {name: round(v, 9) if isinstance(v, float) else v for name, v in row.items()}
 
@@ -267,7 +267,7 @@ def test_imbalance_is_the_same_of_whatever_is_given(
     keys = ("group_id", "topic_id", "over", "measure")
     theirs = rows(answer, schemas.IMBALANCE, *keys)
     by_keys = sorted(ours, key=lambda row: [str(row[key]) for key in keys])
-    assert [rounded(row) for row in theirs] == [rounded(row) for row in by_keys]
+    assert [round_numbers(row) for row in theirs] == [round_numbers(row) for row in by_keys]
     measures = {row["measure"] for row in ours}
     if by is None:
         added = {"members": {"members", "partitions"}, "groups": set()}

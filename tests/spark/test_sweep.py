@@ -160,7 +160,7 @@ def test_progress_and_distances_to_optimal(spark: SparkSession) -> None:
 
 
 def test_an_interrupt_ends_the_job(spark: SparkSession, tmp_path: Path) -> None:
-    """Whoever watches may stop it; Spark does not go on in the background, and what is kept counts."""
+    """A watcher may stop a sweep: Spark stops as well, and runs that are kept count."""
     received: list[int] = []
 
     def interrupt(done: int, runs: int) -> None:

@@ -46,8 +46,9 @@ def capture_of(
 ) -> CaptureInput:
     """Write a capture: so many records a share partition, evenly over `LASTS`, some snapshots.
 
-    Each group has a topic of its own; ``of_one``: one group has them all. Every window has two offsets that were given back, three that
-    are acknowledged, and two more that were given back.
+    Each group has a topic of its own, or with ``of_one`` one group has all topics. Every window has
+    two offsets that were given back, three that are acknowledged, and two more that were given
+    back.
     """
     names = [f"group-{0 if of_one else number:05d}" for number in range(groups)]
     ids = [topic_id_text(number.to_bytes(16, "big")) for number in range(1, groups + 1)]

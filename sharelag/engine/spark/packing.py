@@ -155,14 +155,14 @@ def unpack_records(packed: pa.Table, decoded: str = "") -> Batches:
     names = ("topic", "record_partition" if decoded else "partition")
     columns = [packed.column(name) for name in ("topic", "partition", "rows")]
 
-    def unpacked() -> Batches:
+    def unpack() -> Batches:
         for *place, some in zip(*columns, strict=True):
             for batch in pa.ipc.open_stream(some.as_buffer()):
                 for name, value in zip(names, place, strict=True):
                     batch = batch.append_column(name, pa.repeat(value, batch.num_rows))
                 yield complete_columns(batch, wanted)
 
-    yield from gather_batches(unpacked(), _UNPACKED_ROWS)
+    yield from gather_batches(unpack(), _UNPACKED_ROWS)
 
 
 _ROWS = pa.schema([("rows", pa.binary())])

@@ -26,7 +26,7 @@ SCRAPE = 1.0
 def lacks_untold(rows: list[dict[str, Any]], known: set[int], state_partitions: int) -> bool:
     """Whether rows of a group lack some that they should have, or do not say so.
 
-    ``rows``: of one answer about it, one at least. ``known``: the partitions that a whole answer has.
+    ``rows``: of one answer about it, one at least. ``known``: partitions that a whole answer has.
     ``state_partitions``: partitions of the state topic.
     """
     there = [row["partition"] for row in rows]

@@ -285,7 +285,8 @@ def test_copies_of_the_state_topic_that_the_brokers_cannot_hold() -> None:
 
     assert problems(f"{factor}=3", f"{least}=3") == {}
     assert problems(f"{factor}=5") == {
-        factor: "Kafka accepts it, but it is more than the brokers that are up, 3: no state topic can be created, where there is none yet"
+        factor: "Kafka accepts it, but it is more than the brokers that are up, 3: "
+        "no state topic can be created, where there is none yet"
     }
     assert problems(f"{least}=4") == {
         least: f"Kafka accepts it, but it is more than {factor} = 3: no write to the state topic succeeds"
