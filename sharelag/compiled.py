@@ -49,6 +49,9 @@ _T = TypeVar("_T")
 #: Loading numba and a cached kernel takes about as long as plain Python takes for so many steps:
 #: half a second of a core.
 WORTH_IT = 500_000
+#: Steps that plain Python takes in the time in which kernels would be compiled: the demo's 17
+#: million take 6 s of a core, where the kernels for them take 36 s.
+WORTH_COMPILING = 100_000_000
 
 #: Characters of a digest.
 _DIGEST = 12
@@ -63,6 +66,9 @@ _part_names: set[str] = set()  # as LLVM knows them
 _globals: dict[int, dict[str, Any]] = {}
 _digests: dict[int, str] = {}
 _steps = 0  # of all work so far
+_are_compiled: Callable[[], bool] | None = None
+#: Whether this process uses plain kernels for less than `WORTH_COMPILING`, as none were compiled.
+is_left = False
 
 
 @overload
@@ -130,16 +136,31 @@ def is_worth_it(work: int, count: bool = True) -> bool:
     count : bool
         Add them to those of this process: many small batches are a large one.
     """
-    global _steps
+    global _steps, _are_compiled, is_left
     steps = _steps + work
     if count:
         _steps = steps
-    return steps >= WORTH_IT or "numba" in sys.modules
+    if steps < WORTH_IT and "numba" not in sys.modules:
+        return False
+    if _are_compiled is not None:
+        is_left, _are_compiled = not _are_compiled(), None
+    return not is_left or steps >= WORTH_COMPILING
 
 
-def steps() -> int:
-    """Return how many steps kernels have taken in this process, as `ready` counts them."""
-    return _steps
+def leave_compiling(are_compiled: Callable[[], bool]) -> None:
+    """Let `is_worth_it` ask, once there is enough work, whether kernels only have to be loaded."""
+    global _are_compiled
+    _are_compiled = are_compiled
+
+
+def run_alone(function: Callable[[], None]) -> None:
+    """Call a function with the lowest priority, unless another process does that."""
+    import fcntl  # not on Windows
+
+    os.nice(19)
+    with Path(function.__code__.co_filename).open() as own, suppress(BlockingIOError):
+        fcntl.flock(own, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        function()
 
 
 def begin_later(code: str) -> None:

@@ -32,6 +32,7 @@ from sharelag.model import milliseconds
 from sharelag.model.versions import Told
 from sharelag.replay.columns import by_share_partition
 from sharelag.replay.moment import Choice, Moment, filter_groups, up_to
+from sharelag.replay.prepared import prepare_at_exit
 from sharelag.replay.repeats import EachOnce
 from sharelag.replay.state import Count, Latest, going_back, latest_windows, replay_arrow, replay_at
 from sharelag.tables.arrow import as_table, ascending, one_batch
@@ -182,6 +183,7 @@ def decode_topic(
     The moment and the choice filter records, never rejects, whose share partition is unknown.
     Topics are selected by their ids, and only among state records.
     """
+    prepare_at_exit()
     choice = choice or Choice()
     generation, version = choice.generation, source.kafka_version
     raw = (
@@ -222,6 +224,7 @@ class QuickReading(Reading):
         later: QuickReading | None = None,
     ) -> None:
         super().__init__(source, as_of, choice, over)
+        prepare_at_exit()
         self._with_history, self._with_health, self._later = history, health, later
         self._version: Hashable = None  # of what the history was read of
         self._saw_group_records = False

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import atexit
-import sys
 from typing import Any
 
 import pyarrow as pa
 
 from sharelag import compiled
-from sharelag.replay.history import fill_history, history_arrow
 from sharelag.schemas import RECORDS
 from sharelag.wire.fields import STATE_TOPIC
 
-#: Steps that plain kernels take in the time in which compiled ones would be compiled: the demo's
-#: 17 million take 6 s of a core, where the kernels for them take 36 s.
-WORTH_COMPILING = 100_000_000
-_LATER = "import os; os.nice(19); from sharelag.replay.prepared import use_kernels; use_kernels()"
+_LATER = (
+    "from sharelag.compiled import run_alone; from sharelag.replay import prepared; "
+    "run_alone(prepared.use_kernels)"
+)
+_is_prepared = False
 
 
 def are_compiled() -> bool:
     """Return whether the kernels are compiled already, so that `use_kernels` only loads them."""
+    from sharelag.replay.history import fill_history
+
     return compiled.is_cached(fill_history)  # the last one
 
 
@@ -29,29 +30,32 @@ def use_kernels() -> None:
     import numba  # noqa: F401  # compiled kernels then are used for any amount of work
 
     from sharelag.replay import replay_arrow
+    from sharelag.replay.history import history_arrow
     from sharelag.wire import decode_arrow, encode
 
+    compiled.is_left = False
     records = decode_arrow(encode(_record())).records
     replay_arrow(records)
     history_arrow(records)
 
 
 def prepare_at_exit() -> None:
-    """Where kernels were never compiled, take plain ones, and compile after this process has ended.
+    """Use plain kernels where none were compiled yet, and compile after this process has ended.
 
-    That takes half a minute of a core, most of a first answer. So plain kernels do what takes them
-    less; if it was much, the end of this process begins another one of lowest priority, for later
-    ones.
+    Compiling takes half a minute of a core, most of a first answer. So plain kernels do what takes
+    them less; if it was much, the end of this process begins another one of lowest priority, for
+    later ones.
     """
-    usual = compiled.WORTH_IT
-    if "numba" in sys.modules or usual == WORTH_COMPILING or are_compiled():
-        return
-    compiled.WORTH_IT = WORTH_COMPILING
-    atexit.register(_begin, usual)
+    global _is_prepared
+    if not _is_prepared:
+        _is_prepared = True
+        compiled.leave_compiling(are_compiled)
+        atexit.register(compile_later)
 
 
-def _begin(usual: int) -> None:
-    if compiled.steps() >= usual and not are_compiled():
+def compile_later() -> None:
+    """Begin the process that compiles, if this one has used plain kernels for much."""
+    if compiled.is_left and not are_compiled():
         compiled.begin_later(_LATER)
 
 

@@ -19,7 +19,6 @@ from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.open import TIMEOUT, open_input
 from sharelag.inputs.recorded import DEMO, folder_of, samples
 from sharelag.replay.moment import Choice, Moment, as_moment
-from sharelag.replay.prepared import prepare_at_exit
 from sharelag.wire.generations import require_generation
 from sharelag.workbench.bench import Workbench
 from sharelag.workbench.beside import Requests, metrics_of
@@ -137,7 +136,6 @@ def open_workbench(
         properties=properties,
         timeout=timeout,
     )
-    prepare_at_exit()
     sample = _sample(where, source)
     return Workbench(
         source,

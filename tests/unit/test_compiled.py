@@ -195,28 +195,55 @@ def test_sums_beyond_64_bits_wrap_round_without_a_word(plain: None) -> None:
 
 _ASK = """
 import sys
+from functools import partial
 from sharelag import compiled
 compiled.WORTH_IT = {worth}  # else the demo would have to be read, which takes seconds
-compiled.begin_later = print
+compiled.begin_later = partial(print, flush=True)
 import sharelag
 from sharelag.replay import prepared
 for _ in range(2):
     print(len(sharelag.open("chapters", engine="local").lag()) > 0, "numba" in sys.modules)
 prepared.are_compiled = lambda: {compiled}
 """
+_COMMAND = """
+sys.argv = ["sharelag", "lag", "--capture", "chapters", "-o", "json"]
+from sharelag.cli import main
+main()
+"""
 
 
 @pytest.mark.parametrize(
-    ("worth", "compiled", "later"),
-    [(1_000, False, ["prepared"]), (10**9, False, []), (1_000, True, [])],
-    ids=["much", "little", "compiled meanwhile"],
+    ("worth", "compiled", "command", "later"),
+    [
+        (1_000, False, "", ["prepared"]),
+        (1_000, False, _COMMAND, ["prepared"]),
+        (10**9, False, _COMMAND, []),
+        (1_000, True, "", []),
+    ],
+    ids=["much", "much, a command", "little", "compiled meanwhile"],
 )
 def test_kernels_that_were_never_compiled_are_when_the_process_has_ended(
-    tmp_path: Path, worth: int, compiled: bool, later: list[str]
+    tmp_path: Path, worth: int, compiled: bool, command: str, later: list[str]
 ) -> None:
-    command = [sys.executable, "-c", _ASK.format(worth=worth, compiled=compiled)]
+    code = _ASK.format(worth=worth, compiled=compiled) + command
     env = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=100, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=env, capture_output=True, text=True, timeout=100, check=True,
+    )  # fmt: skip
     first, second, *rest = done.stdout.splitlines()
     assert first == second == "True False"
     assert [word for line in rest for word in ("prepared",) if word in line] == later
+
+
+def test_one_process_compiles_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    niced: list[int] = []
+    made: list[bool] = []
+    monkeypatch.setattr(os, "nice", niced.append)
+
+    def make() -> None:
+        made.append(True)
+        compiled.run_alone(make)  # another one, which finds that somebody is at it
+
+    compiled.run_alone(make)
+    assert (made, niced) == ([True], [19, 19])

@@ -78,14 +78,14 @@ def _prepare() -> bool:
 
 def _load_kernels() -> None:
     """Load the compiled kernels from their cache, a third of a worker's startup time."""
-    from sharelag.replay.prepared import WORTH_COMPILING, are_compiled, use_kernels
+    from sharelag.replay.prepared import are_compiled, use_kernels
 
     if are_compiled():
         use_kernels()
         return
     # Compiling takes half a minute of a core, most of a first answer: a process of lowest priority
     # does it for later sessions. Until then workers take the plain ones where these need less time.
-    compiled.WORTH_IT = WORTH_COMPILING
+    compiled.is_left = True
     if os.fork() == 0:
         try:
             import ctypes

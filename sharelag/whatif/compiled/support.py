@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sharelag.compiled import begin_later
 from sharelag.whatif.compiled.memory import records_of
 from sharelag.whatif.scenario import Scenario
 
@@ -12,18 +13,23 @@ LOADED_FROM = 20_000
 COMPILED_FROM = 170_000
 #: Records of a scenario from which on compiled kernels that are loaded pay.
 _LEAST = 1_000
+_LATER = (
+    "from sharelag.compiled import run_alone; from sharelag.whatif.compiled import ready; "
+    "run_alone(ready.make_ready)"
+)
 #: Records of this process so far.
 _so_far = 0
-_is_loaded = False
+_is_loaded = _has_begun = False
 
 
 def use_compiled(scenario: Scenario) -> bool:
     """Count a scenario that is to be run, and say whether compiled kernels run it.
 
     They do if there is enough to simulate. Many small runs are a large one: what a process has
-    simulated so far counts. Nobody waits for the compiler before plain Python has taken as long.
+    simulated so far counts. Where nothing was compiled yet, another process does that meanwhile;
+    nobody waits for the compiler before plain Python has taken as long.
     """
-    global _is_loaded, _so_far
+    global _has_begun, _is_loaded, _so_far
     records = records_of(scenario)
     if records < _LEAST:
         return False
@@ -36,4 +42,7 @@ def use_compiled(scenario: Scenario) -> bool:
         if not _is_loaded and _so_far >= COMPILED_FROM:
             make_ready()
             _is_loaded = True
+        elif not (_is_loaded or _has_begun):
+            _has_begun = True
+            begin_later(_LATER)
     return _is_loaded
