@@ -17,7 +17,6 @@ from sharelag.engine import OVER, Reading
 from sharelag.errors import NO_STATE, ClusterError, InputError
 from sharelag.inputs import Input
 from sharelag.inputs.contract import IN_PARTS
-from sharelag.inputs.files.text_pieces import are_many
 from sharelag.metrics.evidence import Evidence
 from sharelag.model import iso
 from sharelag.replay.moment import Choice, Moment
@@ -128,14 +127,14 @@ def rejects_of(begun: Reading) -> tuple[str, ...]:
     """Say that records could not be decoded, where they are so many that any answer is partial."""
     counted = begun.counted
     # Rejects are counted whenever they were written, so those of an earlier moment are not known.
-    has_many = begun.as_of is None and are_many(counted.rejected, counted.records)
+    has_many = begun.as_of is None and gaps.are_many(counted.rejected, counted.records)
     return gaps.of_rejected(counted.rejected, begun.choice.generation) if has_many else ()
 
 
 def group_rejects_of(begun: Reading) -> tuple[str, ...]:
     """Say the same of the groups' own records."""
     counted = begun.counted_groups
-    has_many = begun.as_of is None and are_many(counted.rejected, counted.records)
+    has_many = begun.as_of is None and gaps.are_many(counted.rejected, counted.records)
     return gaps.of_rejected_groups(counted.rejected) if has_many else ()
 
 

@@ -18,30 +18,23 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sharelag import schemas
+from sharelag import inputs, schemas
 from sharelag.errors import InputError, ShareLagError, meant
-from sharelag.inputs import (
-    CaptureInput,
-    Input,
-    KafkaInput,
-    PrintedInput,
-    RawInput,
-    SegmentsInput,
-    TableInput,
-)
-from sharelag.inputs.files.archive import ArchiveInput, is_archive
-from sharelag.inputs.files.printed import is_printed
+from sharelag.inputs.contract import Input
 from sharelag.inputs.files.raw_files import absolute, entries, is_raw
 from sharelag.inputs.kafka.config import ClientConfig, client_config
-from sharelag.inputs.local import SPARK_TABLE
 from sharelag.inputs.recorded import DEMO, folder_of, samples
 from sharelag.plugins import Plugin, load_plugin, plugin_names
 from sharelag.schemas import conform_given
 from sharelag.tables.gaps import KAFKA_SOURCE
 
+# What reads files is imported where there are files: a cluster's lag in a terminal does without,
+# and without pyarrow's Parquet, which is a tenth of its CPU time (row P10 of the benchmarks).
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from sharelag.inputs import CaptureInput, PrintedInput, RawInput
+    from sharelag.inputs.files.archive import ArchiveInput
     from sharelag.inputs.spark.ends import Ends
     from sharelag.inputs.spark.frames import Tabular
 
@@ -139,11 +132,11 @@ def open_named(
             _tell_of_sample(str(capture), "a capture")
         return open_capture(folder)
     if segments:
-        return SegmentsInput(log_directories(str(segments)), generation in _CONTROL)
+        return inputs.SegmentsInput(log_directories(str(segments)), generation in _CONTROL)
     if raw:
         plugged = None if Path(raw).exists() else open_plugin(raw)
         return plugged() if plugged else raw_input(raw)
-    return KafkaInput(client_config(bootstrap_server, command_config, properties, timeout))
+    return inputs.KafkaInput(client_config(bootstrap_server, command_config, properties, timeout))
 
 
 def open_input(
@@ -166,7 +159,7 @@ def open_input(
     if raw is not None or offsets is not None:
         return _of_frames(where, raw, offsets, engine, spark)
     if isinstance(where, ClientConfig):
-        return KafkaInput(where)
+        return inputs.KafkaInput(where)
     if where is not None and not isinstance(where, str | Path):
         if not hasattr(type(where), "batches"):
             is_plain = isinstance(where, int | float | bytes)
@@ -180,7 +173,7 @@ def open_input(
     is_address = plugged is None and bool(_ADDRESSES.fullmatch(called))
     if (where is None and has_settings) or is_address:
         servers = None if where is None else str(where)
-        return KafkaInput(client_config(servers, command_config, properties, timeout))
+        return inputs.KafkaInput(client_config(servers, command_config, properties, timeout))
     if has_settings:
         raise InputError(
             f"client settings only apply to a cluster, and {where} is not one: give HOST:PORT, "
@@ -201,17 +194,19 @@ def open_input(
         _tell_of_sample(str(where), "an input")
     if "," in called and all(map(os.path.isdir, log_directories(called))):
         folders = tuple(folder.absolute() for folder in log_directories(called))
-        return SegmentsInput(folders, generation in _CONTROL)
+        return inputs.SegmentsInput(folders, generation in _CONTROL)
     return _open_name(DEMO if where is None else str(where), engine, spark)
 
 
 def require_there(source: Input) -> None:
     """Refuse an input of this machine that is not there; clusters and Spark are not asked."""
-    if isinstance(source, CaptureInput | ArchiveInput):
+    from sharelag.inputs.files.archive import ArchiveInput
+
+    if isinstance(source, inputs.CaptureInput | ArchiveInput):
         source.as_of()
-    elif isinstance(source, SegmentsInput):
+    elif isinstance(source, inputs.SegmentsInput):
         source.places()
-    elif isinstance(source, RawInput) and not source.only_spark_knows:
+    elif isinstance(source, inputs.RawInput) and not source.only_spark_knows:
         source.size()
 
 
@@ -226,12 +221,16 @@ def capture_folder(named: str | Path) -> Path:
 
 def open_capture(folder: Path) -> ArchiveInput | CaptureInput:
     """Open a folder that ``sharelag capture`` wrote, with or without ``--follow``."""
-    return ArchiveInput(folder) if is_archive(folder) else CaptureInput(folder)
+    from sharelag.inputs.files.archive import ArchiveInput, is_archive
+
+    return ArchiveInput(folder) if is_archive(folder) else inputs.CaptureInput(folder)
 
 
 def raw_input(path: str) -> RawInput | PrintedInput:
     """Open raw records: what Kafka's tools printed, else Parquet."""
-    return PrintedInput(Path(path)) if is_printed(Path(path)) else RawInput(path)
+    from sharelag.inputs.files.printed import is_printed
+
+    return inputs.PrintedInput(Path(path)) if is_printed(Path(path)) else inputs.RawInput(path)
 
 
 def _input_at(path: Path, generation: int | None) -> Input | None:
@@ -239,7 +238,7 @@ def _input_at(path: Path, generation: int | None) -> Input | None:
     if _is_captured(path) or not path.exists():
         return open_capture(path)
     if path.is_dir() and any("-" in one.name and any(one.glob("*.log")) for one in entries(path)):
-        return SegmentsInput((path,), generation in _CONTROL)
+        return inputs.SegmentsInput((path,), generation in _CONTROL)
     if path.is_file() or is_raw(path):
         return raw_input(str(path))
     return None
@@ -252,6 +251,8 @@ def log_directories(named: str) -> tuple[Path, ...]:
 
 
 def _is_captured(path: Path) -> bool:
+    from sharelag.inputs.files.archive import is_archive
+
     return is_archive(path) or os.path.lexists(path / "capture.json")
 
 
@@ -263,12 +264,14 @@ def _tell_of_sample(name: str, kind: str) -> None:
 def _open_name(name: str, engine: str, spark: SparkSession | None) -> Input:
     """Open what has no path here: a sample, an address that Spark knows, or a table of Spark's."""
     if name in samples():
-        return CaptureInput(folder_of(name))
+        return inputs.CaptureInput(folder_of(name))
     if "://" in name:
-        return RawInput(name)
+        return inputs.RawInput(name)
     nothing = f"there is nothing at {name!r}: give {_takes()}{meant(name, list(samples()))}"
+    from sharelag.inputs.local import SPARK_TABLE
+
     if engine == "spark" and SPARK_TABLE.fullmatch(name) and _may_be_table(name, spark):
-        return RawInput(name, nothing)
+        return inputs.RawInput(name, nothing)
     raise InputError(nothing)
 
 
@@ -309,7 +312,7 @@ def _of_frames(
     is_here = not any(hasattr(type(given), "sparkSession") for given in (raw, offsets))
     if engine != "spark" and is_here:
         ends = None if offsets is None else conform_given(offsets, schemas.OFFSETS, "offsets")
-        return TableInput(conform_given(raw, schemas.RAW, "raw records"), ends)
+        return inputs.TableInput(conform_given(raw, schemas.RAW, "raw records"), ends)
     if engine == "local":
         raise InputError("a DataFrame of Spark can only be read on Spark: remove engine='local'")
     from sharelag.inputs.spark.ends import ends_beside_stream

@@ -92,6 +92,11 @@ def decode_command(generation: int | None) -> str:
     return f"`sharelag decode{option}`"
 
 
+def are_many(rejects: int, read: int) -> bool:
+    """Whether an answer is partial without what could not be read: more than a hundredth is."""
+    return 100 * rejects > rejects + read
+
+
 def of_rejected(rejected: int, generation: int | None = None) -> tuple[str, ...]:
     """Say how many records could not be decoded, as today's or as those of a generation."""
     records = f"{counted(rejected, 'record')} that could not be decoded"

@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 
 from sharelag.errors import InputError
 from sharelag.inputs.files.raw_files import files_below
-from sharelag.inputs.files.text_pieces import Piece, are_many, line_blocks, unwrap_lines, whole_file
+from sharelag.inputs.files.text_pieces import Piece, line_blocks, unwrap_lines, whole_file
 from sharelag.schemas import CONSUMED_TABLES, REQUEST_TABLES
+from sharelag.tables.gaps import are_many
 from sharelag.tables.words import counted
 from sharelag.wire import consumed
 from sharelag.wire.requests.lines import LAYOUT, MARK, Lines, read_lines, unread

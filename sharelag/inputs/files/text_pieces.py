@@ -25,8 +25,6 @@ _GZIP = b"\x1f\x8b"
 _OTHERWISE_PACKED = (b"BZh", b"\x04\x22\x4d\x18", b"\xfd7zXZ", b"PK\x03\x04", b"\x28\xb5\x2f\xfd")
 #: Bytes of a line: a request about ten thousand share partitions has a hundredth of it.
 MOST_LINE = 64 << 20
-#: Of a hundred things, those that may be unreadable in an answer that is called whole.
-MOST_REJECTS = 1
 #: Bytes that a packed file may become; a large one may become so many times its size. Requests that
 #: hardly differ become 60 times as large.
 _MOST_PACKED, _MOST_BYTES_A_BYTE = 256 << 20, 250
@@ -148,11 +146,6 @@ def _blocks(piece: Piece) -> Iterator[Block]:
                     lines, positions = lines.filter(mine), positions.filter(mine)
                 yield Block(lines, positions)
             at, rest = at + whole, data[whole:]
-
-
-def are_many(rejects: int, read: int) -> bool:
-    """Whether an answer is partial without what could not be read: too much was rejected."""
-    return 100 * rejects > MOST_REJECTS * (rejects + read)
 
 
 def _require_short(line: bytes, name: str) -> bytes:

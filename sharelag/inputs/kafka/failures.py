@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import socket
-import ssl
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -218,6 +217,8 @@ def connect(config: ClientConfig, host: str, port: int, within: float) -> socket
     plain = socket.create_connection((host, port), timeout=within)
     if not _wants_tls(config):
         return plain
+    import ssl  # here and below: most commands do without, and are faster by a fortieth
+
     settings = config.settings
     context = ssl.create_default_context(
         cafile=settings.get("ssl.ca.location"), cadata=settings.get("ssl.ca.pem")
@@ -239,6 +240,8 @@ def host_and_port(address: str) -> tuple[str, int]:
 
 def distrust(config: ClientConfig) -> str | None:
     """Say why a bootstrap server's certificate is not trusted, and what to do; None if it is."""
+    import ssl
+
     for address in config.bootstrap_servers.split(","):
         try:
             connect(config, *host_and_port(address), _WITHIN).close()
@@ -255,6 +258,8 @@ def needs_tls(config: ClientConfig) -> str | None:
     """Say which bootstrap server wants TLS that the settings do not have; None: no one does."""
     if _wants_tls(config):
         return None
+    import ssl
+
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     until = time.monotonic() + _WITHIN

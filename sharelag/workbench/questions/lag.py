@@ -9,7 +9,6 @@ import pyarrow.compute as pc
 
 from sharelag.engine import ORDER, add_topic_names
 from sharelag.errors import InputError, unknown_topic
-from sharelag.inputs.kafka.described import parse_offsets
 from sharelag.tables import gaps, views
 from sharelag.tables.words import counted
 from sharelag.workbench.ask import Beside, question
@@ -58,6 +57,8 @@ def reconcile(t: Tables, described: str | None = None, true: bool = False) -> Re
             "true lag is counted in the logs of a running cluster as of now: give "
             "--bootstrap-server and no --as-of"
         )
+    from sharelag.inputs.kafka.described import parse_offsets
+
     printed = None if described is None else parse_offsets(described)
     if printed is not None and t.bench.choice.groups:
         chosen = pa.array(sorted(t.bench.choice.groups))
