@@ -41,7 +41,7 @@ from sharelag.whatif.presenting import present
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulate import SimulationResult
 
-__all__ = ["PROJECTED", "Comparison", "Progress", "compare", "compared", "projected", "variants"]
+__all__ = ["PROJECTED", "Comparison", "Progress", "compare", "compared", "variants"]
 
 
 def compare(
@@ -587,26 +587,3 @@ def _trend(found: Comparison, ends: Sequence[intervals.Cell]) -> str:
         return ""
     verb = "grows" if min(bounds) > lag else "falls"
     return f", lag {verb} to {words.span('lag_end', [one['mean'] for one in ends])}"
-
-
-def projected(
-    variants: Mapping[str, Scenario], seeds: Iterable[int] = range(7), confidence: float = 0.95
-) -> pa.Table:
-    """Simulate scenarios with the same seeds and return their lag over time.
-
-    A comparison of the same runs has this table already: `Comparison.projected`.
-
-    Parameters
-    ----------
-    variants : mapping of str to Scenario
-        By name.
-    seeds : iterable of int
-    confidence : float
-        Of the interval of each mean.
-
-    Returns
-    -------
-    pyarrow.Table
-        `PROJECTED`, by variant and time; of long runs 2,000 times, evenly apart.
-    """
-    return compare(variants, seeds=seeds, confidence=confidence).projected
