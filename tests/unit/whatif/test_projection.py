@@ -67,7 +67,7 @@ def test_one_run_has_no_interval_and_none_is_an_error() -> None:
     assert found.column("low").null_count == len(found) > 0
     assert len(charts.projection_figure(found).data) == 2  # lag and age, without a band
     with pytest.raises(InputError, match="at least one variant and one seed"):
-        compare({"as it is": SCENARIO}, seeds=[]).projected
+        compare({"as it is": SCENARIO}, seeds=[])
 
 
 def test_a_comparison_has_the_curves_of_its_own_runs(monkeypatch: pytest.MonkeyPatch) -> None:
