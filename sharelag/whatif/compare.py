@@ -35,7 +35,7 @@ from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.rows import Best
 from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURED, MEASURES, PROJECTED
 from sharelag.whatif.estimates import say_stuck
-from sharelag.whatif.grid import PlannedRun, Progress, grid, run_all, variants
+from sharelag.whatif.grid import Progress, in_turn, variants
 from sharelag.whatif.horizon import rates
 from sharelag.whatif.presenting import present
 from sharelag.whatif.scenario import Scenario
@@ -74,18 +74,18 @@ def compare(
     InputError
         There is nothing to compare, a seed comes twice, or a scenario cannot be run.
     """
-    plan = grid(variants, seeds, optimal=optimal)
-    require_baseline(list(variants), baseline)
+    if baseline is not None:
+        require_baseline(list(variants), baseline)
     curves: dict[str, intervals.Curve] = {}
 
-    def keep(planned: PlannedRun, found: SimulationResult) -> None:
+    def keep(run: str, found: SimulationResult) -> None:
         drain_ms = found.summary.column("drain_ms")[0].as_py()
-        curves[planned.id] = intervals.curve(found.timeline, drain_ms)
+        curves[run] = intervals.curve(found.timeline, drain_ms)
 
-    runs = run_all(plan, progress, keep)
+    runs = in_turn(variants, seeds, optimal=optimal, progress=progress, keep=keep)
+    rows = runs.select(["variant", "run"]).to_pylist()
     by_variant = {
-        name: [curves[cell.run.id] for cell in plan.cells if cell.variant == name]
-        for name in variants
+        name: [curves[row["run"]] for row in rows if row["variant"] == name] for name in variants
     }
     comparison = compared(runs, baseline, confidence, variants)
     return replace(comparison, projected=intervals.projections(by_variant, confidence))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
@@ -29,7 +30,7 @@ from sharelag.whatif.assignors.group import AssignorError
 from sharelag.whatif.assignors.registry import find_assignor
 from sharelag.whatif.comparison.intervals import Floats, Interval
 from sharelag.whatif.consumers import AcquireMode, Behaviour, Limits, Member, Service, Settings
-from sharelag.whatif.grid import Progress, Runs, grid, run_all
+from sharelag.whatif.grid import Progress, Runs, in_turn
 from sharelag.whatif.presenting import present
 from sharelag.whatif.scenario import Burst, Fault, Poison, Producer, Scenario, Topic
 from sharelag.whatif.simulation.streams import generator
@@ -416,7 +417,7 @@ def rank_assignors(
     variants = {
         f"{name} · {one.name}": replace(one, assignor=name) for name in names for one in scenarios
     }
-    made = run_all(grid(variants, [seed]), progress) if runs is None else runs(variants, [seed])
+    made = (runs or partial(in_turn, progress=progress))(variants, [seed])
     failed = [row for row in made.to_pylist() if row["error"] is not None]
     if failed:
         raise AssignorError(
