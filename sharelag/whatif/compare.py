@@ -27,13 +27,14 @@ import pyarrow as pa
 from sharelag.durations import duration
 from sharelag.errors import InputError, list_names
 from sharelag.tables import report_views
+from sharelag.tables.conform import require_conformable
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import THOUSANDS, counted, number, percent
 from sharelag.whatif.comparison import intervals
 from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.rows import Best
-from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURED, MEASURES, PROJECTED
+from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURED, MEASURES, PROJECTED, RUNS
 from sharelag.whatif.estimates import say_stuck
 from sharelag.whatif.grid import Progress, in_turn, variants
 from sharelag.whatif.horizon import rates
@@ -115,11 +116,8 @@ def compared(
     InputError
         There is no run, a variant has the same seed twice, or runs are not of the same duration.
     """
-    for column in ("variant", "seed"):
-        if column not in runs.column_names:
-            raise InputError(
-                f"these runs have no column {column!r}: give the table of a comparison or a sweep"
-            )
+    needed = pa.schema([RUNS.field("variant"), RUNS.field("seed")])
+    require_conformable(runs.schema, needed, "runs")
     if not runs.num_rows:
         raise InputError("there are no runs to compare: give at least one variant and one seed")
     if runs.group_by(["variant", "seed"]).aggregate([]).num_rows < runs.num_rows:
