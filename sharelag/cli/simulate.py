@@ -164,14 +164,11 @@ def _print_runs(tried: dict[str, Scenario], output: str, options: dict[str, Any]
 
 
 def _runs(tried: dict[str, Scenario], options: dict[str, Any]) -> pa.Table:
-    from sharelag.whatif.grid import grid, run_all
+    from sharelag.whatif.grid import in_turn
 
+    make, seeds = _sweep(options) or in_turn, seeds_of(options, len(tried))
     with simulation_bar() as progress:
-        if sweep := _sweep(options):
-            optimal = options["optimal"]
-            return sweep(tried, seeds_of(options), optimal=optimal, progress=progress)
-        plan = grid(tried, seeds_of(options, len(tried)), optimal=options["optimal"])
-        return run_all(plan, progress)
+        return make(tried, seeds, optimal=options["optimal"], progress=progress)
 
 
 def _sweep(options: dict[str, Any]) -> Callable[..., pa.Table] | None:

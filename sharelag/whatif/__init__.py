@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from sharelag.whatif.compare import Comparison as Comparison
     from sharelag.whatif.compare import compare as compare
     from sharelag.whatif.compare import compared as compared
-    from sharelag.whatif.compare import projected as projected
     from sharelag.whatif.comparison.intervals import cost_against_age as cost_against_age
     from sharelag.whatif.consumer_group import Moving as Moving
     from sharelag.whatif.consumer_group import consumer_group_twin as consumer_group_twin
@@ -97,7 +96,7 @@ _HOMES = {
     "assignors.walks": "Breach check_contract",
     "autoscale": "Fixed Hpa Keda Pods Policy Rules TargetAge",
     "clearing": "Clearing what_clears",
-    "compare": "Comparison compare compared projected",
+    "compare": "Comparison compare compared",
     "grid": "variants",
     "comparison.intervals": "cost_against_age",
     "consumer_group": "Moving consumer_group_twin should_move",

@@ -309,9 +309,6 @@ def _count(value: str, least: int = 0) -> int:
     return int(value)
 
 
-_some = partial(_count, least=1)
-
-
 def _part(value: str) -> float:
     with suppress(ValueError):
         if 0 <= (number := float(value)) < inf:
@@ -327,13 +324,9 @@ def _share(value: str) -> float | None:
     return share
 
 
-def _seconds(value: str) -> int:
-    return round(parse_duration(value) / timedelta(milliseconds=1))
-
-
-def _span(value: str) -> int:
-    if not (milliseconds := _seconds(value)):
-        raise ValueError("1ms at least")
+def _seconds(value: str, least: int = 0) -> int:
+    if (milliseconds := round(parse_duration(value) / timedelta(milliseconds=1))) < least:
+        raise ValueError(f"{least}ms at least")
     return milliseconds
 
 
@@ -343,6 +336,7 @@ def _yes(value: str) -> bool:
     return value != "no"
 
 
+_some, _span = partial(_count, least=1), partial(_seconds, least=1)
 _EXAMPLE = "keda:threshold=100,min=1,max=20"
 #: What each kind can be given: the field that it is, and how it is read.
 _Readers = dict[str, tuple[str, Callable[[str], Any]]]

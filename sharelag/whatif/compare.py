@@ -27,21 +27,22 @@ import pyarrow as pa
 from sharelag.durations import duration
 from sharelag.errors import InputError, list_names
 from sharelag.tables import report_views
+from sharelag.tables.conform import require_conformable
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import THOUSANDS, counted, number, percent
 from sharelag.whatif.comparison import intervals
 from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.rows import Best
-from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURED, MEASURES, PROJECTED
+from sharelag.whatif.comparison.tables import DIFFERENCES, MEASURED, MEASURES, PROJECTED, RUNS
 from sharelag.whatif.estimates import say_stuck
-from sharelag.whatif.grid import PlannedRun, Progress, grid, run_all, variants
+from sharelag.whatif.grid import Progress, in_turn, variants
 from sharelag.whatif.horizon import rates
 from sharelag.whatif.presenting import present
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulate import SimulationResult
 
-__all__ = ["PROJECTED", "Comparison", "Progress", "compare", "compared", "projected", "variants"]
+__all__ = ["PROJECTED", "Comparison", "Progress", "compare", "compared", "variants"]
 
 
 def compare(
@@ -74,18 +75,18 @@ def compare(
     InputError
         There is nothing to compare, a seed comes twice, or a scenario cannot be run.
     """
-    plan = grid(variants, seeds, optimal=optimal)
-    require_baseline(list(variants), baseline)
+    if baseline is not None:
+        require_baseline(list(variants), baseline)
     curves: dict[str, intervals.Curve] = {}
 
-    def keep(planned: PlannedRun, found: SimulationResult) -> None:
+    def keep(run: str, found: SimulationResult) -> None:
         drain_ms = found.summary.column("drain_ms")[0].as_py()
-        curves[planned.id] = intervals.curve(found.timeline, drain_ms)
+        curves[run] = intervals.curve(found.timeline, drain_ms)
 
-    runs = run_all(plan, progress, keep)
+    runs = in_turn(variants, seeds, optimal=optimal, progress=progress, keep=keep)
+    rows = runs.select(["variant", "run"]).to_pylist()
     by_variant = {
-        name: [curves[cell.run.id] for cell in plan.cells if cell.variant == name]
-        for name in variants
+        name: [curves[row["run"]] for row in rows if row["variant"] == name] for name in variants
     }
     comparison = compared(runs, baseline, confidence, variants)
     return replace(comparison, projected=intervals.projections(by_variant, confidence))
@@ -115,11 +116,8 @@ def compared(
     InputError
         There is no run, a variant has the same seed twice, or runs are not of the same duration.
     """
-    for column in ("variant", "seed"):
-        if column not in runs.column_names:
-            raise InputError(
-                f"these runs have no column {column!r}: give the table of a comparison or a sweep"
-            )
+    needed = pa.schema([RUNS.field("variant"), RUNS.field("seed")])
+    require_conformable(runs.schema, needed, "runs")
     if not runs.num_rows:
         raise InputError("there are no runs to compare: give at least one variant and one seed")
     if runs.group_by(["variant", "seed"]).aggregate([]).num_rows < runs.num_rows:
@@ -587,26 +585,3 @@ def _trend(found: Comparison, ends: Sequence[intervals.Cell]) -> str:
         return ""
     verb = "grows" if min(bounds) > lag else "falls"
     return f", lag {verb} to {words.span('lag_end', [one['mean'] for one in ends])}"
-
-
-def projected(
-    variants: Mapping[str, Scenario], seeds: Iterable[int] = range(7), confidence: float = 0.95
-) -> pa.Table:
-    """Simulate scenarios with the same seeds and return their lag over time.
-
-    A comparison of the same runs has this table already: `Comparison.projected`.
-
-    Parameters
-    ----------
-    variants : mapping of str to Scenario
-        By name.
-    seeds : iterable of int
-    confidence : float
-        Of the interval of each mean.
-
-    Returns
-    -------
-    pyarrow.Table
-        `PROJECTED`, by variant and time; of long runs 2,000 times, evenly apart.
-    """
-    return compare(variants, seeds=seeds, confidence=confidence).projected

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from sharelag.model import TERMINAL_STATES
+from sharelag.whatif.assignors.by_count import next_move
 from sharelag.whatif.autoscale import Metric
 from sharelag.whatif.consumers import ConsumerSettings
 from sharelag.whatif.scenario import Fault, Member, PartitionStart, Scenario
@@ -51,24 +52,19 @@ def uniform(subscribed: Mapping[str, Places], current: Mapping[str, Places]) -> 
         free -= given[member]
 
     def able(place: int) -> list[str]:
-        return [member for member in members if place in subscribed[member]]
+        return [member for member in members if may(member, place)]
 
     def size(member: str) -> int:
         return len(given[member])
+
+    def may(member: str, place: int) -> bool:
+        return place in subscribed[member]
 
     # The partitions with the fewest to choose from come first.
     for place in sorted(free, key=lambda place: (len(able(place)), place)):
         given[min(able(place), key=size)].add(place)
     # Then, one at a time, from whom has at least two more than another one that may get it.
-    while move := next(
-        (
-            (source, target, max(movable))
-            for source in sorted(members, key=size, reverse=True)
-            for target in sorted(members, key=size)
-            if size(source) - size(target) > 1 and (movable := given[source] & subscribed[target])
-        ),
-        None,
-    ):
+    while move := next_move(given, sorted(members, key=size, reverse=True), may, max):
         source, target, place = move
         given[source].discard(place)
         given[target].add(place)

@@ -179,12 +179,6 @@ class Service:
         require_least(self, 0, "mean_ms", "sigma", "poll_ms", "slow_factor")
         if not 0 <= self.slow_share <= 1:
             raise InputError(f"slow_share is {self.slow_share}: give a share from 0 to 1")
-        factors = (factor for _, factor in self.by_partition)
-        if not all(0 <= one < math.inf for one in (*self.samples_ms, *factors)):
-            raise InputError(
-                "a service has samples_ms, or factors by_partition, that are below 0 or have no "
-                "end: give finite numbers of at least 0"
-            )
 
     @property
     def expected_ms(self) -> float:

@@ -17,7 +17,7 @@ from sharelag.errors import InputError
 from sharelag.whatif.compare import Comparison, compare
 from sharelag.whatif.comparison.tables import MEASURED
 from sharelag.whatif.scenario import EDITED, Member, Scenario
-from sharelag.whatif.simulation.clock import interruptible
+from sharelag.whatif.simulation.clock import CancelledError, cancellable
 
 #: For each member by its name in the scenario, by topic, its partitions.
 ByName: TypeAlias = Mapping[str, Mapping[str, Iterable[int]]]
@@ -116,27 +116,13 @@ def what_if(
         ``high`` of their difference (95 %), ``verdict`` (``better``, ``worse``, ``same``,
         ``unclear``), ``unit``; None when cancelled.
     """
-
-    def check() -> None:
-        if cancelled is not None and cancelled():
-            raise _CancelledError
-
-    def report(done: int, total: int) -> None:
-        check()
-        if progress is not None:
-            progress(done, total)
-
+    sides = {"baseline": scenario, "edited": with_assignment(scenario, assignment)}
     try:
-        with interruptible(check):
-            sides = {"baseline": scenario, "edited": with_assignment(scenario, assignment)}
-            comparison = compare(sides, seeds=seeds, baseline="baseline", progress=report)
-    except _CancelledError:
+        with cancellable(cancelled or (lambda: False), progress or (lambda *_: None)) as report:
+            comparison = compare(sides, seeds=seeds, progress=report)
+    except CancelledError:
         return None
     return pa.Table.from_pylist([_row(comparison, one) for one in _TOLD], schema=_DIFFERENCE)
-
-
-class _CancelledError(Exception):
-    """Nobody waits any more."""
 
 
 def _row(comparison: Comparison, measure: str) -> dict[str, Any]:

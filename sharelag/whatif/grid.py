@@ -144,6 +144,8 @@ def _with_named(settings: Settings, given: Mapping[str, object]) -> Settings:
 Progress = Callable[[int, int], object]
 #: Makes the runs of variants and seeds, as `sharelag.sweep` does.
 Runs: TypeAlias = Callable[[Mapping[str, Scenario], Iterable[int]], pa.Table]
+#: Called with the id of a run and what it gave.
+Keep: TypeAlias = Callable[[str, SimulationResult], object]
 
 
 def further(progress: Progress | None, before: int, later: int = 0) -> Progress | None:
@@ -207,25 +209,26 @@ def grid(variants: Mapping[str, Scenario], seeds: Iterable[int], *, optimal: boo
     return Grid(tuple(cells))
 
 
-def run(
-    planned: PlannedRun, keep: Callable[[PlannedRun, SimulationResult], object] | None = None
-) -> dict[str, Any]:
+def run(planned: PlannedRun, keep: Keep | None = None) -> dict[str, Any]:
     """Simulate, and give the row of the summary with the run's id; ``keep`` gets all of it."""
     found = simulate(planned.scenario, planned.seed)
     if keep is not None:
-        keep(planned, found)
+        keep(planned.id, found)
     (row,) = found.summary.to_pylist()
     return {"run": planned.id, **row}
 
 
-def run_all(
-    plan: Grid,
+def in_turn(
+    variants: Mapping[str, Scenario],
+    seeds: Iterable[int],
+    *,
+    optimal: bool = False,
     progress: Progress | None = None,
-    keep: Callable[[PlannedRun, SimulationResult], object] | None = None,
+    keep: Keep | None = None,
 ) -> pa.Table:
-    """Make all runs of a grid, one after the other, and give the rows of its cells."""
-    rows, planned = [], plan.runs
-    report = progress or (lambda *_: None)
+    """Make the runs of variants and seeds in this process, one after the other."""
+    plan, rows = grid(variants, seeds, optimal=optimal), list[dict[str, Any]]()
+    planned, report = plan.runs, progress or (lambda *_: None)
     for done, one in enumerate(planned):
         report(done, len(planned))
         rows.append(run(one, keep))

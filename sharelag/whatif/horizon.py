@@ -213,14 +213,14 @@ def after_reset(scenario: Scenario, plan: pa.Table, members: int | None = None) 
             window = Window(*epochs, 0, min(first, start.end_offset), 0, 0, 0)
             starts[place] = replace(start, window=window)
     # A record that failed has all its attempts again, and is met again.
-    people = scenario.members
+    after = scenario.with_starts(starts)
     if members is not None:
-        people = (replace(people[0], count=members, assigned=(), name="member"),)
-    if not sum(one.count for one in people):
+        after = after.with_members(members)
+    if not after.each_member():
         raise InputError(
             "the group has no members now: say with how many, such as --members 3 (members=3)"
         )
-    return replace(scenario.with_starts(starts), members=people)
+    return after
 
 
 def simulate_drain(scenario: Scenario, seeds: Iterable[int] = SEEDS) -> Drained:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from sharelag.durations import duration, parse_duration
 from sharelag.errors import InputError, list_names
+from sharelag.metrics.columns import floats
 from sharelag.tables import views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
@@ -79,7 +80,7 @@ class Alert(NamedTuple):
 
     def first(self, over_time: pa.Table) -> float | None:
         """When it first holds in a table with ``time_ms``; None: never, as far as is known."""
-        above = np.flatnonzero(_floats(over_time, self.column) > self.level)  # NaN is not
+        above = np.flatnonzero(floats(over_time.column(self.column)) > self.level)  # NaN is not
         return float(over_time.column("time_ms")[int(above[0])].as_py()) if len(above) else None
 
 
@@ -119,17 +120,19 @@ class Otherwise(Displayable):
     def explained(self) -> Explained:
         """How far the simulated as-it-was is from what happened."""
         happened, curve = self.past.happened, _of(self.comparison.projected, AS_IT_WAS)
-        lag = _floats(happened, "lag")
+        lag = floats(happened.column("lag"))
         known = ~np.isnan(lag)
         if not known.any():
             return Explained()
         times = happened.column("time_ms").to_numpy()[known]
-        simulated = np.interp(times, curve.column("time_ms").to_numpy(), _floats(curve, "lag"))
+        simulated = np.interp(
+            times, curve.column("time_ms").to_numpy(), floats(curve.column("lag"))
+        )
         off = simulated - lag[known]
         mean, highest = float(np.abs(off).mean()), float(lag[known].max())
         late = None
         if self.drained_ms is not None:
-            drains = _floats(_of(self.comparison.runs, AS_IT_WAS), "drain_ms")
+            drains = floats(_of(self.comparison.runs, AS_IT_WAS).column("drain_ms"))
             late = drains.mean() - self.drained_ms
         share = mean / highest if highest else None
         return Explained(mean, share, float(off[-1]), int(known.sum()), late)
@@ -137,7 +140,7 @@ class Otherwise(Displayable):
     @cached_property
     def drained_ms(self) -> float | None:
         """When nothing was left, for the first time after the largest lag; None: not known."""
-        lag = _floats(self.past.happened, "lag")
+        lag = floats(self.past.happened.column("lag"))
         largest = int(np.nanargmax(lag)) if not np.isnan(lag).all() else 0
         empty = np.flatnonzero(lag[largest:] == 0)
         times = self.past.happened.column("time_ms")
@@ -159,9 +162,9 @@ class Otherwise(Displayable):
             not explain what happened (`FAR_OFF`).
         """
         happened = self.past.happened
-        lag, age = _floats(happened, "lag"), _floats(happened, "age_ms")
+        lag, age = floats(happened.column("lag")), floats(happened.column("age_ms"))
         fired = self.alert.first(happened) if self.alert else None
-        is_known = self.alert and not np.isnan(_floats(happened, self.alert.column)).all()
+        is_known = self.alert and not np.isnan(floats(happened.column(self.alert.column))).all()
         real = {
             "variant": HAPPENED_NAME,
             "lag_end": None if not len(lag) or np.isnan(lag[-1]) else float(lag[-1]),
@@ -174,14 +177,14 @@ class Otherwise(Displayable):
         rows: list[dict[str, Any]] = [dict.fromkeys(_ROW) | real]
         for name in self.comparison.names:
             runs = _of(self.comparison.runs, name)
-            hours = float(_floats(runs, "member_hours").mean())
+            hours = float(floats(runs.column("member_hours")).mean())
             rows.append(dict.fromkeys(_ROW) | {"variant": name, "member_hours": hours})
             if name != AS_IT_WAS and not self.explained.is_close:
                 continue
             over_time = _of(self.comparison.projected, name)
-            told = {one: _floats(runs, one) for one in ("lag_end", "lag_max", "age_max_ms")}
+            told = {one: floats(runs.column(one)) for one in ("lag_end", "lag_max", "age_max_ms")}
             bounds = self._bounds(told["lag_end"], self.explained.last)
-            drain = self._bounds(_floats(runs, "drain_ms"), self.explained.drain_ms or 0.0)
+            drain = self._bounds(floats(runs.column("drain_ms")), self.explained.drain_ms or 0.0)
             rows[-1] |= {
                 **dict(zip(("lag_end", "low", "high"), bounds, strict=True)),
                 **dict(zip(("drain_ms", "drain_low_ms", "drain_high_ms"), drain, strict=True)),
@@ -198,7 +201,7 @@ class Otherwise(Displayable):
         if self.alert is None or row["variant"] != HAPPENED_NAME:
             return _clock(self.past, at)
         before = self.past.happened.column("time_ms").to_numpy() < at
-        is_dark = np.isnan(_floats(self.past.happened, self.alert.column)[before]).any()
+        is_dark = np.isnan(floats(self.past.happened.column(self.alert.column))[before]).any()
         return _clock(self.past, at) + " at the latest" * bool(is_dark)
 
     def _bounds(self, values: Any, off: float | None) -> Interval:
@@ -353,10 +356,6 @@ def otherwise(
 
 def _of(table: pa.Table, variant: str) -> pa.Table:
     return table.filter(pc.equal(table.column("variant"), variant))
-
-
-def _floats(table: pa.Table, name: str) -> Any:
-    return table.column(name).to_numpy().astype(np.float64)
 
 
 def _highest(values: Any) -> float | None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
@@ -27,9 +28,9 @@ from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import counted, number, percent
 from sharelag.whatif.assignors.group import AssignorError
 from sharelag.whatif.assignors.registry import find_assignor
-from sharelag.whatif.comparison.intervals import Floats, Interval
+from sharelag.whatif.comparison.intervals import ratio_interval
 from sharelag.whatif.consumers import AcquireMode, Behaviour, Limits, Member, Service, Settings
-from sharelag.whatif.grid import Progress, Runs, grid, run_all
+from sharelag.whatif.grid import Progress, Runs, in_turn
 from sharelag.whatif.presenting import present
 from sharelag.whatif.scenario import Burst, Fault, Poison, Producer, Scenario, Topic
 from sharelag.whatif.simulation.streams import generator
@@ -305,7 +306,7 @@ ALL = "all"
 #: Runs within this factor are as good; shorter times count as this, the step of a timeline.
 _ALIKE, _LEAST_MS = 1.05, 1000.0
 _RATIOS = {"drain_ratio": "drain_ms", "age_p95_ratio": "age_p95_ms"}
-_RESAMPLES, _CONFIDENCE = 9999, 0.95
+_CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -359,7 +360,7 @@ class Ranking(Displayable):
         count = len(set(self.runs.column("scenario").to_pylist()))
         return (
             f"{counted(count, 'scenario')}, each under the same luck; ratios are geometric means "
-            f"with {percent(_CONFIDENCE)} intervals by bootstrap over the scenarios"
+            f"with {percent(_CONFIDENCE)} intervals over the scenarios"
         )
 
     def presentation(self) -> Presentation:
@@ -416,7 +417,7 @@ def rank_assignors(
     variants = {
         f"{name} · {one.name}": replace(one, assignor=name) for name in names for one in scenarios
     }
-    made = run_all(grid(variants, [seed]), progress) if runs is None else runs(variants, [seed])
+    made = (runs or partial(in_turn, progress=progress))(variants, [seed])
     failed = [row for row in made.to_pylist() if row["error"] is not None]
     if failed:
         raise AssignorError(
@@ -455,31 +456,19 @@ def _row(mine: Sequence[Mapping[str, Any]], theirs: Sequence[Mapping[str, Any]])
         "moves_per_minute": float(np.mean([one["moves_per_minute"] for one in mine])),
     }
     for name, measure in _RATIOS.items():
-        own, others = (
+        known = (
             [one["duration_ms"] if one[measure] is None else one[measure] for one in rows]
             for rows in (mine, theirs)
         )
-        ratios: Floats = np.maximum(own, _LEAST_MS) / np.maximum(others, _LEAST_MS)
+        own, others = (np.maximum(times, _LEAST_MS) for times in known)
+        ratios = own / others
         better, worse = int((ratios < 1 / _ALIKE).sum()), int((ratios > _ALIKE).sum())
         of = name.removesuffix("_ratio")
         row |= {f"{of}_better": better, f"{of}_worse": worse}
         row[f"{of}_same"] = len(ratios) - better - worse
-        row[name], row[f"{name}_low"], row[f"{name}_high"] = _geometric_mean(ratios)
+        names = (name, f"{name}_low", f"{name}_high")
+        row |= zip(names, ratio_interval(own, others, _CONFIDENCE), strict=True)
     return row
-
-
-def _geometric_mean(ratios: Floats) -> Interval:
-    """Return the mean, and its interval by bootstrap over the scenarios."""
-    from scipy import stats  # which takes a second to import
-
-    logs = np.log(ratios)
-    mean = float(np.exp(logs.mean()))
-    if len(logs) < 2:
-        return Interval(mean)
-    how = {"n_resamples": _RESAMPLES, "confidence_level": _CONFIDENCE, "method": "percentile"}
-    drawn_again = stats.bootstrap((logs,), np.mean, rng=np.random.default_rng(0), **how)
-    low, high = drawn_again.confidence_interval
-    return Interval(mean, float(np.exp(low)), float(np.exp(high)))
 
 
 def _pairs_of_all(scenario: Scenario) -> int:

@@ -6,14 +6,14 @@ Times are milliseconds from the begin of the simulation unless they say otherwis
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache, cached_property
 from itertools import count as count_from
 from itertools import islice
 from math import inf
 from numbers import Integral, Real
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_type_hints
 from uuid import NAMESPACE_OID, uuid5
 
 from sharelag.durations import duration
@@ -152,13 +152,6 @@ class Topic:
                 f"{has} {self.partitions} partitions and {len(self.leaders)} leaders: give one for "
                 "each partition, or none"
             )
-        for one in self.leaders:
-            if not isinstance(one, Integral):
-                raise InputError(
-                    f"{has} the leader {one!r}: give a broker's whole number, from 0 on"
-                )
-        # Not numpy's: JSON takes Python's alone.
-        object.__setattr__(self, "leaders", tuple(map(int, self.leaders)))
         consumers.require_least(self, 1, "retention_ms", "segment_records", "compact_ms")
         if len(self.added_ms) >= self.partitions or list(self.added_ms) != sorted(self.added_ms):
             raise InputError(
@@ -232,11 +225,6 @@ class Producer:
         if self.day and len(self.day) != 24:
             raise InputError(
                 f"the day of a producer has {len(self.day)} factors: give 24, one for each hour"
-            )
-        if not all(0 <= one < inf for one in (*self.day, *self.weights)):
-            raise InputError(
-                f"a producer of {self.topic!r} has a factor in its day, or a weight, that is not "
-                "a number of at least 0: give such numbers"
             )
         if self.weights and not any(self.weights):
             raise InputError(
@@ -533,14 +521,18 @@ def _declared(kind: type[Any]) -> tuple[dict[str, tuple[Any, ...]], tuple[str, .
     """Return the fields of a dataclass that are numbers or choices, and those that hold parts."""
     values, parts = dict[str, tuple[Any, ...]](), list[str]()
     for name, hint in get_type_hints(kind).items():
-        may_be = get_args(hint) or (hint,)
+        may_be = tuple(_leaves(hint))
         if any(map(is_dataclass, may_be)):
             parts.append(name)
-        elif not any(get_origin(one) is tuple for one in (hint, *may_be)) and (
-            int in may_be or float in may_be or isinstance(may_be[0], str)
-        ):
+        elif int in may_be or float in may_be or isinstance(may_be[0], str):
             values[name] = may_be
     return values, tuple(parts)
+
+
+def _leaves(hint: Any) -> Iterator[Any]:
+    """Yield the types that a value, or what is in a tuple, may have, or its choices."""
+    for one in get_args(hint) or (hint,):
+        yield from _leaves(one) if get_args(one) else (one,)
 
 
 def _require_values(part: Any) -> None:
@@ -553,26 +545,32 @@ def _require_values(part: Any) -> None:
     least = -1 if kind is Window else 0  # Kafka's own marks for what is not known
     for name, may_be in values.items():
         value = getattr(part, name)
-        if (type(value) is int and value >= least and int in may_be) or (
-            value is None and type(None) in may_be
-        ):
+        if type(value) in may_be and (value is None or least <= value < inf):
             continue
-        where = f"{kind.__name__}.{name}"
-        if isinstance(may_be[0], str):
-            if value not in may_be:
-                raise InputError(f"{where} cannot be {value!r}: choose one of {', '.join(may_be)}")
-            continue
-        is_whole, is_number = (
-            isinstance(value, numbers) and not isinstance(value, bool)
-            for numbers in (Integral, Real)
-        )
-        if float not in may_be and not is_whole:
-            raise InputError(f"{where} must be a whole number, not {value!r}: round it")
-        if not is_number or not least <= value < inf:
-            raise InputError(f"{where} cannot be {value!r}: give a number of at least {least}")
-        object.__setattr__(part, name, int(value) if is_whole else float(value))
+        value = _as_declared(value, may_be, least, f"{kind.__name__}.{name}")
+        object.__setattr__(part, name, value)
     for name in parts:
         held = getattr(part, name)
         for one in held if isinstance(held, tuple) else (held,):
             if is_dataclass(one):
                 _require_values(one)
+
+
+def _as_declared(value: Any, may_be: tuple[Any, ...], least: int, where: str) -> Any:
+    """Return a value, or those of a tuple, as Python's, which are the only ones that JSON takes."""
+    if isinstance(value, tuple) and ... in may_be:
+        if {*map(type, value)} <= {*may_be} - {str} and all(least <= one < inf for one in value):
+            return value  # as they are, which may be many
+        return tuple(_as_declared(one, may_be, least, where) for one in value)
+    if isinstance(value, str) and (value in may_be or str in may_be):
+        return value
+    if isinstance(may_be[0], str):
+        raise InputError(f"{where} cannot be {value!r}: choose one of {', '.join(may_be)}")
+    is_whole, is_number = (
+        isinstance(value, numbers) and not isinstance(value, bool) for numbers in (Integral, Real)
+    )
+    if float not in may_be and not is_whole:
+        raise InputError(f"{where} must be a whole number, not {value!r}: round it")
+    if not is_number or not least <= value < inf:
+        raise InputError(f"{where} cannot be {value!r}: give a number of at least {least}")
+    return int(value) if is_whole else float(value)

@@ -81,11 +81,11 @@ def from_json(text: str | bytes) -> Scenario:
         given = _in_milliseconds(given)
     except InputError as error:
         raise _wrong([str(error)]) from error
-    coded, given = _assumptions(given)
+    parts = (given.get(name) if isinstance(given, dict) else None for name in ("topics", "assumed"))
+    topics, assumed = (listed if isinstance(listed, list) else [] for listed in parts)
+    assumed[:] = map(_assumption, assumed)
     # A few lines may name so many partitions that one object for each fills the memory.
-    topics = given.get("topics") if isinstance(given, dict) else None
-    listed = topics if isinstance(topics, list) else []
-    counts = [one.get("partitions") for one in listed if isinstance(one, dict)]
+    counts = [one.get("partitions") for one in topics if isinstance(one, dict)]
     if (together := sum(n for n in counts if isinstance(n, int))) > MOST_PARTITIONS:
         raise _wrong([f"topics: {together:,} partitions are more than {MOST_PARTITIONS:,}"])
     try:
@@ -99,24 +99,14 @@ def from_json(text: str | bytes) -> Scenario:
     # Dataclasses take what they know and drop the rest, and a misspelt key would be a default.
     if unknown := list(_unknown(given, _adapter().dump_python(scenario, mode="json"), "")):
         raise _wrong([f"{key}: unknown key" for key in unknown])
-    assumed = (coded.get(n, one) for n, one in enumerate(scenario.assumed))
-    return replace(scenario, assumed=tuple(assumed)) if coded else scenario
+    return replace(scenario, assumed=tuple(assumed)) if assumed else scenario
 
 
-def _assumptions(given: Any) -> tuple[dict[int, Assumption], Any]:
-    """Return what was assumed with a code, by its place, and the scenario with sentences there."""
-    listed = given.get("assumed") if isinstance(given, dict) else None
-    if not isinstance(listed, list):
-        return {}, given
-    coded = {
-        n: Assumption(*(one[name] for name in _CODED))
-        for n, one in enumerate(listed)
-        if isinstance(one, dict)
-        and set(one) == set(_CODED)
-        and all(isinstance(text, str) for text in one.values())
-    }
-    sentences = [str(coded[n]) if n in coded else one for n, one in enumerate(listed)]
-    return coded, given | {"assumed": sentences}
+def _assumption(given: Any) -> Any:
+    """Return what was assumed with a code as that; anything else as it is."""
+    is_coded = isinstance(given, dict) and given.keys() == set(_CODED)
+    is_text = is_coded and all(isinstance(text, str) for text in given.values())
+    return Assumption(**given) if is_text else given
 
 
 def _wrong(mistakes: list[str]) -> InputError:

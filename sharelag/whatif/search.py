@@ -31,7 +31,7 @@ from sharelag.tables.words import counted
 from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.intervals import Floats, fewest_equal, known, one_sided_interval
 from sharelag.whatif.comparison.tables import MEASURED, RUNS
-from sharelag.whatif.grid import Progress, further, grid, require_fixed, require_seeds, run_all
+from sharelag.whatif.grid import Progress, further, in_turn, require_fixed, require_seeds
 from sharelag.whatif.presenting import present
 from sharelag.whatif.scenario import Scenario
 
@@ -257,8 +257,8 @@ def fewest_members(
     def meets(count: int) -> bool:
         if count not in tried:
             report = further(progress, len(tried) * len(seeds))
-            plan = grid({counted(count, "member"): scenario.with_members(count)}, seeds)
-            runs[count] = run_all(plan, report)
+            some = {counted(count, "member"): scenario.with_members(count)}
+            runs[count] = in_turn(some, seeds, progress=report)
             values = np.array(runs[count].column(goal.measure).to_pylist(), np.float64)
             tried[count] = {"members": count, **judge(goal, values)}
         return tried[count]["met"] is True

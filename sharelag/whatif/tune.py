@@ -33,7 +33,7 @@ from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.intervals import Floats, by_variant_and_seed, on_front
 from sharelag.whatif.comparison.tables import MEASURED
 from sharelag.whatif.consumers import MOST_MEMBERS
-from sharelag.whatif.grid import AS_IT_IS, Progress, Runs, grid, require_fixed, run_all
+from sharelag.whatif.grid import AS_IT_IS, Progress, Runs, in_turn, require_fixed
 from sharelag.whatif.knobs import MEMBERS, Edge, Knob, Value, as_it_is, knobs, text_of, to_set, turn
 from sharelag.whatif.presenting import present
 from sharelag.whatif.scenario import Scenario
@@ -174,11 +174,6 @@ _MORE = 1.01
 _EQUAL = 1e-3
 _GIVEN_UP = "given up"
 _LOST = ("archived", "lost")
-
-
-def in_turn(variants: Mapping[str, Scenario], seeds: Iterable[int]) -> pa.Table:
-    """Make runs in this process, one after the other."""
-    return run_all(grid(variants, seeds))
 
 
 def tune(

@@ -17,6 +17,7 @@ from sharelag.charts import text
 from sharelag.errors import BrokerUnreachableError, InputError
 from sharelag.inputs.recorded import folder_of
 from sharelag.whatif import Comparison, compared, what_if
+from sharelag.whatif.simulation.clock import CancelledError
 from sharelag.workbench import Workbench
 from sharelag_widgets import Selection
 from sharelag_widgets.assignment_editor import numbers_in
@@ -35,7 +36,6 @@ from sharelag_widgets.dashboards.fleet import generations
 from sharelag_widgets.dashboards.group import PINS
 from sharelag_widgets.dashboards.pieces import ChartPart, TablePart
 from sharelag_widgets.dashboards.trials import (
-    CancelledError,
     difference_rows,
     numbers,
     settings_of,

@@ -18,7 +18,7 @@ from sharelag.metrics.evidence import Evidence
 from sharelag.tables import render
 from sharelag.whatif import assignor_descriptions
 from sharelag.whatif.comparison.intervals import enough_seeds
-from sharelag.whatif.simulation.clock import interruptible
+from sharelag.whatif.simulation.clock import cancellable
 from sharelag.workbench import Workbench
 from sharelag_widgets import AssignmentEditor, Selection
 from sharelag_widgets.assignment_editor import new_edit
@@ -466,15 +466,15 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Set once a simulation has asked whether anybody waits for it: it is in its middle."""
     asked = threading.Event()
 
-    def heard(check: Callable[[], None]) -> Any:
-        def noted() -> None:
+    def heard(cancelled: Callable[[], bool], progress: Callable[[int, int], object]) -> Any:
+        def noted() -> bool:
             asked.set()
-            check()
+            return cancelled()
 
-        return interruptible(noted)
+        return cancellable(noted, progress)
 
     for place in ("sharelag_widgets.dashboards.trials", "sharelag.whatif.fixed"):
-        monkeypatch.setattr(f"{place}.interruptible", heard)
+        monkeypatch.setattr(f"{place}.cancellable", heard)
     return asked
 
 

@@ -226,15 +226,15 @@ RANKED = Table(
     Column("drain_ratio", F.RATIO, "time to drain / the same with the baseline, geometric mean",
            "DRAIN-RATIO"),
     Column("drain_ratio_low", F.RATIO, "lower bound of the ratio of the times to drain, by "
-           "bootstrap over the scenarios, 95 %; null: one scenario"),
+           "Student's t on their logarithms, 95 %; null: one scenario"),
     Column("drain_ratio_high", F.RATIO, "upper bound of the ratio of the times to drain"),
     Column("drain_better", F.COUNT, "scenarios drained in less time by more than 5 %", type=_INT),
     Column("drain_same", F.COUNT, "scenarios drained in the same time, within 5 %", type=_INT),
     Column("drain_worse", F.COUNT, "scenarios drained in more time by more than 5 %", type=_INT),
     Column("age_p95_ratio", F.RATIO, "p95 age / the same with the baseline, geometric mean",
            "P95-AGE-RATIO"),
-    Column("age_p95_ratio_low", F.RATIO, "lower bound of the ratio of the p95 ages, by bootstrap "
-           "over the scenarios, 95 %; null: one scenario"),
+    Column("age_p95_ratio_low", F.RATIO, "lower bound of the ratio of the p95 ages, by "
+           "Student's t on their logarithms, 95 %; null: one scenario"),
     Column("age_p95_ratio_high", F.RATIO, "upper bound of the ratio of the p95 ages"),
     Column("age_p95_better", F.COUNT, "scenarios with a p95 age less by more than 5 %", type=_INT),
     Column("age_p95_same", F.COUNT, "scenarios with the same p95 age, within 5 %", type=_INT),

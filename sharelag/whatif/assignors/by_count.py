@@ -87,7 +87,7 @@ def cover(pairs: Pairs) -> None:
             pairs.add(min(subscribers, key=lambda member: (pairs.load(member), member)), place)
 
 
-def _next_move(
+def next_move(
     of: Mapping[Any, Set[Any]],
     heaviest: Iterable[Any],
     may: Callable[[Any, Any], bool],
@@ -110,7 +110,7 @@ def _even_loads(pairs: Pairs) -> None:
     def heaviest() -> list[str]:
         return sorted(pairs.places_of, key=lambda one: (pairs.load(one), one), reverse=True)
 
-    while found := _next_move(pairs.places_of, heaviest(), pairs.allowed, min):
+    while found := next_move(pairs.places_of, heaviest(), pairs.allowed, min):
         heavy, light, place = found
         pairs.drop(heavy, place)
         pairs.add(light, place)
@@ -206,7 +206,7 @@ def _even_counts(pairs: Pairs) -> None:
     def may(place: Place, member: str) -> bool:
         return pairs.allowed(member, place)
 
-    while found := _next_move(pairs.members_of, most_crowded(), may, max):
+    while found := next_move(pairs.members_of, most_crowded(), may, max):
         crowded, lonely, member = found
         pairs.drop(member, crowded)
         pairs.add(member, lonely)

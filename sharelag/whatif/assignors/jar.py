@@ -7,6 +7,7 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -83,26 +84,19 @@ class JarAssignor:
                 java = _Java(self)
                 finalize(self, java.close)
                 self._require_answer(java.read())
-            said = java.ask(_question(group))
-            if not isinstance(said, str):
-                self._java = java
-        answer = self._require_answer(said)
+            answer = java.ask(_question(group))
+            self._java = java
+        self._require_answer(answer)
         return {member: dict(topics) for member, topics in answer["assignment"]}
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Let a process of Spark make its own, which starts its own Java."""
         return partial(jar_assignor, kafka=self.libraries), (self.jar, self.class_name)
 
-    def _require_answer(self, answer: dict[str, Any] | str) -> dict[str, Any]:
-        """Return an answer, or raise what the class threw or Java ended with."""
-        if isinstance(answer, str):
-            raise AssignorError(
-                f"the Java process of {self.__name__} ended: {answer}; mend the class, or set "
-                "JAVA_HOME to a JDK that is at least 17"
-            )
+    def _require_answer(self, answer: Mapping[str, Any]) -> None:
+        """Raise what the class threw."""
         if "error" in answer:
             raise AssignorError(f"{self.__name__} failed: {answer['error']}; mend the class")
-        return answer
 
 
 _KNOWN: WeakValueDictionary[tuple[Path, str, Path, str], JarAssignor] = WeakValueDictionary()
@@ -115,7 +109,7 @@ class _Java:
         java = find_java()
         if java is None:
             raise InputError(f"{of.__name__} needs Java: set JAVA_HOME to a JDK, 17 or newer")
-        self.owner = os.getpid()
+        self.owner, self._name = os.getpid(), of.__name__
         classes = f"{of.libraries}/*{os.pathsep}{of.jar}"
         # Closed with the process.
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
@@ -130,19 +124,26 @@ class _Java:
         self._to_java: Any = self._process.stdin
         self._from_java: Any = self._process.stdout
 
-    def ask(self, question: Mapping[str, Any]) -> dict[str, Any] | str:
-        """Return the answer to a question, or why there is none."""
-        try:
+    def ask(self, question: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the answer to a question."""
+        with suppress(BrokenPipeError):  # then there is no answer to read, and `read` says why
             self._to_java.write(json.dumps(question) + "\n")
             self._to_java.flush()
-        except BrokenPipeError:
-            return self._last_words()
         return self.read()
 
-    def read(self) -> dict[str, Any] | str:
-        """Return the next answer, or why there is none."""
-        line = self._from_java.readline()
-        return json.loads(line) if line else self._last_words()
+    def read(self) -> dict[str, Any]:
+        """Return the next answer, or raise how the process ended."""
+        if line := self._from_java.readline():
+            answer: dict[str, Any] = json.loads(line)
+            return answer
+        code = self._process.wait()
+        self._errors.seek(0)
+        said = self._errors.read().decode(errors="replace").split("\n")
+        words = next((line for line in said if "rror" in line), "without a word")
+        raise AssignorError(
+            f"the Java process of {self._name} ended: code {code}, {words}; mend the class, or set "
+            "JAVA_HOME to a JDK that is at least 17"
+        )
 
     def close(self) -> None:
         """End the process, if it has not ended."""
@@ -150,12 +151,6 @@ class _Java:
             self._process.kill()  # it has nothing to finish
             self._process.communicate()
             self._errors.close()
-
-    def _last_words(self) -> str:
-        code = self._process.wait()
-        self._errors.seek(0)
-        said = self._errors.read().decode(errors="replace").split("\n")
-        return f"code {code}, {next((line for line in said if 'rror' in line), 'without a word')}"
 
 
 def _find_libraries(kafka: str | Path | None) -> Path:

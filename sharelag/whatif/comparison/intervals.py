@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sharelag.errors import InputError
 from sharelag.metrics.columns import evenly_spaced, floats
-from sharelag.whatif.comparison.tables import DIFFERENCE, PROJECTED, RATIOS, Measure
+from sharelag.tables.conform import require_conformable
+from sharelag.whatif.comparison.tables import DIFFERENCE, PROJECTED, RATIOS, RUNS, Measure
 
 Floats = NDArray[np.float64]
 #: Means, and values of two variants, no further apart relative to their size are the same.
@@ -293,10 +293,7 @@ def cost_against_age(runs: pa.Table, confidence: float = 0.95) -> pa.Table:
         A column is missing.
     """
     names = ("variant", "member_hours", "age_p95_ms", "drain_ms")
-    if missing := [name for name in names if name not in runs.column_names]:
-        raise InputError(
-            f"these runs have no column {missing[0]!r}: give those of a comparison or a sweep"
-        )
+    require_conformable(runs.schema, pa.schema([RUNS.field(name) for name in names]), "runs")
     variant = runs.column("variant").to_numpy(zero_copy_only=False)
     hours, age, drain = (floats(runs.column(name)) for name in names[1:])
     known = ~np.isnan(hours) & ~np.isnan(age)

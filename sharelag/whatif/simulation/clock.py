@@ -15,18 +15,33 @@ _OFTEN = 1024
 _CHECK: ContextVar[Callable[[], None] | None] = ContextVar("check", default=None)
 
 
+class CancelledError(Exception):
+    """Nobody waits any more."""
+
+
 @contextmanager
-def interruptible(asked: Callable[[], None]) -> Iterator[None]:
-    """End the simulations within when ``asked``, which they call now and then, raises."""
-    token = _CHECK.set(asked)
+def cancellable(
+    cancelled: Callable[[], bool], progress: Callable[[int, int], object]
+) -> Iterator[Callable[[int, int], None]]:
+    """Give what reports progress; that and the simulations within raise once it is cancelled."""
+
+    def check() -> None:
+        if cancelled():
+            raise CancelledError
+
+    def report(done: int, total: int) -> None:
+        check()
+        progress(done, total)
+
+    token = _CHECK.set(check)
     try:
-        yield
+        yield report
     finally:
         _CHECK.reset(token)
 
 
 def check() -> None:
-    """Raise what `interruptible` asks for; nothing outside of it."""
+    """Raise `CancelledError` within `cancellable` when nobody waits any more."""
     asked = _CHECK.get()
     if asked is not None:
         asked()

@@ -115,7 +115,7 @@ def test_cost_against_age_marks_what_no_other_beats() -> None:
     assert first | counted == first
     assert first["age_p95_low_ms"] == pytest.approx(91 - 4.302653 / math.sqrt(3), abs=1e-5)
     assert cost_against_age(pa.Table.from_pylist(made).slice(0, 0)).num_rows == 0
-    with pytest.raises(InputError, match="no column 'member_hours'"):
+    with pytest.raises(InputError, match=r"member_hours: expected .*, got no such column"):
         cost_against_age(pa.table({"variant": ["a"]}))
 
 

@@ -17,7 +17,6 @@ from sharelag.whatif import (
     compared,
     grid,
     named,
-    projected,
     simulate,
 )
 from sharelag.whatif.compare import PROJECTED
@@ -35,7 +34,7 @@ MORE = SCENARIO.with_members(len(SCENARIO.each_member()) + 2)
 
 
 def test_a_curve_is_the_mean_of_the_runs() -> None:
-    found = projected({"as it is": SCENARIO, "more": MORE}, seeds=range(4))
+    found = compare({"as it is": SCENARIO, "more": MORE}, seeds=range(4)).projected
     for name, scenario in (("as it is", SCENARIO), ("more", MORE)):
         mine = found.filter(pc.equal(found.column("variant"), name))
         runs = [simulate(scenario, seed).timeline.group_by("time_ms") for seed in range(4)]
@@ -64,11 +63,11 @@ def test_a_long_run_keeps_as_many_times_as_can_be_drawn() -> None:
 
 
 def test_one_run_has_no_interval_and_none_is_an_error() -> None:
-    found = projected({"as it is": SCENARIO}, seeds=[3])
+    found = compare({"as it is": SCENARIO}, seeds=[3]).projected
     assert found.column("low").null_count == len(found) > 0
     assert len(charts.projection_figure(found).data) == 2  # lag and age, without a band
     with pytest.raises(InputError, match="at least one variant and one seed"):
-        projected({"as it is": SCENARIO}, seeds=[])
+        compare({"as it is": SCENARIO}, seeds=[])
 
 
 def test_a_comparison_has_the_curves_of_its_own_runs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,12 +88,12 @@ def test_a_comparison_has_the_curves_of_its_own_runs(monkeypatch: pytest.MonkeyP
     for name, end in zip(variants, ends, strict=True):
         mine = runs.filter(pc.equal(runs.column("variant"), name))
         assert end == pc.mean(mine.column("lag_end")).as_py()
-    assert found.equals(projected(variants, seeds=[3, 5]))
+    assert found.equals(compare(variants, seeds=[3, 5]).projected)
     assert not len(compared(runs).projected)
 
 
 def test_the_figure_says_where_each_curve_ends() -> None:
-    found = projected({"as it is": SCENARIO, "<b>more": MORE}, seeds=range(3))
+    found = compare({"as it is": SCENARIO, "<b>more": MORE}, seeds=range(3)).projected
     figure = charts.projection_figure(found)
     lines = [trace for trace in figure.data if trace.mode == "lines"]
     assert [trace.yaxis for trace in lines] == ["y", "y", "y2", "y2"]

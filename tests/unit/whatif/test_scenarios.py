@@ -512,7 +512,7 @@ def test_producers_that_no_machine_can_hold_are_refused() -> None:
         simulate(many)
     for weights in ((0.0, 0.0), (-1.0, 2.0), (float("nan"), 1.0)):
         with pytest.raises(InputError, match=r"weight.*: give "):
-            Producer("t", 1, weights=weights)
+            replace(FULL, producers=(Producer("t", 1, weights=weights),))
 
 
 def test_a_number_that_is_too_small_is_named() -> None:
@@ -529,6 +529,19 @@ def test_whole_numbers_of_numpy_are_taken() -> None:
     assert (type(scenario.duration_ms), type(scenario.costs.fetch_ms)) == (int, float)
     assert only(simulate(scenario).summary)["duration_ms"] == 5000
     assert from_json(to_json(scenario)) == scenario
+    # Those in tuples, too, where fractions are refused likewise.
+    whole, half = np.arange(2), np.array([0.5, 0.5])
+    given: dict[str, Any] = {"weights": tuple(half), "samples_ms": tuple(whole)}
+    service = Service(kind="measured", samples_ms=given["samples_ms"])
+    scenario = Scenario(
+        (Topic("t", 2, backlog=tuple(whole), leaders=tuple(whole), added_ms=tuple(whole[1:])),),
+        (Member(service=service, assigned=(("t", whole[1]),)),),
+        (Producer("t", 1.0, weights=given["weights"]),),
+        brokers=2,
+    )
+    assert from_json(to_json(scenario)) == scenario
+    with pytest.raises(InputError, match=r"^Topic.added_ms must be a whole number, not .*0.5"):
+        Scenario((Topic("t", 3, added_ms=tuple(half)),), ())
 
 
 def test_no_more_members_than_a_broker_lets_join() -> None:

@@ -32,7 +32,7 @@ from sharelag.whatif import (
     simulate,
 )
 from sharelag.whatif.compiled import support
-from sharelag.whatif.simulation.clock import interruptible
+from sharelag.whatif.simulation.clock import CancelledError, cancellable
 from sharelag.wire import STATE_TOPIC, decode_arrow
 from tests.support.simulations import at, only
 
@@ -296,16 +296,12 @@ def test_a_settled_group_is_at_work_at_once_and_nothing_moves(assignor: str) -> 
     assert cold["drain_ms"] > 2 * warm["drain_ms"]
 
 
-class GoneError(Exception):
-    """Nobody waits."""
-
-
 @pytest.mark.parametrize("is_loaded", [False, True])
 def test_an_endless_simulation_ends(is_loaded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = replace(named("uneven"), duration_ms=3_600_000)
     monkeypatch.setattr(support, "_is_loaded", is_loaded)
     monkeypatch.setattr(support, "LOADED_FROM", 1 << 60)
-    check = Mock(side_effect=[None] * 4 + [GoneError])
-    with pytest.raises(GoneError), interruptible(check):
+    cancelled = Mock(side_effect=[False] * 4 + [True])
+    with pytest.raises(CancelledError), cancellable(cancelled, print):
         simulate(scenario)
-    assert check.call_count == 5
+    assert cancelled.call_count == 5

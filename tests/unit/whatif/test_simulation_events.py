@@ -262,6 +262,7 @@ def test_acknowledgements_for_a_broker_that_is_down_are_lost() -> None:
 
 
 def test_scenarios_say_what_is_wrong_with_their_faults() -> None:
+    halved: Any = (0, 0.5)
     for wrong, words in (
         (lambda: down(brokers=1), "at least"),
         (lambda: down(faults=(Fault(1, "broker_down", broker=2),)), "broker 2 of 2"),
@@ -272,7 +273,7 @@ def test_scenarios_say_what_is_wrong_with_their_faults() -> None:
         (lambda: Behaviour(renew_ms=1, acknowledgement="implicit"), "explicit"),
         (lambda: Topic("t", 1, compact_ms=0), "compact_ms of Topic 't' is 0"),
         (lambda: Topic("t", 2, leaders=(0,)), "2 partitions and 1 leaders"),
-        (lambda: Topic("t", 2, leaders=(0, 0.5)), "the leader 0.5: give a broker's whole number"),  # type: ignore[arg-type]
+        (lambda: down(topics=(Topic("t", 2, leaders=halved),)), "leaders must be a whole number"),
         (lambda: down(topics=(Topic("t", 2, leaders=(0, 2)),)), "numbered from 0 to 1"),
         (
             lambda: simulate(down(faults=tuple(Fault(1, "broker_down", broker=n) for n in (0, 1)))),

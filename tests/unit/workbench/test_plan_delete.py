@@ -1,6 +1,7 @@
 """Planned deletions, and how long a group takes after a reset or a deletion, simulated."""
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -120,6 +121,10 @@ def test_a_reset_leaves_nothing_but_a_start_offset() -> None:
     found = [start.end_offset for start in starts]
     assert found == [start.end_offset for topic in scenario.topics for start in topic.starts]
     assert (sum(one.count for one in after.members), after.producers) == (3, scenario.producers)
+    # Who comes is like those that are there, in turn.
+    pair = tuple(replace(one, rack=one.name) for one in scenario.each_member()[:2])
+    like = after_reset(replace(scenario, members=pair), plan, members=3)
+    assert [one.rack for one in like.members] == [pair[0].rack, pair[1].rack, pair[0].rack]
     # All of it comes again: more than what lags now.
     some = simulate_drain(after, seeds=[1])
     assert isinstance(some, Drained)

@@ -19,12 +19,13 @@ from sharelag.whatif import Clearing, Comparison, Scenario
 from sharelag.whatif.comparison.rows import sentence, unknown_work
 from sharelag.whatif.estimates import without_stuck_heads
 from sharelag.whatif.horizon import cut_short
+from sharelag.whatif.simulation.clock import CancelledError
 from sharelag.workbench import Workbench
 
 from ..run import Run, is_watched
 from .dashboard import GroupDashboard
 from .pieces import Tries, choice, words_of
-from .trials import BASELINE, CancelledError, mean, signed, watch_comparison
+from .trials import BASELINE, mean, signed, watch_comparison
 
 #: Of a what-if that answers within seconds.
 SEEDS = tuple(range(7))

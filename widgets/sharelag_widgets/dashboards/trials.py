@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -35,7 +34,7 @@ from sharelag.whatif.comparison.intervals import enough_seeds
 from sharelag.whatif.comparison.rows import measure_words
 from sharelag.whatif.consumers import require_members
 from sharelag.whatif.horizon import SHORTEST_MS, cut_short
-from sharelag.whatif.simulation.clock import interruptible
+from sharelag.whatif.simulation.clock import cancellable
 
 from .pieces import Chips, Field, counter
 
@@ -189,7 +188,7 @@ def watch_comparison(
     progress: Callable[[int, int], None],
 ) -> Comparison:
     """Compare scenarios, until nobody waits any more: then a simulation ends in its middle."""
-    with _watch(cancelled, progress) as report:
+    with cancellable(cancelled, progress) as report:
         return compare(chosen, seeds=seeds, progress=report)
 
 
@@ -200,26 +199,8 @@ def watch_search(
     progress: Callable[[int, int], None],
 ) -> Clearing:
     """Search what clears the lag of a scenario by `what_clears`, until nobody waits any more."""
-    with _watch(cancelled, progress) as report:
+    with cancellable(cancelled, progress) as report:
         return what_clears(scenario, baseline=BASELINE, progress=report, **given)
-
-
-@contextmanager
-def _watch(
-    cancelled: Callable[[], bool], progress: Callable[[int, int], None]
-) -> Iterator[Callable[[int, int], None]]:
-    """Let simulations end in their middle once nobody waits any more."""
-
-    def check() -> None:
-        if cancelled():
-            raise CancelledError
-
-    def report(done: int, total: int) -> None:
-        check()
-        progress(done, total)
-
-    with interruptible(check):
-        yield report
 
 
 def notes_of(comparison: Comparison) -> tuple[str, ...]:
@@ -232,10 +213,6 @@ def notes_of(comparison: Comparison) -> tuple[str, ...]:
     in_a_row = len(seeds) > 1 and seeds == list(range(seeds[0], seeds[-1] + 1))
     said = f"{seeds[0]} to {seeds[-1]}" if in_a_row else ", ".join(map(str, seeds))
     return (f"Seeds {said}. Baseline: {words}.", *lost)
-
-
-class CancelledError(Exception):
-    """Somebody does not want to wait any more."""
 
 
 def _is_tried(row: Mapping[str, Any]) -> bool:

@@ -27,6 +27,7 @@ from sharelag.whatif import (
 from sharelag.whatif.comparison.rows import measure_words, sentence
 from sharelag.whatif.compiled.coordinator import by_topic
 from sharelag.whatif.fixed import with_assignment
+from sharelag.whatif.simulation.clock import CancelledError
 from sharelag.workbench.result import chart
 
 from ..assignment_editor import Assignment, AssignmentEditor, Difference
@@ -37,7 +38,6 @@ from .pieces import ChartPart, Fold, Part, TablePart, Verdict, choice, words_of
 from .trials import (
     MEANS,
     OF_MEASURES,
-    CancelledError,
     Presets,
     assignment_of,
     describe_baseline,
