@@ -64,8 +64,8 @@ def _tuned() -> Iterator[str]:
     yield (
         f"Goals: {' and '.join(f'`{goal}`' for goal in GOALS)}. **Live, the tuned settings beat "
         f"Kafka's defaults in {sum(won)} of {len(won)} groups**: they miss the goals by less, or "
-        f"keep them for fewer members. Runs of each: {played}, predicted with the same arrivals and "
-        "work."
+        f"keep them for fewer members. Runs of each: {played}, predicted with the same arrivals "
+        "and work."
     )
     yield ""
     columns = ["group", "settings", "members"]
