@@ -21,7 +21,7 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "live.md"
 BEGIN, END = "<!-- table: python -m tools.groups_page -->", "<!-- end of table -->"
 _LEVEL = 0.95
 _MEASURES = {"drain_ms": "drain time", "age_p95_ms": "p95 age"}
-_SOURCES = {"foretold": "foretold", "live": "**live**", "afterwards": "simulated afterwards"}
+_SOURCES = {"foretold": "predicted", "live": "**live**", "afterwards": "simulated afterwards"}
 _Runs = Sequence[Mapping[str, float | None]]
 
 
@@ -64,13 +64,13 @@ def _tuned() -> Iterator[str]:
     yield (
         f"Goals: {' and '.join(f'`{goal}`' for goal in GOALS)}. **Live, the tuned settings beat "
         f"Kafka's defaults in {sum(won)} of {len(won)} groups**: they miss the goals by less, or "
-        f"keep them for fewer members. Runs of each: {played}, foretold with the same arrivals and "
-        "work."
+        f"keep them for fewer members. Runs of each: {played}, predicted with the same arrivals "
+        "and work."
     )
     yield ""
     columns = ["group", "settings", "members"]
     for goal in map(Goal.parse, GOALS):
-        columns += [f"{goal.measure.removesuffix('_ms')}: foretold", "live", "afterwards"]
+        columns += [f"{goal.measure.removesuffix('_ms')}: predicted", "live", "afterwards"]
     columns += ["drained live", "goals kept live"]
     yield f"| {' | '.join(columns)} |"
     yield "|---" * len(columns) + "|"

@@ -1,4 +1,4 @@
-"""Write the table of ``docs/incidents.md``: what was foretold of incidents, and what came of it.
+"""Write the table of ``docs/incidents.md``: predictions for incidents, and what was played.
 
 ``python -m tools.incidents_page`` needs no broker: it reads ``data/incidents``.
 """
@@ -18,10 +18,10 @@ _COLUMNS = (
     "incident",
     "highest lag, at the end",
     "change",
-    "drained after: foretold",
+    "drained after: predicted",
     "live",
     "off",
-    "lag at the end: foretold",
+    "lag at the end: predicted",
     "live",
     "inside",
     "curve off: as it was",
@@ -38,8 +38,8 @@ def table(found: Iterable[Judged]) -> str:
 
 def _lines(found: list[Judged]) -> Iterator[str]:
     for is_later, heading in (
-        (False, "## With which it was developed"),
-        (True, "## Played when that was settled"),
+        (False, "## Used during development"),
+        (True, "## Played after development"),
     ):
         mine = [one for one in found if one.incident.is_later == is_later]
         yield from (heading, "", _summed_up(mine), "", *_HEAD, *map(_row, mine), "")
@@ -57,7 +57,7 @@ def _summed_up(found: list[Judged]) -> str:
     left = f" For {silent} of {len(found)} no answer was given." if silent else ""
     return (
         f"**{inside} of {len(outcomes)} outcomes are inside their 95 % intervals; {near} of "
-        f"{len(off)} drains are foretold within {100 * WITHIN:.0f} %, on average within "
+        f"{len(off)} drains are predicted within {100 * WITHIN:.0f} %, on average within "
         f"{100 * sum(off) / len(off):.1f} %.**{left}"
     )
 
