@@ -19,7 +19,7 @@ from sharelag.tables import gaps, views
 from sharelag.tables.arrow import flat
 from sharelag.tables.words import counted, shown_name
 from sharelag.workbench.ask import question
-from sharelag.workbench.opened import Tables, only
+from sharelag.workbench.opened import Tables, only, rated
 from sharelag.workbench.questions.timeline import trend_of
 from sharelag.workbench.result import Result, chart
 
@@ -34,7 +34,7 @@ def imbalance(t: Tables, group: str | None = None, by: str | None = None) -> Res
     require_over(by)
     table = t.bench.keep(("imbalance", by), lambda: t.read.imbalance(by))
     verdicts = t.bench.ask("skew", group=group).table.to_pylist()
-    return t.bench.base_of(evidence).answer(
+    return t.bench.base_of(evidence, rated(evidence)).answer(
         "How is the load spread?",
         only(table, group),
         views.IMBALANCE,
