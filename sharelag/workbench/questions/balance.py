@@ -153,7 +153,8 @@ def _say_verdicts(rows: list[dict[str, Any]]) -> Iterator[str]:
     for row in told:
         yield f"{shown_name(row['group_id'])}: {verdict_words(row)}"
     if left := len(rows) - len(told):
-        yield f"where the lag of {counted(left, 'more group')} concentrates: bench.skew(), imbalance --verdict"
+        rest = counted(left, "more group")
+        yield f"where the lag of {rest} concentrates: bench.skew(), imbalance --verdict"
 
 
 def _drifting(members: pa.Table, groups: pa.Table) -> Iterator[str]:
