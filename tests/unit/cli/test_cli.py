@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from sharelag import schemas
 from sharelag.cli.output import exit_code
 from sharelag.errors import BrokerUnreachableError, NoLeaderError
 from sharelag.inputs.files.captures import CaptureInfo, write_capture
+from sharelag.inputs.recorded import folder_of
 from sharelag.tables.gaps import KAFKA_SETTING
 from sharelag.wire import (
     GROUP_KINDS,
@@ -279,13 +281,27 @@ def test_a_reader_that_stops_early_is_no_error(capture: Path) -> None:
         ("lint kafka-share-groups.sh --group billing --delete | true", 1),
         ("settings --capture poison --set share.delivery.count.limit=999 | true", 1),
         ("simulate --capture demo --group billing --since 10m | true", 3),
+        ("doctor | true", 0),
+        ("doctor --bootstrap-server localhost:1 --timeout 1s | true", 1),
+        pytest.param(
+            "report daily --capture {lost} --engine local --no-figures --out {rules}-out | true",
+            1,
+            marks=pytest.mark.slow,
+        ),
+        ("report schedule daily --cron '0 6 * * *' --capture demo | true", 0),
+        ("check --example | true", 0),
     ],
 )
 def test_what_nobody_reads_ends_as_it_would(command: str, code: int, tmp_path: Path) -> None:
     """Monitoring goes by the code: of a check, 0 is fine, and 1 a warning."""
     rules = tmp_path / "rules.yaml"
     rules.write_text("version: 1\nrules: [{name: lag, measure: lag, critical: 1}]\n")
-    line = f"set -o pipefail; {sys.executable} -m sharelag {command.format(rules=rules)}"
+    lost = tmp_path / "lost"
+    shutil.copytree(folder_of("poison"), lost)
+    (records,) = (lost / "records").glob("*.parquet")
+    records.write_bytes(records.read_bytes()[:200] + bytes(200) + records.read_bytes()[400:])
+    line = f"{sys.executable} -m sharelag {command.format(rules=rules, lost=lost)}"
+    line = f"set -o pipefail; {line}"
     answer = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
     assert answer.returncode == code, answer.stderr
     assert "Traceback" not in answer.stderr
