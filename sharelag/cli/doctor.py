@@ -100,12 +100,12 @@ def doctor(
         return _rights(found, output, principal is not None)
     if ignored := given_options(("group", "topic", "principal", "super_users", "output")):
         raise click.UsageError(f"{flags(ignored)} without --rights: add it, or remove them.")
-    found: Iterable[Check] = checks(config, kafka_version)
+    made: Iterable[Check] = checks(config, kafka_version)
     if not sys.stdout.isatty():  # who reads it may leave before the last
-        found = [*found]
-        Asked.will_end(int(any(check.verdict == "fail" for check in found)))
+        made = [*made]
+        Asked.will_end(int(any(check.verdict == "fail" for check in made)))
     worst = 0
-    for check in found:
+    for check in made:
         advice = f"\n      -> {check.advice}" if check.advice else ""
         write([f"{check.verdict:<5} {check.what}: {check.found}{advice}"])
         worst = max(worst, check.verdict == "fail")

@@ -447,16 +447,7 @@ def rated(evidence: Evidence) -> pa.Table:
 
 def of_group(evidence: Evidence, group: str | None) -> Evidence:
     """Return what was gathered of one group, or all."""
-    if group is None:
-        return evidence
-    names = (
-        *("lag", "windows", "observed", "progress", "members", "groups", "holders", "brokers"),
-        "measured",
-    )
-    mine = replace(evidence, **{name: only(getattr(evidence, name), group) for name in names})
-    # Groups are ranked one by one: what was found in all of them holds for each.
-    mine.ranked.update({key: only(found, group) for key, found in evidence.ranked.items()})
-    return mine
+    return evidence if group is None else evidence.of_group(group)
 
 
 def worst_first(table: pa.Table, evidence: Evidence, group: str) -> pa.Table:
