@@ -19,6 +19,7 @@ import yaml
 from sharelag import schemas
 from sharelag.cli.output import exit_code
 from sharelag.errors import BrokerUnreachableError, NoLeaderError
+from sharelag.inputs import KafkaInput
 from sharelag.inputs.files.captures import CaptureInfo, write_capture
 from sharelag.inputs.recorded import folder_of
 from sharelag.tables.gaps import KAFKA_SETTING
@@ -34,6 +35,7 @@ from tests.support.command import refused, rows_of, sharelag, sharelag_process
 from tests.support.fields import assert_fields
 from tests.support.own_process import run_code
 from tests.support.records import raw, raw_file, row
+from tests.support.written_input import Write, WrittenInput
 
 HOSTILE = "=cmd|' /C calc'!A0\x1b[31m<img src=x>"
 NOW = datetime(2026, 11, 21, 3, 10, tzinfo=UTC)
@@ -262,6 +264,33 @@ def test_wrong_usage_is_exit_2(line: str) -> None:
 def test_the_name_of_a_report_comes_before_its_options() -> None:
     said = refused("report", "--capture", "demo", code=2)
     assert "--capture belongs behind the name of a report, such as daily" in said
+
+
+def test_watched_lag_of_two_states_has_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A state topic that got more partitions: nothing tells which state goes on."""
+    written = WrittenInput([Write(10, 5), Write(10, 6, partition=1)], partitions_of_topic=2)
+
+    def batches(_: object, topic: str) -> Iterator[pa.RecordBatch]:
+        for one in written.batches(topic):
+            yield one
+            moved = one.set_column(3, one.schema.field(3), pa.array([1, 1], pa.int32()))
+            yield moved.slice(0, 1)
+
+    def wait(_: float) -> None:
+        nonlocal rounds
+        rounds -= 1
+        if not rounds:
+            raise KeyboardInterrupt
+
+    rounds = 2
+    monkeypatch.setattr(KafkaInput, "batches", batches)
+    monkeypatch.setattr(KafkaInput, "offsets", lambda _, *asked: written.offsets(*asked))
+    monkeypatch.setattr(KafkaInput, "size", lambda _: 3)
+    monkeypatch.setattr("sharelag.cli.questions.time.sleep", wait)
+    watch = ("lag", "--bootstrap-server", "localhost:1", "--watch", "1s", "-o", "json")
+    done = sharelag(*watch, code=130)
+    changes = [(row["partition"], row["change"]) for row in rows_of(done)]
+    assert changes == [(0, None), (0, None), (1, None), (0, None), (0, None), (1, 0)]
 
 
 def test_a_reader_that_stops_early_is_no_error(capture: Path) -> None:
