@@ -67,7 +67,7 @@ def capture(
     With --follow the folder becomes an archive that grows: every record is stored once, also when
     the command is killed and restarted. With --anonymise the capture can be given to others: names
     are replaced consistently, and which became which is not kept. Exits with 3 where a capture
-    lacks end offsets of topics, such as of those that the user may not describe.
+    lacks something, such as end offsets of topics or settings that the user may not read.
     """
     if follow and anonymise:
         raise click.UsageError("--anonymise is for a capture, not for an archive of --follow.")

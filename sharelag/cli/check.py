@@ -43,7 +43,7 @@ def example(name: str) -> Path:
 
 def _print_example(ctx: click.Context, _: click.Parameter, requested: bool) -> None:
     if requested and not ctx.resilient_parsing:
-        click.echo(example("rules.yaml").read_text("utf-8"), nl=False)
+        write(example("rules.yaml").read_text("utf-8").splitlines())
         ctx.exit()
 
 

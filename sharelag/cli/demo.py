@@ -93,9 +93,8 @@ def _report(out: Path, engine: str) -> dict[str, Any]:
 
 def _say_next(page: Path, how: dict[str, Any]) -> None:
     made = "on Spark" if how["engine"] == "spark" else "in one process"
-    click.echo(f"\nThe daily report, {how['level']}, made {made}: {page}")
-    click.echo("\nNext:")
+    write([f"\nThe daily report, {how['level']}, made {made}: {page}", "\nNext:"])
     notebooks = {"make lab": "the notebooks"} if _CHECKOUT.is_file() else {}
     for line, purpose in (_NEXT | notebooks).items():
         # Commands alone fit into 80 columns.
-        click.echo(f"  {line}\n      {purpose}")
+        write([f"  {line}\n      {purpose}"])

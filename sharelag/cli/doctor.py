@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -99,10 +100,14 @@ def doctor(
         return _rights(found, output, principal is not None)
     if ignored := given_options(("group", "topic", "principal", "super_users", "output")):
         raise click.UsageError(f"{flags(ignored)} without --rights: add it, or remove them.")
+    made: Iterable[Check] = checks(config, kafka_version)
+    if not sys.stdout.isatty():  # who reads it may leave before the last
+        made = [*made]
+        Asked.will_end(int(any(check.verdict == "fail" for check in made)))
     worst = 0
-    for check in checks(config, kafka_version):
+    for check in made:
         advice = f"\n      -> {check.advice}" if check.advice else ""
-        click.echo(f"{check.verdict:<5} {check.what}: {check.found}{advice}")
+        write([f"{check.verdict:<5} {check.what}: {check.found}{advice}"])
         worst = max(worst, check.verdict == "fail")
     return int(worst)
 

@@ -118,7 +118,7 @@ def peek(
         record = bench.peek(
             group, found["topic"], int(found["partition"]), int(found["offset"]), mask=mask
         )
-    click.echo(json.dumps(record.fields(form)) if output == "json" else record.text(form))
+    write([json.dumps(record.fields(form)) if output == "json" else record.text(form)])
 
 
 _SIMULATE = switch("--simulate", "Also simulate how long the group takes, at today's rates.")

@@ -229,10 +229,14 @@ def _lag(
 
     answered = ask("lag", options, **asked)
     rows, columns = plain(answered.result.table), dict(answered.result.columns)
-    now = {tuple(row.get(name) for name in _KEYS): row["lag"] for row in rows}
+    places = [tuple(row.get(name) for name in _KEYS) for row in rows]
+    now = {place: row["lag"] for place, row in zip(places, rows, strict=True)}
+    for place, count in Counter(places).items():
+        if count > 1:  # of several states nothing tells which goes on
+            now[place] = None
     if before is not None:
-        for key, row in zip(now, rows, strict=True):
-            was = before.get(key)
+        for place, row in zip(places, rows, strict=True):
+            was = before.get(place)
             row["change"] = None if None in (was, row["lag"]) else row["lag"] - was
         columns[heading_of("change")] = "change"
         if output == "human" and sys.stdout.isatty():

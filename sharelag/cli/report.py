@@ -11,7 +11,7 @@ import click
 
 from sharelag.cli import options as option
 from sharelag.cli.ask import PARTIAL
-from sharelag.cli.options import Command, Group, flag, properties_of, with_options
+from sharelag.cli.options import Asked, Command, Group, flag, properties_of, with_options
 from sharelag.cli.output import print_rows, tell, write
 from sharelag.durations import spell
 from sharelag.tables import views
@@ -133,11 +133,12 @@ def make(
         tell=tell,
         progress=tell,
     )
-    click.echo(f"{made.run.level.upper()}: {terminal(made.run.error or made.run.headline)}")
-    click.echo(str(made.html))
+    status = Asked.will_end(PARTIAL if made.in_part else int(made.run.error is not None))
+    said = terminal(made.run.error or made.run.headline)
+    write([f"{made.run.level.upper()}: {said}", str(made.html)])
     if figures and made.run.figures and made.run.error is None:
         tell(f"no image files: {made.run.figures}")
-    return PARTIAL if made.in_part else int(made.run.error is not None)
+    return status
 
 
 @report.command("list")
@@ -171,7 +172,7 @@ def index_(out: Path) -> None:
             f"there is no folder {out}: make a report first (sharelag report daily --out {out})"
         )
     with lock_shared(out):
-        click.echo(str(write_index(out)))
+        write([str(write_index(out))])
 
 
 @report.command("schedule")
@@ -209,7 +210,7 @@ def schedule_(name: str, cron: str, kind: str, zone: str | None, out: Path, **op
             "name an input, such as --bootstrap-server: a scheduler does not see this environment."
         )
     how = _said(options)
-    click.echo(schedule(name, cron, kind, parameters, out, zone=zone, options=how), nl=False)
+    write(schedule(name, cron, kind, parameters, out, zone=zone, options=how).splitlines())
     if words := note(kind, name):
         tell(words)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, ClassVar
@@ -21,6 +21,13 @@ from sharelag.wire.placement import missing_in_words
 
 ISOLATION = "share.isolation.level"
 _OF_NOW = "settings, retention and last stable offsets of that moment; those of now are taken"
+
+
+#: Tables with a group in each row.
+_BY_GROUP = (
+    *("lag", "windows", "observed", "progress", "members", "groups", "holders", "brokers"),
+    "measured",
+)
 
 
 @dataclass(frozen=True)
@@ -101,6 +108,21 @@ class Evidence(Displayable):
             *past,
             *gaps.of_missing(self.gaps.num_rows, stateless, missing_in_words(self.windows)),
         )
+
+    def of_group(self, group: str) -> Evidence:
+        """Return what was gathered of one group: what follows of it is the same."""
+
+        def only(table: Any) -> Any:
+            return table.filter(pc.equal(table.column("group_id"), group))
+
+        tables = {name: only(getattr(self, name)) for name in _BY_GROUP}
+        topics = pc.unique(tables["lag"].column("topic_id"))
+        past = self.past_offsets
+        past = past.filter(pc.is_in(past.column("topic_id"), topics))
+        mine = replace(self, past_offsets=past, **tables)
+        # Groups are ranked one by one: what was found in all of them holds for each.
+        mine.ranked.update({key: only(found) for key, found in self.ranked.items()})
+        return mine
 
     @property
     def reads_committed(self) -> frozenset[str]:

@@ -173,9 +173,9 @@ def of_unanswered(lag: pa.Table) -> tuple[str, ...]:
 def of_record_times(topics: Sequence[str]) -> tuple[str, ...]:
     """Say that earlier ends of topics go by the times of records, which their producers set."""
     said = (
-        f"earlier ends of {list_names(topics)}, and rates by them, go by the times of records, "
-        "which producers set with message.timestamp.type=CreateTime: where their clocks are off, "
-        "lag and rates of then are wrong; an archive (capture --follow) needs no times"
+        f"earlier ends of {list_names(topics)}, and rates by them, go by times that producers set "
+        "(message.timestamp.type=CreateTime): where their clocks are off, these and lag of then "
+        "are wrong; an archive (capture --follow) needs no times"
     )
     return (said,) if topics else ()
 

@@ -219,7 +219,7 @@ class Search(NamedTuple):
     members: list[int]
     horizon_ms: int
     seeds: int  # that tell all of it from the baseline
-    size: float  # of a run, as `sharelag.whatif.horizon.size`
+    size: float  # of the largest run that it begins with, as `sharelag.whatif.horizon.size`
 
     @property
     def runs(self) -> int:
@@ -244,7 +244,8 @@ def search(
         why(usual) for why in (words.unknown_work, words.say_blocked, _say_too_many)
     ):
         counts = counts[:1]  # no number of members answers it
-    return Search(names, counts, horizon_ms, enough_seeds(len(names) * len(counts)), size(usual))
+    largest = size(usual.with_members(max(tried)) if members else usual)
+    return Search(names, counts, horizon_ms, enough_seeds(len(names) * len(counts)), largest)
 
 
 def drain_words(row: dict[str, Any]) -> str:

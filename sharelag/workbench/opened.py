@@ -340,10 +340,14 @@ class Opened:
         notes = () if len(table) else self._without_records()
         return self._describe_reading(read, read.counted, engines.rejects_of(read), notes)
 
-    def base_of(self, evidence: Evidence) -> Result:
-        """Return what an answer says that rests on this evidence."""
+    def base_of(self, evidence: Evidence, by_rates: pa.Table | None = None) -> Result:
+        """Return what an answer says that rests on this evidence.
+
+        ``by_rates`` are its rows that rest on how fast records arrive.
+        """
         notes, log = () if len(evidence.lag) else self._without_records(), self.requests
-        notes += self.of_past_ends(evidence.lag)
+        past = self.of_past_ends(evidence.lag)
+        notes += past if past or by_rates is None else self.of_past_ends(by_rates, is_past=True)
         if evidence.lag_only:
             lacks = engines.rejects_of(self.reading)
             base = self._describe_reading(self.reading, evidence, lacks, notes)
@@ -360,7 +364,7 @@ class Opened:
         return replace(base, as_of=evidence.as_of, notes=said, unknown=unknown, lacks=lacks)
 
     def of_past_ends(self, lag: pa.Table, is_past: bool = False) -> tuple[str, ...]:
-        """Say by whose times a cluster's ends of the moment, or of earlier ones, are known."""
+        """Say by whose times ends of the moment, or earlier ones, are known."""
         if not (is_past or isinstance(self.as_of, datetime)):
             return ()
         names = frozenset(lag.column("topic").to_pylist())
@@ -436,18 +440,14 @@ def only(table: pa.Table | None, group: str | None) -> Any:
     return table.filter(pc.equal(table.column("group_id"), group))
 
 
+def rated(evidence: Evidence) -> pa.Table:
+    """Return the rows of progress of which it is known how fast records arrive."""
+    return evidence.progress.filter(pc.is_valid(evidence.progress.column("arrival_rate")))
+
+
 def of_group(evidence: Evidence, group: str | None) -> Evidence:
     """Return what was gathered of one group, or all."""
-    if group is None:
-        return evidence
-    names = (
-        *("lag", "windows", "observed", "progress", "members", "groups", "holders", "brokers"),
-        "measured",
-    )
-    mine = replace(evidence, **{name: only(getattr(evidence, name), group) for name in names})
-    # Groups are ranked one by one: what was found in all of them holds for each.
-    mine.ranked.update({key: only(found, group) for key, found in evidence.ranked.items()})
-    return mine
+    return evidence if group is None else evidence.of_group(group)
 
 
 def worst_first(table: pa.Table, evidence: Evidence, group: str) -> pa.Table:

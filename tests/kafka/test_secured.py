@@ -212,6 +212,7 @@ def test_a_cluster_without_share_groups(tmp_path: Path, secure_broker: KafkaBrok
         line = _the_line(sharelag(*command, "--bootstrap-server", secure_broker.bootstrap_servers))
         assert "the cluster has no topic __share_group_state" in line
         assert "no share group was ever used" in line
+        assert "upgrade --feature share.version=1 turns them on first" in line
     assert list(tmp_path.iterdir()) == []
 
 

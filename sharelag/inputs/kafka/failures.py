@@ -97,8 +97,9 @@ def translate_error(error: KafkaError, what: str, config: ClientConfig) -> Clust
 #: What it means that a topic of Kafka's own is missing.
 _NEVER_USED = {
     STATE_TOPIC: (
-        "no share group was ever used on it. Consume with one (kafka-console-share-consumer.sh), "
-        "or check that this is the right cluster"
+        "no share group was ever used on it. Consume with one (kafka-console-share-consumer.sh; if "
+        "sharelag doctor says share.version 0, kafka-features.sh upgrade --feature share.version=1 "
+        "turns them on first), or check that this is the right cluster"
     ),
     GROUP_TOPIC: "no group of any type was ever used on it",
 }

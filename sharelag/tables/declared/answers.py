@@ -86,7 +86,7 @@ EVENTS = Table(
     "group_id topic topic_id partition",
     Column("happened_at", F.TIME, "when it happened; of several, the first"),
     Column("event", F.TEXT, "new leader: another leader wrote than before; reset: the state was "
-           "replaced; records archived; member joined; last member left"),
+           "replaced; state deleted; records archived; member joined; last member left"),
     Column("occurrences", F.COUNT, "records archived, or how often it happened"),
     Own("leader_epoch_before", "before a new leader; of several within a step, before the first"),
     Own("leader_epoch", "of a new leader; of several within a step, of the last"),

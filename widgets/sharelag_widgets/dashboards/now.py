@@ -65,7 +65,7 @@ LAB_REFUSES = "Correct the field in the what-if lab below first."
 STORY_HELP = meanings_of(["lag", "age_ms"]) | {
     "shade": "as long as a cause has lasted, named where it begins",
     "mark": "a member joined or left, the last one left, a new leader, records archived (also "
-    "by retention, which the state does not tell apart), or a reset",
+    "by retention, which the state does not tell apart), a reset, or a deleted state",
     "dragging": "goes through time: the window below is that of the moment",
     "curves": "after a what-if: lag from now on, with its 95 % interval",
 }
