@@ -41,7 +41,7 @@ class Evidence(Displayable):
     logs: pa.Table = field(default_factory=schemas.LOGS.empty_table)
     brokers: pa.Table = field(default_factory=schemas.BROKERS.empty_table)
     gaps: pa.Table = field(default_factory=schemas.GAPS.empty_table)
-    #: Who holds what, by a broker's log of requests; empty without one of this moment.
+    #: Who holds what, by a broker's request log; empty without one of this moment.
     holders: pa.Table = field(default_factory=HOLDERS.empty_table)
     #: What brokers measured of the share partitions; empty without their metrics.
     measured: pa.Table = field(default_factory=schemas.MEASURED.empty_table)

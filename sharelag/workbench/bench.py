@@ -133,7 +133,7 @@ class Workbench(Opened):
         ledger : str or path
             The folder of that table, one per cluster; created if missing.
         horizon : str or timedelta
-            After how long ages are forecast; a drain that takes longer is not.
+            How far ahead to forecast ages; a drain that takes longer is not forecast.
 
         Raises
         ------
@@ -145,7 +145,7 @@ class Workbench(Opened):
     def windows(self, group: str | None = None) -> Result:
         """Return what coordinators hold, as `sharelag.schemas.WINDOWS` with names of topics.
 
-        With a log of requests also ``notes`` on who holds what.
+        With a request log also ``notes`` on who holds what.
         """
         return self.ask("windows", group=group)
 

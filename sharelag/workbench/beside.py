@@ -1,4 +1,4 @@
-"""A broker's log of requests and metrics of brokers, beside what was read."""
+"""A broker's request log and metrics of brokers, beside what was read."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Requests:
-    """The tables of a log of requests, each worked out once."""
+    """The tables of a request log, each worked out once."""
 
     log: RequestLog
     _once: Once = field(default_factory=Once, init=False, compare=False, repr=False)
@@ -136,7 +136,7 @@ class Requests:
         if self.log.covers is None:
             return "no request about share groups could be read"
         first, last = (iso(_EPOCH + timedelta(microseconds=at)) for at in self.log.covers)
-        return f"the log of requests goes from {first} to {last}, its times {self._zones()}"
+        return f"the request log goes from {first} to {last}, its times {self._zones()}"
 
     def _zones(self) -> str:
         """Return which zones its times are in, and what tells them, in words."""

@@ -180,7 +180,7 @@ class Opened:
         return self.frames.sql(query, args)
 
     def request_frame(self, name: str) -> DataFrame:
-        """Return a table of the log of requests as a Spark DataFrame, for logs of any size.
+        """Return a table of the request log as a Spark DataFrame, for logs of any size.
 
         It is one of `sharelag.schemas.REQUEST_TABLES`, or ``holds``, ``memberships``, ``sessions``
         or ``batching``.
@@ -188,7 +188,7 @@ class Opened:
         from sharelag.engine.spark.text_files import request_frame
 
         if self.requests is None:
-            raise InputError("no log of requests was given: use sharelag.open(..., requests=LOG)")
+            raise InputError("no request log was given: use sharelag.open(..., requests=LOG)")
         return request_frame(self._session(), self.requests.log, name)
 
     @property
@@ -371,7 +371,7 @@ class Opened:
         return self._once(("lacks", of_groups), lambda: engines.lacks_of(self.reading, of_groups))
 
     def beside(self, read: Reading, lag: pa.Table) -> Beside:
-        """Rows of `LAG` beside what a broker's log of requests and its metrics say about them."""
+        """Rows of `LAG` beside what a broker's request log and its metrics say about them."""
         told = self.held_beside(read, lag, lag)
         if self.metrics is None:
             return told
@@ -388,7 +388,7 @@ class Opened:
     def held_beside(
         self, read: Reading, lag: pa.Table, rows: pa.Table, runs: bool = False
     ) -> Beside:
-        """Rows of share partitions beside who holds offsets of them, by a log of requests.
+        """Rows of share partitions beside who holds offsets of them, by a request log.
 
         With ``runs``, also the acquired runs themselves, as ``held``, for pictures.
         """

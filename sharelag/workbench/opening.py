@@ -83,8 +83,8 @@ def open_workbench(
         Try state records as those of this generation of the format, 0 to 3, then as today's; or as
         today's alone (4). Without it, each record tells.
     requests : path, optional
-        A broker's log of requests, what ``kafka.request.logger`` writes at DEBUG, or a folder of
-        them: where it covers the moment, lag and causes say who holds which offsets locked.
+        A broker's request log, what ``kafka.request.logger`` writes at DEBUG, or a folder of them:
+        where it covers the moment, lag and causes say who holds which offsets locked.
     requests_zone : str, optional
         The time zone of that log, which log4j's ``%d`` does not write; else what a collector's
         times beside them tell, or UTC.

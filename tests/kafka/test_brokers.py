@@ -267,7 +267,7 @@ def test_state_partitions_are_those_of_the_topic_else_by_default(cluster: KafkaC
 
 @pytest.mark.row("ADM-09")
 def test_coordinators_list_what_kafkas_tool_prints(cluster: KafkaCluster, tmp_path: Path) -> None:
-    """By the logs of requests of three brokers, each of which lists the groups that it has."""
+    """By the request logs of three brokers, each of which lists the groups that it has."""
     listed = cluster.brokers[0].ask_tool("GroupsCommand", "--list")
     printed = [line.split() for line in listed.splitlines()[1:]]
     kinds = {words[0]: words[-2] for words in printed if words[0] in GROUPS}

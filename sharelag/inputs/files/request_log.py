@@ -112,7 +112,7 @@ class RequestLog(TextLog):
 
     _SCHEMAS = REQUEST_TABLES
     _MISSING = (
-        "log of requests",
+        "request log",
         "the file that the logger kafka.request.logger writes at DEBUG, or a folder of them",
     )
 
@@ -146,7 +146,7 @@ def read_requests(piece: Piece, zone: str | None = None) -> Iterator[Lines]:
 
 
 def lacking_requests(path: Path, counts: LineCounts) -> tuple[str, ...]:
-    """Return what answers lack by a log of requests; InputError if none could be read."""
+    """Return what answers lack by a request log; InputError if none could be read."""
     if not counts.read and counts.first is not None:
         raise InputError(
             f"none of {counted(counts.rejects, 'request')} in {path} could be read "

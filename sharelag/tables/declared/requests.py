@@ -1,4 +1,4 @@
-"""What a broker's log of requests and the output of consumers tell."""
+"""What a broker's request log and the output of consumers tell."""
 
 from __future__ import annotations
 
@@ -294,7 +294,7 @@ OUTPUT_REJECTS = Table(
     view="source position reason",
 )  # fmt: skip
 
-#: What the lines of a log of requests say, as they are read.
+#: What the lines of a request log say, as they are read.
 OF_LINES = (
     *(REQUESTS, ACQUISITIONS, ACKNOWLEDGEMENTS, HEARTBEATS, STATE_CALLS, OFFSET_CALLS),
     *(DESCRIPTIONS, LISTINGS, SESSION_PARTITIONS, DESCRIBED_MEMBERS, CURRENT_LEADERS, LINE_REJECTS),

@@ -78,7 +78,7 @@ class Lines(NamedTuple):
 def read_lines(
     lines: pa.Array, positions: pa.Array, zone: str | None = None, source: str = ""
 ) -> Lines:
-    """Read lines of a broker's log of requests, each with the byte at which it begins in the file.
+    """Read lines of a broker's request log, each with the byte at which it begins in the file.
 
     ``zone`` is that of times without one; see `sharelag.wire.requests.lines.times_of`. ``source``
     is what tables call the file.

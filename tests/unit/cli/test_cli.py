@@ -259,7 +259,7 @@ def test_wrong_usage_is_exit_2(line: str) -> None:
 
 def test_the_name_of_a_report_comes_before_its_options() -> None:
     said = refused("report", "--capture", "demo", code=2)
-    assert "--capture belongs behind the name of a report, such as daily" in said
+    assert "--capture goes after the name of a report, such as daily" in said
 
 
 def test_a_reader_that_stops_early_is_no_error(capture: Path) -> None:

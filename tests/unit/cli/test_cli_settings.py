@@ -375,7 +375,7 @@ def test_a_group_without_state_and_a_name_that_is_wrong() -> None:
     ("arguments", "said"),
     [
         (["--set", "x"], "--set takes NAME=VALUE"),
-        (["--consumer-config", __file__, "--set", "a=b"], "is checked without --set"),
+        (["--consumer-config", __file__, "--set", "a=b"], "cannot be used with --set"),
         (["--consumer-config", __file__, "--group", "g"], "--group with --consumer-config: remove"),
         (["--capture", "demo", "--before", "demo", "--problems"], "--before compares what is in"),
         (["--capture", "x", "--kafka-version", "draft"], "--kafka-version draft is for --set"),

@@ -82,7 +82,7 @@ def test_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str | No
     assert (check.verdict, check.what) == ("fail", "java")
     assert "not found" in check.found
     assert (home or "") in check.found
-    assert "--engine local works without" in check.advice
+    assert "--engine local works without it" in check.advice
 
 
 @pytest.mark.parametrize("packages", [["pyspark"], ["pyspark-client"], []])
@@ -320,9 +320,9 @@ def test_versions(
     ("arguments", "said"),
     [
         (["--rights"], "--rights asks a cluster: add --bootstrap-server"),
-        (["--group", "billing"], "--group without --rights: add it"),
-        (["-o", "json"], "--output without --rights"),
-        (["--principal", "User:a", "--topic", "t"], "--topic and --principal without --rights"),
+        (["--group", "billing"], "--group only with --rights: add it"),
+        (["-o", "json"], "--output only with --rights"),
+        (["--principal", "User:a", "--topic", "t"], "--topic and --principal only with --rights"),
     ],
 )
 def test_options_of_rights_alone(arguments: list[str], said: str) -> None:

@@ -1,4 +1,4 @@
-"""A log of requests, read: nothing is lost, what cannot be read is a reject; and what checks find."""
+"""A request log, read: nothing is lost, what cannot be read is a reject; and what checks find."""
 
 import gzip
 import json
@@ -291,7 +291,7 @@ def test_a_folder_is_all_of_its_files(tmp_path: Path) -> None:
     (tmp_path / "kafka-request.log.1").write_text(described(1, "Stable", 2) + "\n")
     log = RequestLog(tmp_path)
     assert log.tables["descriptions"].column("group_state").to_pylist() == ["Empty", "Stable"]
-    with pytest.raises(InputError, match="no log of requests at"):
+    with pytest.raises(InputError, match="no request log at"):
         RequestLog(tmp_path / "missing").tables  # noqa: B018
 
 
