@@ -93,7 +93,7 @@ DECISION = view(
         "age_p95_difference": "the variant minus the first row, in paired runs, ± half of its "
         "confidence interval, which the bar shows",
         "verdict": "by the p95 age and the drain time; several that are better than the baseline "
-        "and do not differ tie; - where the runs do not tell",
+        "and do not differ tie; - if the runs show no difference",
     },
     age_p95_difference="AGAINST-FIRST",
 )
