@@ -20,7 +20,7 @@ from sharelag.tables.words import moment
 from sharelag.wire.placement import missing_in_words
 
 ISOLATION = "share.isolation.level"
-_OF_NOW = "settings, retention and last stable offsets of that moment; those of now are taken"
+_OF_NOW = "settings, retention and last stable offsets of that moment; today's are used"
 
 
 @dataclass(frozen=True)

@@ -285,8 +285,8 @@ def _partial(rows: pa.Table, first: Bools, column: str, deletes: str) -> pa.Tabl
     some, every = topics.column("deleted"), topics.column("all")
     found = topics.filter(pc.and_(pc.greater(some, 0), pc.less(some, every)))
     words = [
-        f"the state of {row['deleted']} of {row['all']} partitions was deleted: the deletion goes "
-        "on, or stopped halfway"
+        f"the state of {row['deleted']} of {row['all']} partitions was deleted: the deletion is "
+        "still running, or stopped halfway"
         for row in found.select(["deleted", "all"]).to_pylist()
     ]
     return _findings("partial delete", found, words)

@@ -136,15 +136,15 @@ class Requests:
         if self.log.covers is None:
             return "no request about share groups could be read"
         first, last = (iso(_EPOCH + timedelta(microseconds=at)) for at in self.log.covers)
-        return f"the request log goes from {first} to {last}, its times {self._zones()}"
+        return f"the request log covers {first} to {last}, its times {self._zones()}"
 
     def _zones(self) -> str:
         """Return which zones its times are in, and what tells them, in words."""
-        unnamed = "taken as UTC since nothing tells their zone: name it if it is another"
+        unnamed = "read as UTC, since their zone is not known: name it if it is another"
         words = {
             OWN: "have their own zone",
-            BESIDE: "are in the zone that a collector's times beside them tell",
-            TAKEN: f"taken as {self.log.zone}" if self.log.zone else unnamed,
+            BESIDE: "are in the zone derived from a collector's times beside them",
+            TAKEN: f"read as {self.log.zone}" if self.log.zone else unnamed,
         }
         return ", or ".join(said for told_by, said in words.items() if told_by in self.log.told_by)
 
@@ -175,7 +175,7 @@ _SEVERAL = "which broker leads some share partitions, as several {} have metrics
 _NAME = ": name the broker of each place, 1=FILE_OR_URL"
 _EARLIER = (
     "what is in flight: a broker has loaded share partitions more than once, and its gauges may "
-    "be of an earlier load; two readings between which a gauge changes tell"
+    "be of an earlier load; two readings between which a gauge changes show it"
 )
 
 

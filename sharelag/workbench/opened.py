@@ -95,7 +95,7 @@ class Opened:
     def only(self, *groups: str) -> Self:
         """Return the same with these groups alone."""
         if not all(isinstance(one, str) for one in groups):
-            raise InputError(f"groups are given one after the other, as texts, not as {groups}")
+            raise InputError(f"give groups one after the other, as strings, not as {groups}")
         chosen = replace(self, choice=replace(self.choice, groups=frozenset(groups)))
         object.__setattr__(chosen, "_later", self._later)
         return chosen
@@ -311,7 +311,7 @@ class Opened:
     def require_group(self, lag: pa.Table, group: str | None) -> None:
         """Raise `InputError` if the lag has no row of a group."""
         if group is not None and not isinstance(group, str):
-            raise InputError(f"share groups have names: give a text, not {group!r}")
+            raise InputError(f"share groups have names: give a string, not {group!r}")
         there = sorted(pc.unique(lag.column("group_id")).to_pylist())
         if group is not None and group not in there:
             if not there and (why := self._without_records()):

@@ -183,5 +183,5 @@ def chosen(
 def _names(what: str, given: str | Iterable[str]) -> list[str]:
     found = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
     if not all(isinstance(one, str) for one in found):
-        raise InputError(f"{what} are given by their names, as texts, not as {given!r}")
+        raise InputError(f"give {what} by their names, as strings, not as {given!r}")
     return found

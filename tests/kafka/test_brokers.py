@@ -194,7 +194,7 @@ def see_no_leader(servers: str, topic: str) -> None:
     explain = command_line("explain", *server, "--group", "one")
     brokers = command_line("brokers", *server, "--group", "one")
     said = f"sharelag: partition 0 of {topic} has no leader: its replicas are on broker 3; start it"
-    assert (peek.stdout, peek.stderr) == ("", f"{said}, and ask again\n")
+    assert (peek.stdout, peek.stderr) == ("", f"{said}, and try again\n")
     said = f"not known: where {topic}:0 ends: it has no leader; start a broker with a replica (3)"
     assert (explain.stderr.count(said), brokers.stderr.count(said)) == (1, 1)
     assert "DESCRIBE on the topic" not in brokers.stderr

@@ -607,8 +607,8 @@ def health(
     found = records_of(raw)
     if found.decoded:
         raise InputError(
-            "the health of the state topic is about raw records, and these are decoded: give the "
-            "raw ones, with the columns " + ", ".join(schemas.RAW.names)
+            "the health of the state topic needs raw records, and these are decoded: give the raw "
+            "ones, with the columns " + ", ".join(schemas.RAW.names)
         )
     found = replace(found, generation=found.generation if generation is None else generation)
 

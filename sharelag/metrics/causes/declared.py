@@ -166,8 +166,8 @@ def open_transaction(given: CauseInputs) -> Found:
 @cause(
     CRITICAL,
     "members are assigned these partitions but make no progress on them",
-    "check the members: they send heartbeats, but neither finish nor release records; "
-    "sharelag doctor names defects of brokers with which fetches hang",
+    "check the members: they send heartbeats, but neither finish nor release records; sharelag "
+    "doctor names broker defects that make fetches hang",
     includes={"slow_consumers", "burst", "hot_partition"},
     command="members",
     needs_members=True,
@@ -397,7 +397,8 @@ def burst(given: CauseInputs) -> Found:
 @cause(
     NOTE,
     "only offsets without records are left: the lag disappears with the next record",
-    "nothing: Kafka counts transaction markers and aborted records as lag until it passes them",
+    "nothing to do: Kafka counts transaction markers and aborted records as lag until it passes "
+    "them",
     includes=NOTHING_FINISHED,
     command="reconcile",
     what_if="",

@@ -38,8 +38,8 @@ _DURATIONS = ("totalTimeMs", "requestQueueTimeMs", "responseQueueTimeMs", "sendT
 #: What a line without a time that is understood lacks.
 LAYOUT = "a date and a time such as %d{yyyy-MM-dd HH:mm:ss,SSS}"
 #: Why a line is a reject whose layout is not one of those that are read.
-NO_TIME = f"it has no time that is understood: its layout needs {LAYOUT}"
-UNCLEAR = "its time has the abbreviation of several zones: name the one of the log with --zone"
+NO_TIME = f"it has no time in a known format: its layout needs {LAYOUT}"
+UNCLEAR = "its time has an ambiguous time zone: name the one of the log with --zone"
 #: A duration in milliseconds that no request takes: 31 years.
 _LONGEST = 1e12
 _HEADER = pa.struct(

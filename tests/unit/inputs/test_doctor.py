@@ -338,7 +338,9 @@ def test_a_capture_has_no_rights() -> None:
         rights_of(cluster, ["g"], ["t"], "alice")
     with pytest.raises(InputError, match="invalid principal 'admin': give its type and name"):
         rights_of(cluster, ["g"], ["t"], "User:alice", ["admin"])
-    with pytest.raises(InputError, match="super users are for judging somebody: add --principal"):
+    with pytest.raises(
+        InputError, match="super users are only for judging a principal: add --principal"
+    ):
         rights_of(cluster, ["g"], ["t"], super_users=["User:admin"])
 
 

@@ -261,7 +261,9 @@ def test_what_was_never_fetched_is_what_its_rule_says() -> None:
         row = outcome(source, f"measure: lag, per: {per}, warn: 5000, not_started: warn")
         result = [row[name] for name in ("level", "partition", "value", "at_this_level")]
         assert result == ["warning", 1, None, 1]
-        assert row["summary"].startswith("no record has been finished or released yet, so the start")
+        assert row["summary"].startswith(
+            "no record has been finished or released yet, so the start"
+        )
     assert outcome(source, "measure: poison, warn: 1, not_started: critical")["level"] == "critical"
     assert outcome(source, "measure: imbalance, warn: 3, not_started: ok")["level"] == "ok"
     # Its end is not known either; that it was never fetched is.

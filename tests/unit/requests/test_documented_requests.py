@@ -118,7 +118,7 @@ def test_a_write_while_the_coordinator_loads_is_refused(tmp_path: Path) -> None:
     assert [one["error_code"] for one in shown(tmp_path, "state_calls")] == [14, 0]
     (error,) = shown(tmp_path, "errors")
     assert error["error_name"] == "COORDINATOR_LOAD_IN_PROGRESS"
-    assert error["meaning"] == "the coordinator still reads its partition"
+    assert error["meaning"] == "the coordinator is still reading its partition"
 
 
 @pytest.mark.row("RPC-09", "RPC-15")

@@ -89,9 +89,9 @@ def test_nothing_is_called_never_delivered_where_the_log_began_later(log: Path) 
 def test_commands_say_from_when_to_when_the_log_goes(log: Path, name: str) -> None:
     answer = command(name, "--capture", str(CAPTURE), "--requests", str(log), code=0)
     # With milliseconds, as the log has them: its first request came in 2 ms before it was done.
-    goes = "the request log goes from 2026-11-21T11:44:59.998Z to 2026-11-21T11:45:50.000Z"
+    goes = "the request log covers 2026-11-21T11:44:59.998Z to 2026-11-21T11:45:50.000Z"
     assert goes in answer.stderr
-    assert ", its times taken as UTC since nothing tells their zone" in answer.stderr
+    assert ", its times read as UTC, since their zone is not known" in answer.stderr
     assert "is not known" not in answer.stderr
     # Two hours east of UTC the same clock was earlier.
     east = ("--requests-zone", "Asia/Tokyo")
@@ -111,7 +111,7 @@ def test_windows_name_members_in_every_form(log: Path) -> None:
     assert f"  {held}\n" in drawn.stdout
     assert "680-699" in drawn.stdout
     assert "Q acquired, by the request log" in drawn.stdout
-    assert "the request log goes from" in drawn.stderr
+    assert "the request log covers" in drawn.stderr
     assert held in command(*given).stdout
     bench = sharelag.open("chapters", engine="local", requests=log)
     shown = bench.windows("billing")

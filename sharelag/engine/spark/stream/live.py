@@ -300,7 +300,7 @@ class Live(Displayable):
             return
         failure = query.exception()
         if failure is None:
-            raise ClusterError("the stream was stopped by somebody else: watch again")
+            raise ClusterError("the stream was stopped from elsewhere: watch again")
         if DataLossError.__name__ not in str(failure):
             raise failure
         # What was pruned unread is superseded, but share partitions may have been deleted
@@ -487,7 +487,7 @@ def watch(
     if isinstance(cluster, str):
         cluster = config_of(cluster, command_config, properties, timeout)
     if offsets is not None and isinstance(cluster, ClientConfig):
-        raise InputError("offsets are for a stream: a cluster tells them itself")
+        raise InputError("offsets are only for a stream: a cluster knows its own")
     source: ClientConfig | FrameInput
     if isinstance(cluster, ClientConfig):
         source, spark = cluster, spark or session()
