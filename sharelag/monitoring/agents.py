@@ -305,7 +305,7 @@ class Tools:
         return answer_of(result, "How much lag has each share partition?", verdict, each)
 
     def explain(self, group: AnyGroup = None) -> dict[str, Any]:
-        """Say why groups lag: causes with their evidence and advice, the most severe first."""
+        """Say why groups lag: causes with their evidence and advice, most severe first."""
         result = self.now().explain(group)
         return answer_of(result, "Why is there lag?", *causes_in_words(result))
 

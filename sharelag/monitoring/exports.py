@@ -542,7 +542,7 @@ class _Server(ThreadingMixIn, WSGIServer):
     request_queue_size = 128
 
     def __init__(self, *given: Any, **named: Any) -> None:
-        self._open: dict[Any, None] = {}  # sockets, the oldest first
+        self._open: dict[Any, None] = {}  # sockets, oldest first
         self._lock = threading.Lock()
         super().__init__(*given, **named)
 

@@ -66,7 +66,7 @@ def changes(outcome: Mapping[str, Any]) -> Block:
 
 
 def groups(outcome: Mapping[str, Any]) -> Block:
-    """Show the groups, the worst first."""
+    """Show the groups, worst first."""
     return block("groups", "Share groups, worst first.", groups=outcome["groups"])
 
 
@@ -82,7 +82,7 @@ def unknown(outcome: Mapping[str, Any]) -> Block:
 
 
 def progress(case: Case) -> Block:
-    """Show age, rates and time to drain of each share partition, the oldest first."""
+    """Show age, rates and time to drain of each share partition, oldest first."""
 
     def oldest_first(row: Mapping[str, Any]) -> tuple[Any, ...]:
         return -(row["age_ms"] or 0), row["group_id"], row["topic"] or "", row["partition"]

@@ -76,12 +76,12 @@ def open_workbench(
         Another moment than the last: ``2026-11-21T03:10:00Z``, or offsets of the state topic's
         partitions.
     groups : str or sequence of str
-        Only these share groups.
+        Restrict the answer to these share groups.
     topics : str, sequence of str, or mapping of str to partitions
-        Only these topics, or these partitions of them.
+        Restrict the answer to these topics, or these partitions of them.
     generation : int, optional
         Try state records as those of this generation of the format, 0 to 3, then as today's; or as
-        today's alone (4). Without it, each record tells.
+        today's alone (4). Default: as each record shows.
     requests : path, optional
         A broker's request log, what ``kafka.request.logger`` writes at DEBUG, or a folder of them:
         where it covers the moment, lag and causes say who holds which offsets locked.
@@ -95,7 +95,7 @@ def open_workbench(
         Where the work runs: on Spark; in this process, without a JVM; or chosen by the number of
         records.
     spark : pyspark.sql.SparkSession, optional
-        Else the active one, or one that is made for this machine.
+        Default: the active one, or one that is made for this machine.
     cache : bool
         Whether Spark keeps the raw records, compressed, while the workbench is open.
     over : str or timedelta

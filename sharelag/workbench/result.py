@@ -221,7 +221,7 @@ class Result:
         Parameters
         ----------
         spark : pyspark.sql.SparkSession, optional
-            Else the one that the answer came from, the active one, or one for this machine.
+            Default: the one that the answer came from, the active one, or one for this machine.
         """
         if self.frame is not None:
             return self.frame()

@@ -89,7 +89,7 @@ def check_all(values: Mapping[str, object], profile: str = NEWEST) -> list[Probl
 def differing(values: Mapping[str, object], profile: str) -> list[str]:
     """Return what other versions of Kafka say of values, where that is not what one says.
 
-    There is a sentence for all releases that say the same, the newest first.
+    There is a sentence for all releases that say the same, newest first.
     """
     refused = {problem.name for problem in check_all(values, profile)}
     said: dict[str, list[str]] = {}

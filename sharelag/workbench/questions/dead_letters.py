@@ -83,7 +83,7 @@ def _may_have_markers(ledger: pa.Table) -> bool:
 def dead_letters(
     t: Tables, group: str | None = None, queue: Any = None, statuses: tuple[str, ...] = ()
 ) -> Result:
-    """Return what was archived, and what of it is in the dead-letter queue (KIP-1191)."""
+    """Return archived offsets, and which are in the dead-letter queue (KIP-1191)."""
     asked = _of_queue(t, group, queue)
     found = _ledger(t, asked, group, queue)
     table, total = found.table, pc.sum(found.sums.column("rows")).as_py() or 0

@@ -376,11 +376,14 @@ def test_a_group_without_state_and_a_name_that_is_wrong() -> None:
     [
         (["--set", "x"], "--set takes NAME=VALUE"),
         (["--consumer-config", __file__, "--set", "a=b"], "cannot be used with --set"),
-        (["--consumer-config", __file__, "--group", "g"], "--group with --consumer-config: remove"),
+        (
+            ["--consumer-config", __file__, "--group", "g"],
+            "--group cannot be used with --consumer-config: remove",
+        ),
         (["--capture", "demo", "--before", "demo", "--problems"], "--before compares what is in"),
         (["--capture", "x", "--kafka-version", "draft"], "--kafka-version draft is for --set"),
-        (["--set", "a=1", "--topic", "t", "--engine", "local"], "--topic and --engine without"),
-        (["--set", "a=1", "--topic", "t"], "--topic without an input: add one, or remove"),
+        (["--set", "a=1", "--topic", "t", "--engine", "local"], "--topic and --engine only with"),
+        (["--set", "a=1", "--topic", "t"], "--topic only with an input: add one, or remove"),
         ([], "--bootstrap-server"),
     ],
 )

@@ -157,7 +157,7 @@ def test_requests_shows_tables_and_counts_findings(log: Path) -> None:
     [
         ([], "nobody holds any offset at the end of the log; --show holds lists every lock"),
         (["--as-of", "2026-11-21T11:45:09Z"], "nobody holds any offset at 2026-11-21T11:45:09"),
-        (["--group", "other"], "nobody holds any offset where the log ends"),
+        (["--group", "other"], "nobody holds any offset at the end of the log"),
         (["--show", "listings"], "the request log has no rows for --show listings"),
         (["--show", "findings"], "the checkers found nothing wrong"),
         (["--show", "findings", "--group", "billing"], "the checkers found nothing wrong"),

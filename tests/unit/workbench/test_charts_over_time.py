@@ -313,7 +313,7 @@ def test_an_unknown_rate_is_no_point_at_zero() -> None:
     told = figure.layout.meta["title"]
     assert told == "g: more arrives than is finished in 2 of 5 share partitions"
     said = figure.layout.meta["facts"]
-    assert "Records are missing for 1 share partition, so the rates are at least these." in said
+    assert "Records are missing for 1 share partition, so the rates are lower bounds." in said
 
 
 def test_words_for_an_unknown_rate_stand_where_no_mark_is() -> None:

@@ -96,7 +96,7 @@ def windows(
         A stream of `sharelag.schemas.RAW`, of any connector or table; other columns and topics are
         left out. Or one of `sharelag.schemas.RECORDS`, which costs more: decoded records are moved.
     groups : iterable of str
-        Only these share groups.
+        Restrict the answer to these share groups.
     generation : int, optional
         As for `sharelag.decode`, of raw records.
     kafka_version : str or callable, optional

@@ -449,7 +449,7 @@ def watch(
         Beside a stream, as for `lag`: read each time that lag is computed, in this process, so that
         a function may use the session. Without it, lag is not known.
     groups : str or sequence of str
-        Only these share groups.
+        Restrict the answer to these share groups.
     generation : int, optional
         As for `sharelag.decode`.
     every : float
