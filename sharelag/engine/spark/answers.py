@@ -280,7 +280,7 @@ def history(records: Tabular | Records, gaps: pa.Table | None = None) -> DataFra
     records : DataFrame of Spark or pandas, or pyarrow.Table
         Raw records (`sharelag.schemas.RAW`), or decoded ones (`RECORDS`).
     gaps : pyarrow.Table, optional
-        `sharelag.schemas.GAPS`: offsets that are missing between decoded records. Of raw records
+        `sharelag.schemas.GAPS`: offsets that are missing between decoded records. In raw records
         they are found on the way.
 
     Returns
@@ -394,8 +394,8 @@ def lag(windows: Tabular, offsets: Tabular) -> DataFrame:
         `sharelag.schemas.WINDOWS`, read before the offsets; or raw or decoded records of the state
         topic, of which the windows are found on the way.
     offsets : the same
-        `sharelag.schemas.OFFSETS`; of several rows of a topic partition the latest by ``as_of``,
-        and of one moment that with the largest end.
+        `sharelag.schemas.OFFSETS`; the latest row of each topic partition by ``as_of`` counts, and
+        of one moment that with the largest end.
 
     Returns
     -------
@@ -465,7 +465,7 @@ def imbalance(
     by: str | None = None,
     brokers: Tabular | None = None,
 ) -> DataFrame:
-    """How unevenly the load of each group is spread.
+    """Return how unevenly the load of each group is spread.
 
     Parameters
     ----------
@@ -524,7 +524,7 @@ def _of_loads(
 
 
 def progress(lag: Tabular, observed: Tabular, known: Evidence) -> DataFrame:
-    """Age, rates, drain and retention of every share partition.
+    """Return age, rates, drain and retention of every share partition.
 
     Parameters
     ----------

@@ -103,8 +103,8 @@ class RequestLog(TextLog):
     """What ``kafka.request.logger`` wrote at DEBUG: `REQUEST_TABLES` by name.
 
     Of several brokers, ``path`` is a folder with the files of all. ``zone`` is the time zone of the
-    log, such as ``Europe/Berlin``: log4j's ``%d`` does not tell it. Without it, times of collectors
-    tell it; where they do not, times count as UTC.
+    log, such as ``Europe/Berlin``: log4j's ``%d`` does not write it. By default it is derived from
+    times of collectors; where they do not show it, times count as UTC.
     """
 
     zone: str | None = None

@@ -137,7 +137,7 @@ class Live(Displayable):
         Parameters
         ----------
         seconds : float, optional
-            For how long; without it, until `stop`.
+            How long to do so. Default: until `stop`.
 
         Yields
         ------
@@ -148,7 +148,7 @@ class Live(Displayable):
         Raises
         ------
         ClusterError
-            When the stream has ended by itself, which it does not because brokers are away.
+            When the stream has ended by itself, which it does not do because brokers are away.
         """
         until = None if seconds is None else time.monotonic() + seconds
         seen, number = None, 0
@@ -462,7 +462,7 @@ def watch(
     command_config, properties, timeout
         As for ``sharelag.open``.
     spark : pyspark.sql.SparkSession, optional
-        Without it, the active one, or one that is made.
+        Default: the active one, or one that is made.
     checkpoints : path, optional
         Where Spark keeps its state meanwhile: on a cluster, a folder that all of its machines
         share. Without it, Spark chooses a temporary one.
