@@ -62,8 +62,7 @@ class Check(NamedTuple):
 @option.text(
     "--kafka-version",
     "VERSION",
-    "Version of the brokers, such as 4.3.1, to list its known defects; brokers report only their "
-    "release.",
+    "Version of the brokers, such as 4.3.1: list its defects; brokers report only their release.",
 )
 def doctor(
     output: str,
@@ -89,9 +88,7 @@ def doctor(
         if config is None:
             raise click.UsageError("--rights asks a cluster: add --bootstrap-server HOST:PORT.")
         if kafka_version is not None:
-            raise click.UsageError(
-                "--kafka-version cannot be used with --rights: remove one of them."
-            )
+            raise click.UsageError("--rights ignores --kafka-version: remove one of them.")
         from sharelag.inputs import KafkaInput
         from sharelag.workbench.rights import rights_of
 

@@ -179,9 +179,7 @@ METRICS = repeat(
 NAMES = [
     repeat("--group", "GROUP", "Limit to this group; repeatable."),
     switch("--all-groups", "Include all groups (the default)."),
-    repeat(
-        "--topic", "TOPIC[:0,1]", "Limit to this topic, or to these partitions of it; repeatable."
-    ),
+    repeat("--topic", "TOPIC[:0,1]", "Limit to this topic, or these partitions of it; repeatable."),
 ]
 _A_TIME = "As of this moment: a time with its zone (2026-11-21T03:10:00Z)"
 CHOICE = [

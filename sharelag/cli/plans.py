@@ -45,7 +45,7 @@ _PLACE = re.compile(r"(?P<topic>[^:]+):(?P<partition>\d+):(?P<offset>\d+)")
 @pick(
     "--status",
     "statuses",
-    "Limit to this status; repeatable. With --redrive: written, duplicate, missing or passed.",
+    "Limit to a status; repeatable.  [default of --redrive: written, duplicate, missing, passed]",
     among=STATUSES,
     multiple=True,
 )
@@ -130,9 +130,7 @@ _MEMBERS = text(
 )
 
 _KAFKA_VERSION = text(
-    "--kafka-version",
-    "VERSION",
-    "Version of Kafka's command, such as 4.3.1.  [default: that of the input]",
+    "--kafka-version", "VERSION", "Version of the command, such as 4.3.1.  [default: the input's]"
 )
 
 
@@ -142,7 +140,7 @@ _KAFKA_VERSION = text(
     "--topic",
     "topics",
     "TOPIC[:0,1]",
-    "Limit to this topic, or to these partitions of it; repeatable. In a running cluster the "
+    "Limit to this topic, or these partitions of it; repeatable. In a running cluster the "
     "group need not have state of it yet.",
 )
 @switch("--to-earliest", "Reset to the start of each log.")

@@ -321,9 +321,7 @@ def _read_printed(file: Any, options: dict[str, Any]) -> Any:
     from sharelag.inputs.texts import text_of
 
     if ignored := given_options(_OF_INPUT):
-        raise click.UsageError(
-            f"{flags(ignored)} cannot be used with --kafka-output: remove one of them."
-        )
+        raise click.UsageError(f"--kafka-output ignores {flags(ignored)}: remove one of them.")
     every = parse_groups(text_of(file.read(), "replace"))
     chosen = choice_of(options).groups
     there = groups_in(every.groups)
@@ -367,9 +365,7 @@ def brokers(output: str, **options: Any) -> int | None:
 
 
 @command(option.INPUT, option.REQUESTS, option.CHOICE, option.ANSWER)
-@option.text(
-    "--since", "WHEN", "Show what changed since this time, or within this duration, such as 2h."
-)
+@option.text("--since", "WHEN", "Show what changed since a time, or within a span such as 2h.")
 @option.switch(
     "--picture", "Draw each window: offsets, states and delivery counts, with long runs folded."
 )

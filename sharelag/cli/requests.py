@@ -29,9 +29,8 @@ _TABLES = (
     "--show",
     "held: who holds which offsets locked at one moment; holds: all locks and how they ended; "
     "memberships: each member's topics and partitions over time; sessions: partitions of the "
-    "share sessions; batching: how much is acknowledged in the runs in which it was acquired; "
-    "findings: what is wrong; errors: which requests failed, how often, and what to do; other "
-    "names: that table of the log.",
+    "share sessions; batching: how much is acknowledged in whole acquired runs; findings: what is "
+    "wrong; errors: which requests failed, how often, and what to do; else a table of the log.",
     among=_TABLES,
     default="held",
 )

@@ -102,9 +102,7 @@ def settings(
         if has_input:
             ignored = given_options(("all_groups", "topic", "engine"))
         if ignored:
-            raise click.UsageError(
-                f"{flags(ignored)} cannot be used with --consumer-config: remove them."
-            )
+            raise click.UsageError(f"--consumer-config ignores {flags(ignored)}: remove them.")
         return _lint(consumer_config, output, options if has_input else None)
     if before is not None:
         if values or kafka_version is not None or problems:
@@ -280,9 +278,7 @@ def _values(given: tuple[str, ...]) -> dict[str, str]:
     cls=Command, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
 )
 @with_options(option.OUTPUT, option.VERBOSE)
-@option.text(
-    "--kafka-version", "VERSION", f"Version of the tools, such as 4.3.1.  [default: {NEWEST}]"
-)
+@option.text("--kafka-version", "VERSION", f"Tool version, such as 4.3.1.  [default: {NEWEST}]")
 @click.argument("line", nargs=-1, type=click.UNPROCESSED, required=True, metavar="COMMAND...")
 def lint(output: str, kafka_version: str | None, line: tuple[str, ...]) -> int:
     """Check a command of Kafka's tools for share groups, without running it.

@@ -162,11 +162,7 @@ TRIALS = [
         "Compare the variants, and an input's group as it is: means, differences, the winner.",
     ),
     switch("--what-clears", "Try assignors with more and more members until the lag clears."),
-    pick(
-        "--against",
-        "Compare with a consumer group that does the same work.",
-        among=["consumer-group"],
-    ),
+    pick("--against", "Compare to a consumer group doing the same work.", among=["consumer-group"]),
     text(
         "--suite",
         "[N]",

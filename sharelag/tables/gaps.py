@@ -83,9 +83,7 @@ _NO_LEADERS = (
 # ---- lag of share partitions that were never fetched
 _NOTHING_CAME = "nothing to fetch has arrived yet"
 _CAME = "records have arrived, but none has been finished or released yet"
-_MAY_HAVE_COME = (
-    "nothing has been finished or released yet, and it is unknown whether records have arrived"
-)
+_MAY_HAVE_COME = "nothing has been finished or released yet; whether records arrived is unknown"
 
 
 def decode_command(generation: int | None) -> str:

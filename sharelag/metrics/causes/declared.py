@@ -397,8 +397,7 @@ def burst(given: CauseInputs) -> Found:
 @cause(
     NOTE,
     "only offsets without records are left: the lag disappears with the next record",
-    "nothing to do: Kafka counts transaction markers and aborted records as lag until it passes "
-    "them",
+    "nothing: Kafka counts transaction markers and aborted records as lag until it passes them",
     includes=NOTHING_FINISHED,
     command="reconcile",
     what_if="",

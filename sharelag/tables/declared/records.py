@@ -93,8 +93,7 @@ GROUP_RECORDS = Table(
     Column("subscribed_topic_names", F.LIST, "topics that the member subscribes to"),
     # 11, as the next
     Column("epoch", F.ORDINAL, "epoch of the group"),
-    Column("metadata_hash", F.TEXT, "hash of the metadata of the topics that the group "
-           "reads", type=pa.int64()),
+    Column("metadata_hash", F.TEXT, "hash of the topics that the group reads", type=pa.int64()),
     # 12, as the next, which is null when 0
     Own("assignment_epoch", "epoch of the target assignment"),
     Column("assignment_timestamp", F.TIME, "when the target assignment was computed, since Kafka "
@@ -189,8 +188,7 @@ HEALTH = Table(
     Column("bytes_per_finished", F.BYTES, "bytes written for every finished offset",
            "BYTES/FINISHED", type=pa.float64()),
     Column("misplaced", F.COUNT, "records whose key hashes to another partition"),
-    Column("needed_from", F.COUNT, "oldest last snapshot: the coordinator may prune the records "
-           "below it"),
+    Column("needed_from", F.COUNT, "oldest last snapshot: the coordinator may prune all below it"),
     Column("prunable", F.COUNT, "records below it that still exist"),
     Column("pinned_by", F.TEXT, "share partition of that snapshot, as group:topic id:partition"),
     Column("generations", F.LIST, "kinds of records seen, such as update v0 with count"),

@@ -78,8 +78,7 @@ HEARTBEATS = Table(
     Own("subscribed_topic_names", "topics that the member subscribes to; null: as before"),
     "error_code",
     Column("answered_epoch", F.ORDINAL, "member epoch in the answer", "ANSWERED"),
-    Column("heartbeat_interval_ms", F.DURATION, "time until the next heartbeat, from the "
-           "response", "INTERVAL",
+    Column("heartbeat_interval_ms", F.DURATION, "until the next heartbeat, as answered", "INTERVAL",
            type=pa.int32()),
     Own("assigned_partitions", "partitions in the response; null: as before; empty: none"),
     view="timestamp group_id member_id member_epoch answered_epoch error_code",

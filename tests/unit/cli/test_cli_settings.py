@@ -378,7 +378,7 @@ def test_a_group_without_state_and_a_name_that_is_wrong() -> None:
         (["--consumer-config", __file__, "--set", "a=b"], "cannot be used with --set"),
         (
             ["--consumer-config", __file__, "--group", "g"],
-            "--group cannot be used with --consumer-config: remove",
+            "--consumer-config ignores --group: remove",
         ),
         (["--capture", "demo", "--before", "demo", "--problems"], "--before compares what is in"),
         (["--capture", "x", "--kafka-version", "draft"], "--kafka-version draft is for --set"),

@@ -110,9 +110,7 @@ def test_what_was_never_fetched_is_fine_only_where_nothing_came() -> None:
     assert found(never, known) == [came]  # a record a second arrives
     assert found(never, rate=0.0, reset="earliest") == [("ok", "nothing to fetch has arrived yet")]
     dark = found(never, known, unreachable=frozenset({0}))
-    words = (
-        "nothing has been finished or released yet, and it is unknown whether records have arrived"
-    )
+    words = "nothing has been finished or released yet; whether records arrived is unknown"
     expected = [("unknown", words)]
     assert dark == expected
     before = WrittenInput([never], rate=0.0).past_offsets(
