@@ -50,7 +50,7 @@ GROUP_STORY = pa.schema(
 )
 #: Pixels at the sides of the plot, where a slider can be laid along the time axis.
 LEFT, RIGHT = 64, 18
-#: Causes that are shaded, the worst first: more cannot be distinguished.
+#: Causes that are shaded, worst first: more cannot be distinguished.
 _MOST_CAUSES = 3
 #: How many share partitions or members an event names.
 _MOST_PLACES = 3

@@ -18,16 +18,16 @@ from sharelag.tables import views
 from sharelag.tables.words import terminal
 
 _OUT = option.path(
-    "--out", "PATH", "The folder of reports.", default=Path("reports"), show_default=True
+    "--out", "PATH", "Folder for the reports.", default=Path("reports"), show_default=True
 )
 _PARAMETER = option.text(
     "-p", "pairs", "K V", "A parameter; repeatable.", type=(str, str), multiple=True
 )
-_FILE = option.path("-f", "file", "FILE", "Parameters, as a YAML mapping; -p overrides it.")
+_FILE = option.path("-f", "file", "FILE", "YAML file with parameters; -p overrides them.")
 _HOW = [
     option.pick(
         "--overlap",
-        "Whether to wait for another run of this report, or to fail.",
+        "If another run of this report is under way: wait for it, or fail.",
         among=["wait", "fail"],
         default="wait",
     ),
@@ -45,7 +45,7 @@ _HOW = [
     ),
     option.duration(
         "--cell-timeout",
-        "Fail when a cell of the notebook takes longer.",
+        "Fail if a cell of the notebook takes longer.",
         least=timedelta(seconds=1),
         default="1h",
     ),
@@ -73,7 +73,7 @@ class _Names(Group):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            why = f"{error.option_name} belongs behind the name of a report, such as daily"
+            why = f"{error.option_name} goes after the name of a report, such as daily"
             raise click.UsageError(why, ctx) from None
 
 
@@ -87,12 +87,12 @@ class _Make(Command):
 
 @click.group(cls=_Names, subcommand_metavar="NAME|COMMAND [ARGS]...")
 def report() -> None:
-    """Make the report NAME: daily, incident, capacity, proposal, or a notebook of yours.
+    """Make the report NAME: daily, incident, capacity, proposal, or your own notebook.
 
-    Writes a self-contained HTML file, the executed notebook, a verdict, images and the body of a
-    mail to a new folder below --out, and points OUT/NAME/latest to it. Exits with 0 if the report
-    was made, whatever its verdict, with 3 if only a part of the input can be read, and else with 1;
-    the report then shows the error.
+    Writes a self-contained HTML file, the executed notebook, a verdict, images and an e-mail body
+    to a new folder below --out, and points OUT/NAME/latest to it. Exits with 0 if the report was
+    made, whatever its verdict; with 3 if only part of the input could be read; otherwise with 1,
+    and the report shows the error.
     """
 
 
@@ -144,7 +144,7 @@ def make(
 @report.command("list")
 @with_options(_OUT, option.OUTPUT)
 def list_(out: Path, output: str) -> None:
-    """List the available reports, and the runs in OUT, the newest first."""
+    """List the available reports, and the runs in OUT, newest first."""
     from dataclasses import asdict
 
     from sharelag.reports import notebooks, store
@@ -188,9 +188,9 @@ def index_(out: Path) -> None:
 )
 @with_options(_WHAT, option.ENGINE, option.VERBOSE, _HOW)
 def schedule_(name: str, cron: str, kind: str, zone: str | None, out: Path, **options: Any) -> None:
-    """Print the definition of a regular report NAME for an existing scheduler.
+    """Print a definition for an existing scheduler that makes the report NAME regularly.
 
-    Put client settings in a file (--command-config): many people can read a definition.
+    Put client settings into a file (--command-config): others may read the definition.
     """
     from sharelag.reports import notebooks
     from sharelag.reports.case import PLACES

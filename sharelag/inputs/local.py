@@ -212,7 +212,7 @@ class RawInput(RecordsOnly):
 
     def describe(self) -> str:
         return (
-            f"raw records of {self.path}, without topic names and end offsets; nothing tells "
+            f"raw records of {self.path}, without topic names and end offsets; it is not known "
             "whether they are all"
         )
 
@@ -254,8 +254,8 @@ class PrintedInput(RecordsOnly):
 
     def describe(self) -> str:
         return (
-            f"records that Kafka's tools printed to {self.path}, without end offsets; nothing "
-            "tells whether they are all"
+            f"records that Kafka's tools printed to {self.path}, without end offsets; it is not "
+            "known whether they are all"
         )
 
 

@@ -20,7 +20,7 @@ from sharelag.tables.words import moment
 from sharelag.wire.placement import missing_in_words
 
 ISOLATION = "share.isolation.level"
-_OF_NOW = "settings, retention and last stable offsets of that moment; those of now are taken"
+_OF_NOW = "settings, retention and last stable offsets of that moment; today's are used"
 
 
 #: Tables with a group in each row.
@@ -48,7 +48,7 @@ class Evidence(Displayable):
     logs: pa.Table = field(default_factory=schemas.LOGS.empty_table)
     brokers: pa.Table = field(default_factory=schemas.BROKERS.empty_table)
     gaps: pa.Table = field(default_factory=schemas.GAPS.empty_table)
-    #: Who holds what, by a broker's log of requests; empty without one of this moment.
+    #: Who holds what, by a broker's request log; empty without one of this moment.
     holders: pa.Table = field(default_factory=HOLDERS.empty_table)
     #: What brokers measured of the share partitions; empty without their metrics.
     measured: pa.Table = field(default_factory=schemas.MEASURED.empty_table)

@@ -316,7 +316,7 @@ def summarize_groups(
 
 
 def _badness(group: dict[str, Any], causes: list[dict[str, Any]]) -> tuple[int, int, str]:
-    """Return what orders groups, the worst first: severity of the first cause, then lag."""
+    """Return what orders groups, worst first: severity of the first cause, then lag."""
     severity = min((SEVERITIES.index(one["severity"]) for one in causes), default=9)
     return severity, -(group["lag"] or 0), str(group["group_id"])
 

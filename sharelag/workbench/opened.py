@@ -95,7 +95,7 @@ class Opened:
     def only(self, *groups: str) -> Self:
         """Return the same with these groups alone."""
         if not all(isinstance(one, str) for one in groups):
-            raise InputError(f"groups are given one after the other, as texts, not as {groups}")
+            raise InputError(f"give groups one after the other, as strings, not as {groups}")
         chosen = replace(self, choice=replace(self.choice, groups=frozenset(groups)))
         object.__setattr__(chosen, "_later", self._later)
         return chosen
@@ -180,7 +180,7 @@ class Opened:
         return self.frames.sql(query, args)
 
     def request_frame(self, name: str) -> DataFrame:
-        """Return a table of the log of requests as a Spark DataFrame, for logs of any size.
+        """Return a table of the request log as a Spark DataFrame, for logs of any size.
 
         It is one of `sharelag.schemas.REQUEST_TABLES`, or ``holds``, ``memberships``, ``sessions``
         or ``batching``.
@@ -188,7 +188,7 @@ class Opened:
         from sharelag.engine.spark.text_files import request_frame
 
         if self.requests is None:
-            raise InputError("no log of requests was given: use sharelag.open(..., requests=LOG)")
+            raise InputError("no request log was given: use sharelag.open(..., requests=LOG)")
         return request_frame(self._session(), self.requests.log, name)
 
     @property
@@ -311,7 +311,7 @@ class Opened:
     def require_group(self, lag: pa.Table, group: str | None) -> None:
         """Raise `InputError` if the lag has no row of a group."""
         if group is not None and not isinstance(group, str):
-            raise InputError(f"share groups have names: give a text, not {group!r}")
+            raise InputError(f"share groups have names: give a string, not {group!r}")
         there = sorted(pc.unique(lag.column("group_id")).to_pylist())
         if group is not None and group not in there:
             if not there and (why := self._without_records()):
@@ -375,7 +375,7 @@ class Opened:
         return self._once(("lacks", of_groups), lambda: engines.lacks_of(self.reading, of_groups))
 
     def beside(self, read: Reading, lag: pa.Table) -> Beside:
-        """Rows of `LAG` beside what a broker's log of requests and its metrics say about them."""
+        """Rows of `LAG` beside what a broker's request log and its metrics say about them."""
         told = self.held_beside(read, lag, lag)
         if self.metrics is None:
             return told
@@ -392,7 +392,7 @@ class Opened:
     def held_beside(
         self, read: Reading, lag: pa.Table, rows: pa.Table, runs: bool = False
     ) -> Beside:
-        """Rows of share partitions beside who holds offsets of them, by a log of requests.
+        """Rows of share partitions beside who holds offsets of them, by a request log.
 
         With ``runs``, also the acquired runs themselves, as ``held``, for pictures.
         """

@@ -143,7 +143,7 @@ def test_without_the_groups_records_there_is_all_that_needs_no_members(
             file = _file(secured, tmp_path, user)
             done = _run(file, command, "--group", "billing", "--engine", how, "-o", "json")
             assert done.returncode == 0, done.stderr
-            is_told = "takes Read and Describe on that topic" in done.stderr
+            is_told = "needs Read and Describe on that topic" in done.stderr
             assert is_told == (user == "carol" and command != "reconcile"), done.stderr
             rows = rows_of(done)
             names = ("partition", "kafka_lag", "lag")

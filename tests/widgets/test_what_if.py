@@ -313,8 +313,8 @@ def test_as_many_members_as_there_are_is_nothing_else(uneven: Workbench) -> None
 def test_the_verdict_and_the_curves_come_first_and_the_table_is_folded(uneven: Workbench) -> None:
     lab = lab_of(uneven)
     assert lab.verdict.sentence == (
-        "Find what clears the lag; or change members, lock duration or assignors, and run it: what "
-        "would become of the lag?"
+        "Find what clears the lag; or change members, lock duration or assignors, and run it: "
+        "what would happen to the lag?"
     )
     assert (lab.verdict.copies, lab.projection.layout.display) == ([], "none")
     lab.members.value = "6"

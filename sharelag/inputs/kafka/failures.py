@@ -116,7 +116,7 @@ def explain_distrust(config: ClientConfig, error: KafkaError) -> str | None:
         return distrust(config)
     if any(alert in error.str() for alert in _WANTS_CERTIFICATE):
         return (
-            f"{config.bootstrap_servers} refused our certificate, or wants one: set "
+            f"{config.bootstrap_servers} refused our certificate, or requires one: set "
             "ssl.keystore.location to a certificate that the broker trusts, with its key"
         )
     return None
@@ -134,8 +134,8 @@ def silence_error(config: ClientConfig, what: str, error: KafkaError | None = No
     why = f" ({error.str()})" if error else ""
     return NoLeaderError(
         f"the request for {what} was not answered at {config.bootstrap_servers} within "
-        f"{config.timeout:g} s{why}, though other requests were: a broker is down, or leaders "
-        "move. Try again; --timeout waits longer"
+        f"{config.timeout:g} s{why}, though other requests were: a broker is down, or leaders are "
+        "moving. Try again; --timeout waits longer"
     )
 
 
@@ -190,8 +190,8 @@ def silent_leaders(config: ClientConfig, topic: str, silent: Mapping[int, Any]) 
     numbers = list_names([*map(str, sorted(silent))])
     error = NoLeaderError(
         f"partition {numbers} of {topic}{led} did not answer within {config.timeout:g} s, though "
-        "other brokers did: its leader is down or moves. Try again, or see "
-        "kafka-topics.sh --describe --unavailable-partitions; --timeout waits longer"
+        "other brokers did: its leader is down or moving. Try again, or see kafka-topics.sh "
+        "--describe --unavailable-partitions; --timeout waits longer"
     )
     error.topic, error.silent = topic, frozenset(silent)
     return error
@@ -206,8 +206,8 @@ def silent_leaders(config: ClientConfig, topic: str, silent: Mapping[int, Any]) 
 _EXPIRED, _HOST, _ADDRESS = 10, 62, 64
 _ADVICE = {
     _EXPIRED: "the broker needs a new one",
-    _HOST: "use a host name that it names, or have it issued for this one",
-    _ADDRESS: "use an address that it names, or have it issued for this one",
+    _HOST: "use a host name that the certificate has, or have it issued for this one",
+    _ADDRESS: "use an address that the certificate has, or have it issued for this one",
 }
 _UNKNOWN = "set ssl.truststore.location to the certificate of the authority that issued it"
 _WITHIN = 1.0  # seconds; the command's timeout has passed already

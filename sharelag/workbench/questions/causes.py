@@ -24,7 +24,7 @@ _BY_ARRIVALS = ("hot_partition", "slow_consumers", "burst")
 
 @question("evidence")
 def overview(t: Tables) -> Result:
-    """How each group is, the worst first; the title says it in a sentence."""
+    """How each group is, worst first; the title says it in a sentence."""
     evidence = t.bench.evidence()
     groups = judge_groups(evidence, t.bench.patience)
     progress = rows_by_group(evidence.progress, ["group_id", "arrival_rate", "completion_rate"])
@@ -67,7 +67,7 @@ def _grade_forecasts(t: Tables) -> tuple[str, ...]:
 
 @question("evidence")
 def explain(t: Tables, group: str | None = None, patience: timedelta | None = None) -> Result:
-    """Why groups lag: causes with their evidence, the most severe first."""
+    """Why groups lag: causes with their evidence, most severe first."""
     evidence, patience = t.bench.evidence(group), patience or t.bench.patience
     causes = as_table(ranking.explain(evidence, patience))
     by_rates = causes.filter(pc.is_in(causes.column("cause"), pa.array(_BY_ARRIVALS)))

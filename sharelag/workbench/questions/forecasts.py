@@ -104,7 +104,7 @@ def calibration_sentences(graded: pa.Table) -> list[str]:
     for row in graded.to_pylist():
         what = f"{counted(row['scored'], 'forecast')} of {row['forecast']}"
         if not row["scored"]:
-            said.append(f"no forecast of {row['forecast']} with an interval was scored yet")
+            said.append(f"no forecast of {row['forecast']} with an interval has been scored yet")
             continue
         far, rate = (duration(row[name]) for name in ("crps_ms", "rate_crps_ms"))
         compared = "not shown yet: too few to compare with lag / rate"

@@ -263,7 +263,7 @@ def test_wrong_usage_is_exit_2(line: str) -> None:
 
 def test_the_name_of_a_report_comes_before_its_options() -> None:
     said = refused("report", "--capture", "demo", code=2)
-    assert "--capture belongs behind the name of a report, such as daily" in said
+    assert "--capture goes after the name of a report, such as daily" in said
 
 
 def test_watched_lag_of_two_states_has_no_change(monkeypatch: pytest.MonkeyPatch) -> None:

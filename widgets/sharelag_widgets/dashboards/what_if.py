@@ -185,7 +185,7 @@ def clients_of(group: str, members: pa.Table) -> dict[str, str]:
 #: What stands there before anything was run.
 _INVITED = (
     "Find what clears the lag; or change members, lock duration or assignors, and run it: what "
-    "would become of the lag?"
+    "would happen to the lag?"
 )
 
 
@@ -215,8 +215,8 @@ class WhatIfLab(GroupDashboard):
     HELP = {
         "What it shows": "the group simulated as it is (baseline), and with each combination "
         "of what is chosen, over the same time and with the same seeds",
-        "seed": "random seed of a run: with the same seed all variants meet the same luck, and the "
-        "same choices give the same result again",
+        "seed": "random seed of a run: with the same seed all variants see the same random "
+        "events, and the same choices give the same result",
         "empty fields": "as it is in the group; several numbers, such as 8, 16, are all tried",
     } | MEANS
 
