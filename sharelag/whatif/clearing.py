@@ -21,7 +21,7 @@ from sharelag.tables import views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import counted, number
-from sharelag.whatif.compare import Comparison, compare, compared, course, join
+from sharelag.whatif.compare import Comparison, compare, compared, course
 from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.intervals import enough_seeds
 from sharelag.whatif.consumers import require_members
@@ -208,7 +208,12 @@ def what_clears(
         nearly = any(parts[-1].cells[name, "drain_ms"]["n"] for name in parts[-1].names)
         if len(parts) >= (least if is_cleared else nearly_most if nearly else most):
             break
-    found = join(parts)
+    found = replace(
+        parts[0],
+        runs=pa.concat_tables([part.runs for part in parts]),
+        projected=pa.concat_tables([part.projected for part in parts]),
+        scenarios={name: one for part in parts for name, one in part.scenarios.items()},
+    )
     return Clearing(_cells(found, counts), found, horizon_ms)
 
 
