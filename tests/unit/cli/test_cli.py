@@ -277,12 +277,10 @@ def test_watched_lag_of_two_states_has_no_change(monkeypatch: pytest.MonkeyPatch
             yield moved.slice(0, 1)
 
     def wait(_: float) -> None:
-        nonlocal rounds
-        rounds -= 1
-        if not rounds:
+        if rounds.pop():
             raise KeyboardInterrupt
 
-    rounds = 2
+    rounds = [True, False]
     monkeypatch.setattr(KafkaInput, "batches", batches)
     monkeypatch.setattr(KafkaInput, "offsets", lambda _, *asked: written.offsets(*asked))
     monkeypatch.setattr(KafkaInput, "size", lambda _: 3)
