@@ -86,8 +86,7 @@ def dead_letters(
     """Return what was archived, and what of it is in the dead-letter queue (KIP-1191)."""
     asked = _of_queue(t, group, queue)
     found = _ledger(t, asked, group, queue, statuses)
-    table = _of_statuses(found.table, statuses) if statuses else found.table
-    more = _count_left_out(found, statuses)
+    table, more = _of_statuses(found.table, statuses), _count_left_out(found, statuses)
     known = set(found.sums.column("status").to_pylist())
     notes = (
         "; ".join(summary_words(found.sums)) or "nothing was archived, and the queue is empty",
@@ -144,14 +143,13 @@ def redrive(
 
 def _count_left_out(found: Ledger, statuses: tuple[str, ...]) -> int:
     """Count the runs of some statuses, or all, that are not among the first ones."""
-    every, here = (
-        _of_statuses(one, statuses) if statuses else one for one in (found.sums, found.table)
-    )
+    every, here = (_of_statuses(one, statuses) for one in (found.sums, found.table))
     return int((pc.sum(every.column("rows")).as_py() or 0) - here.num_rows)
 
 
 def _of_statuses(ledger: pa.Table, statuses: tuple[str, ...]) -> pa.Table:
-    return ledger.filter(pc.is_in(ledger.column("status"), pa.array(statuses, pa.string())))
+    is_one = pc.is_in(ledger.column("status"), pa.array(statuses, pa.string()))
+    return ledger.filter(is_one) if statuses else ledger
 
 
 def _ledger(
