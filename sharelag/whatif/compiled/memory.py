@@ -152,12 +152,9 @@ def _taken(size: int) -> Longs:
 
 
 def _new(size: int) -> Longs:
-    """Memory of the system; of much, only the parts that are touched take any.
-
-    NumPy asks for huge pages, and a window of each place, of which little is used, touches all.
-    """
     if size <= _MUCH:
         return np.zeros(size, np.int64)
+    # NumPy asks for huge pages, and the windows of all places, little used, would touch each.
     return np.frombuffer(mmap(-1, size * 8, MAP_PRIVATE | MAP_ANONYMOUS), np.int64)
 
 
