@@ -188,7 +188,7 @@ def test_words_where_no_picture_is() -> None:
         ({"measure": "lagg"}, "no column lagg; it has group_id"),
         (
             {"partitions": pa.concat_tables([partitions()] * 2)},
-            "stands in the table twice: choose the rows of one group",
+            "is in the table twice: choose the rows of one group",
         ),
         ({"on_load": None}, "the choices cannot be loaded"),
     ],
