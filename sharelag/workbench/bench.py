@@ -568,7 +568,7 @@ class Workbench(Opened):
         Parameters
         ----------
         group : str, optional
-            Restrict the metrics to this group; acknowledgements are of all groups together.
+            Restrict the metrics to this group; acknowledgements count for all groups together.
         everything : bool
             Include metrics that are not about share groups.
 

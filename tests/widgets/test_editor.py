@@ -164,7 +164,7 @@ def test_words_where_no_picture_is() -> None:
     assert view.summary() == (
         "Assignment of payments: 4 members, 10 partitions, 5 pairs of them; 6 partitions "
         "without a member, "
-        "1 member without a partition; edited: 1 pair added, 4 taken away"
+        "1 member without a partition; edited: 1 pair added, 4 removed"
     )
     bundle, _ = view._repr_mimebundle_()
     assert bundle["text/plain"] == view.summary()
