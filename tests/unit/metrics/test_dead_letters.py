@@ -212,7 +212,7 @@ def test_letters_whose_topic_has_no_known_id(
     rows = rows_of(done)
     is_known = "unknown" not in statuses
     assert done.returncode == (0 if is_known else 3), done.stderr
-    lacks = "it lacks which letters belong to topics of which only the ids" in done.stderr
+    lacks = "it lacks which letters belong to topics known only by their ids" in done.stderr
     assert lacks != is_known
     assert " missing (" not in done.stderr
     if wanted:  # nothing is sent of what may be something else
