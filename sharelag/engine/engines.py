@@ -146,7 +146,7 @@ def lacks_of(begun: Reading, of_groups: bool) -> tuple[str, ...]:
     from sharelag.metrics.imbalance import count_stateless
     from sharelag.wire.placement import missing_in_words
 
-    said, of = (*rejects_of(begun), *_unseen_of(begun)), begun.source.may_lack
+    said, of = (*rejects_of(begun), *_note_unseen(begun)), begun.source.may_lack
     if of_groups:
         said += group_rejects_of(begun)
     if not of:
@@ -157,7 +157,7 @@ def lacks_of(begun: Reading, of_groups: bool) -> tuple[str, ...]:
     return (*said, *gaps.of_missing(begun.table("gaps").num_rows, stateless, elsewhere))
 
 
-def _unseen_of(begun: Reading) -> tuple[str, ...]:
+def _note_unseen(begun: Reading) -> tuple[str, ...]:
     """Return a note if the moment is later than all data of the input."""
     moment, ends = begun.as_of, begun.source.as_of()
     is_told = ends is not None or begun.source.may_lack == IN_PARTS

@@ -130,7 +130,7 @@ SHARE_GROUPS = Tool(
         Rule(_several("members", "offsets", "state", of="describe"), "describe",
              "it takes one of --members, --offsets and --state"),
         Rule(lambda given: "describe" in given and any(given.get("state", [None])), "state",
-             "it takes no value with --describe", "a state to filter by goes with --list"),
+             "it takes no value with --describe", "use --list to filter by state"),
         Rule(_lacks("delete", "group", "all-groups"), "delete",
              "it needs --group or --all-groups"),
         Rule(_has("delete", "topic"), "topic", "--delete deletes whole groups",
@@ -140,20 +140,20 @@ SHARE_GROUPS = Tool(
         Rule(lambda given: "delete-offsets" in given and not _has("group", "topic")(given),
              "delete-offsets", "it needs --group and --topic"),
         Rule(_has("reset-offsets", "dry-run", "execute"), "reset-offsets",
-             "--dry-run and --execute do not go together"),
+             "--dry-run and --execute cannot be combined"),
         Rule(_lacks("reset-offsets", "dry-run", "execute"), "reset-offsets",
              "it needs --dry-run or --execute",
              "add --dry-run first; sharelag plan-reset says what would come again"),
         Rule(_lacks("reset-offsets", "group"), "reset-offsets", "it needs --group"),
-        Rule(_several(*_TO, of="reset-offsets"), "reset-offsets", "it takes one target alone",
+        Rule(_several(*_TO, of="reset-offsets"), "reset-offsets", "it takes only one target",
              _TARGETS),
         _is_implemented("delete", "4.1"),
         _is_implemented("delete-offsets", "4.1"),
         _is_implemented("reset-offsets", "4.2"),
-        Rule(_has("group", "all-groups"), "group", "it does not go with --all-groups"),
-        Rule(_has("group", "list"), "group", "it does not go with --list"),
-        Rule(_has("topic", "list"), "topic", "it does not go with --list"),
-        Rule(_has("topic", "describe"), "topic", "it does not go with --describe"),
+        Rule(_has("group", "all-groups"), "group", "it cannot be combined with --all-groups"),
+        Rule(_has("group", "list"), "group", "it cannot be combined with --list"),
+        Rule(_has("topic", "list"), "topic", "it cannot be combined with --list"),
+        Rule(_has("topic", "describe"), "topic", "it cannot be combined with --describe"),
         Rule(lambda given: sum(name in given for name in _ACTIONS) != 1, "action",
              "exactly one is needed",
              "choose one of " + ", ".join(f"--{name}" for name in _ACTIONS)),
@@ -189,7 +189,7 @@ CONSOLE = Tool(
     rules=(
         Rule(lambda given: "topic" not in given, "topic", "it is required", "add --topic TOPIC"),
         _SERVER,
-        Rule(_has("reject", "release"), "reject", "it does not go with --release"),
+        Rule(_has("reject", "release"), "reject", "it cannot be combined with --release"),
         *(
             Rule(_has(old, new), old, f"it is the old name of --{new}, which is also given")
             for old, new in (
@@ -250,7 +250,7 @@ def check_command(words: Sequence[str], kafka_version: str | None = None) -> Che
     for option, others in tool.only_with.items():
         if option in theirs and not others & given.keys():
             needed = " or ".join(f"--{other}" for other in sorted(others))
-            wrong.append(_problem(given, option, f"it only goes with {needed}"))
+            wrong.append(_problem(given, option, f"it requires {needed}"))
     for option, values in given.items():
         if option in tool.valued - tool.repeatable and len(values) > 1:
             wrong.append(_problem(given, option, "it is given more than once"))

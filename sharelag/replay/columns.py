@@ -297,7 +297,7 @@ def kinds_by_rule(
     offsets = table.column("offset").to_numpy()[order]
     sorted_kinds = kinds[order]
     deltas = (generation <= _BY_EPOCH) & (sorted_kinds == k.UPDATE)
-    ignored = deltas & ~_of_last_checkpoint(sorted_kinds, epochs, bounds)
+    ignored = deltas & ~_has_last_checkpoint(sorted_kinds, epochs, bounds)
     chained = deltas & (generation == 0)
     if chained.any():
         back = _older_field(table, "back_offset")[order]
@@ -307,7 +307,7 @@ def kinds_by_rule(
     return ruled
 
 
-def _of_last_checkpoint(kinds: NDArray[np.int8], epochs: NDArray[Any], bounds: Ints) -> Bools:
+def _has_last_checkpoint(kinds: NDArray[np.int8], epochs: NDArray[Any], bounds: Ints) -> Bools:
     """Return whether each record has the epoch of its share partition's preceding checkpoint."""
     place = np.arange(len(kinds))
     resets = (kinds == k.SNAPSHOT) | (kinds == k.TOMBSTONE)

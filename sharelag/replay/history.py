@@ -80,7 +80,7 @@ def history_arrow(records: Arrow, gaps: Arrow | None = None) -> pa.RecordBatch:
     rows = history_rows(walk, key, columns, len(bounds) - 1)
     history = History._make(column.take(order) for column in rows)
     kinds = columns.kind[order]
-    broken = _breaks(table, order, gaps) | delta_jumps(table, order, bounds)
+    broken = _find_breaks(table, order, gaps) | delta_jumps(table, order, bounds)
     return _table(table, order, bounds, history, kinds, broken)
 
 
@@ -104,7 +104,7 @@ def next_history(
     return history, known.set_column(known.schema.get_field_index(_IS_NEW), _IS_NEW, old)
 
 
-def _breaks(table: pa.RecordBatch, order: Ints, gaps: Arrow | None) -> Bools:
+def _find_breaks(table: pa.RecordBatch, order: Ints, gaps: Arrow | None) -> Bools:
     """Return whether offsets are missing between each row and the previous one in its partition."""
     broken = np.zeros(table.num_rows, bool)
     if gaps is None or gaps.num_rows == 0:
@@ -137,7 +137,7 @@ def _table(
     first[bounds[:-1]] = True
     created = replaced & (history.snapshot_epoch == 0)
     follows = np.where(first, created, ~broken)
-    whole = _whole(known["from_snapshot"], kinds, first, broken & ~first)
+    whole = _find_whole(known["from_snapshot"], kinds, first, broken & ~first)
     # What a snapshot adds to a partial state may have been finished long before.
     was_whole = np.append(True, whole[:-1])
     changed = exists & known["change_known"] & follows & whole & was_whole
@@ -150,7 +150,7 @@ def _table(
         history.delivery_complete_count != UNINITIALIZED_DELIVERY_COMPLETE_COUNT
     )
     valid |= dict.fromkeys(("finished", "archived", "released", "redelivered"), changed)
-    by_leader = valid["leader_epoch"] & ~_by_no_leader(table, order, kinds)
+    by_leader = valid["leader_epoch"] & ~_find_initial(table, order, kinds)
     comparable = by_leader & np.append(False, by_leader[:-1]) & ~first
     epoch, kind = (
         history.leader_epoch,
@@ -161,7 +161,7 @@ def _table(
         "record_timestamp": table.column("timestamp").take(pa.array(order)),
         "record_kind": pa.array(_KINDS).take(pa.array(kind)),
         "replaced": _bits(replaced),
-        "rewritten": pa.array(_rewritten(table, order, history, kinds, bounds), mask=~changed),
+        "rewritten": pa.array(_find_rewritten(table, order, history, kinds, bounds), mask=~changed),
         "leader_changed": pa.array(epoch != np.append(0, epoch[:-1]), mask=~comparable),
         "from_snapshot": _bits(whole),
         "follows": _bits(follows),
@@ -180,7 +180,7 @@ def _table(
     return batch_of(values, schemas.HISTORY)
 
 
-def _by_no_leader(table: pa.RecordBatch, order: Ints, kinds: NDArray[np.int8]) -> Bools:
+def _find_initial(table: pa.RecordBatch, order: Ints, kinds: NDArray[np.int8]) -> Bools:
     """Return whether each record may be the group coordinator's, which creates and alters states.
 
     Its snapshots have leader epoch 0, like those of a topic's first leader, and are written when
@@ -194,7 +194,7 @@ def _by_no_leader(table: pa.RecordBatch, order: Ints, kinds: NDArray[np.int8]) -
     return np.asarray((kinds == k.SNAPSHOT) & found, bool)
 
 
-def _rewritten(
+def _find_rewritten(
     table: pa.RecordBatch, order: Ints, history: History, kinds: NDArray[np.int8], bounds: Ints
 ) -> Bools:
     """Return whether each row is a later snapshot of the previous state, with the same creation."""
@@ -222,7 +222,9 @@ def _bits(bits: Bools) -> pa.Array:
     return pa.Array.from_buffers(pa.bool_(), len(bits), [None, _bitmap(bits)])
 
 
-def _whole(from_snapshot: Bools, kinds: NDArray[np.int8], first: Bools, broken: Bools) -> Bools:
+def _find_whole(
+    from_snapshot: Bools, kinds: NDArray[np.int8], first: Bools, broken: Bools
+) -> Bools:
     """Return whether the state after each row follows a snapshot without gaps since."""
     if not broken.any():
         return from_snapshot
@@ -336,10 +338,10 @@ def fill_history(
         state[s + k.IS_FULL] = size > 0
         existed = before[k.EXISTS] == 1
         replaced = record[k.KIND] == k.SNAPSHOT and not (
-            existed and not _is_another(before, state, s)
+            existed and not _is_replaced(before, state, s)
         )
         if existed and not replaced:
-            said |= _finished(before, state, s, was_empty, i, wide)
+            said |= _store_finished(before, state, s, was_empty, i, wide)
             wide[_ARCHIVED, i] = changes[k.ARCHIVED]
             wide[_RELEASED, i] = changes[k.RELEASED]
             wide[_REDELIVERED, i] = changes[k.REDELIVERED]
@@ -351,7 +353,7 @@ def fill_history(
 
 
 @part
-def _finished(before: Any, state: Any, s: int, was_empty: bool, i: int, wide: Any) -> int:
+def _store_finished(before: Any, state: Any, s: int, was_empty: bool, i: int, wide: Any) -> int:
     """Store the number of finished offsets, and return the flag that it is known, or 0."""
     done = state[s + k.START_OFFSET] + state[s + k.COMPLETE]
     done -= before[k.START_OFFSET] + before[k.COMPLETE]
@@ -378,7 +380,7 @@ def _write(state: Any, s: int, i: int, wide: Any, middle: Any, narrow: Any) -> N
 
 
 @part
-def _is_another(before: Any, state: Any, s: int) -> bool:
+def _is_replaced(before: Any, state: Any, s: int) -> bool:
     """Return whether a snapshot replaces the state: a new one, or with an altered start offset.
 
     The group coordinator then sends a new state epoch. It can equal the old one (two resets of an

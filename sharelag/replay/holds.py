@@ -141,12 +141,12 @@ class Events(NamedTuple):
 
 def _events_of(acquired: pa.Table, acknowledged: pa.Table, calls: pa.Table) -> Events:
     accepted = pc.equal(acknowledged.column("error_code"), 0).fill_null(False)
-    acknowledged, written = acknowledged.filter(accepted), _written(calls)
+    acknowledged, written = acknowledged.filter(accepted), _find_written(calls)
     parts = (acquired, acknowledged, written)
     sizes = [part.num_rows for part in parts]
     members = _codes([keys(part, _MEMBER) for part in parts[:2]])
     times = [integers(part, "timestamp") for part in parts]
-    times[1] = _after_acquiring(acquired, acknowledged, times[0], times[1], members)
+    times[1] = _delay_acknowledgements(acquired, acknowledged, times[0], times[1], members)
 
     def column(name: str, *having: int) -> Ints:
         """Return a column of the tables that have it, and 0 for the others."""
@@ -168,7 +168,7 @@ def _events_of(acquired: pa.Table, acknowledged: pa.Table, calls: pa.Table) -> E
     )
 
 
-def _written(calls: pa.Table) -> pa.Table:
+def _find_written(calls: pa.Table) -> pa.Table:
     """Return one row per written state batch; a finished one ends any delivery."""
     written = calls.filter(_is_good(calls, "call", "write")).combine_chunks()
     lists = flat(written.column("state_batches"))
@@ -181,7 +181,7 @@ def _written(calls: pa.Table) -> pa.Table:
     return table.append_column("delivery_count", pc.if_else(finished, _MOST, count))
 
 
-def _after_acquiring(
+def _delay_acknowledgements(
     acquired: pa.Table,
     acknowledged: pa.Table,
     acquired_at: Ints,

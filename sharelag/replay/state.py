@@ -323,9 +323,11 @@ def latest_windows(
     ``kafka_version`` are those of `sharelag.wire.decode_arrow`.
     """
     if isinstance(raw, Iterator):
-        raise TypeError("raw records may be read twice: give an iterable that begins anew")
+        raise TypeError(
+            "raw records may be read twice: give an iterable that can be iterated twice"
+        )
     if generation not in (None, TODAY):
-        return _by_tables(raw, choose, generation, until, kafka_version)
+        return _replay_tables(raw, choose, generation, until, kafka_version)
     held: list[pa.RecordBatch] = []
     size = 0
     batches = iter(raw)
@@ -335,10 +337,10 @@ def latest_windows(
         if is_worth_it(size, count=False):  # counted when it is decoded
             try:
                 whole = _chain(held, batches)
-                return _streamed(whole, choose, generation, until, kafka_version)
+                return _replay_stream(whole, choose, generation, until, kafka_version)
             except NotInOrderError:
-                return _by_tables(raw, choose, generation, until, kafka_version)
-    return _by_tables(held, choose, generation, until, kafka_version)
+                return _replay_tables(raw, choose, generation, until, kafka_version)
+    return _replay_tables(held, choose, generation, until, kafka_version)
 
 
 def _chain(held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -347,7 +349,7 @@ def _chain(held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]) -> Iterat
     yield from rest
 
 
-def _by_tables(
+def _replay_tables(
     raw: Iterable[pa.RecordBatch],
     choose: Choose | None,
     generation: int | None,
@@ -369,7 +371,7 @@ def _by_tables(
     return Latest(windows, **vars(count))
 
 
-def _streamed(
+def _replay_stream(
     raw: Iterable[pa.RecordBatch],
     choose: Choose | None,
     generation: int | None,

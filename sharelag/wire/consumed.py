@@ -68,7 +68,7 @@ def read_consumed(
     consumed = pc.equal(events.column("name"), _DELIVERED)
     bad = [
         (at.filter(pc.invert(good)), "it is not the JSON of such an event"),
-        (place.filter(is_broken), "it has a number that Kafka does not have"),
+        (place.filter(is_broken), "it has a number that is impossible in Kafka"),
     ]
     rejects = pa.concat_tables(_rejects(where, source, why) for where, why in bad)
     delivered = pa.concat_tables([_deliveries(events.filter(consumed), source), printed])

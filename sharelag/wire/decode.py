@@ -369,7 +369,7 @@ class StateColumns:
     def _numbers(self) -> dict[str, pa.Array]:
         present = self._present()
         types = {number.kinds for number in record_numbers()}
-        having = {kinds: _of_kinds(self.record_type, kinds, present) for kinds in types}
+        having = {kinds: _mask_kinds(self.record_type, kinds, present) for kinds in types}
         found = {}
         for name, _, _, unknown, kinds in record_numbers():
             values = self.numbers[name]
@@ -443,7 +443,7 @@ def decode_columns(
         values, value_at, value_null, record_type, code, odd, found.batch_at,
         tuple(found.numbers.values()), tuple(found.batches.values()),
     )  # fmt: skip
-    longer = _long_tombstones(chosen, value_null)
+    longer = _find_long_tombstones(chosen, value_null)
     if not odds and not len(longer):
         found.position = position(chosen)
         return found
@@ -452,7 +452,7 @@ def decode_columns(
     return found
 
 
-def _long_tombstones(chosen: Arrow, value_null: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _find_long_tombstones(chosen: Arrow, value_null: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Return records without a value whose keys are longer than those of a share partition."""
     gone = np.flatnonzero(value_null)
     if not len(gone):
@@ -528,7 +528,7 @@ def _validity(valid: NDArray[np.bool_] | None) -> _Validity:
     return pa.py_buffer(np.packbits(valid, bitorder="little")), nulls
 
 
-def _of_kinds(
+def _mask_kinds(
     record_type: NDArray[np.int16], kinds: tuple[int, ...], present: NDArray[np.bool_] | None
 ) -> _Validity:
     if len(kinds) == len(program_for(STATE_TOPIC).kinds):

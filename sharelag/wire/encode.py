@@ -95,7 +95,7 @@ def _kind(kinds: dict[int, RecordKind], number: int) -> RecordKind:
 
 
 def _keys(kind: RecordKind, rows: pa.RecordBatch) -> pa.BinaryArray:
-    parts = [_same(kind.type.to_bytes(2, "big", signed=True), len(rows))]
+    parts = [_repeat(kind.type.to_bytes(2, "big", signed=True), len(rows))]
     for field in kind.key:
         column = rows.column(field.column)
         if field.type != "string":
@@ -112,7 +112,7 @@ def _values(kind: RecordKind, rows: pa.RecordBatch) -> pa.BinaryArray:
     """Encode values; a null becomes the sentinel for unknown, or a ValueError without one."""
     there = pc.invert(rows.column("tombstone").fill_null(False))
     left = pa.StructArray.from_arrays(rows.filter(there).columns, fields=list(rows.schema))
-    values = _join(_same(_VERSION, len(left)), *_struct(kind.value, left))
+    values = _join(_repeat(_VERSION, len(left)), *_struct(kind.value, left))
     place = pc.cumulative_sum(there.cast(pa.int64()))
     return values.take(pc.if_else(there, pc.subtract(place, 1), None))
 
@@ -139,7 +139,7 @@ def _struct(fields: tuple[Field, ...], rows: pa.StructArray) -> list[pa.Array]:
             there = pc.not_equal(numbers, field.default)
             count += np.asarray(there)
             head = unsigned_varint(field.tag) + unsigned_varint(INT_SIZES[field.type])
-            whole = _join(_same(head, len(rows)), _fix(field, numbers))
+            whole = _join(_repeat(head, len(rows)), _fix(field, numbers))
             tagged.append(pc.if_else(there, whole, pa.scalar(b"")))
     return [*parts, _varints(pa.array(count)), *tagged]
 
@@ -178,7 +178,7 @@ def _varints(numbers: pa.Array) -> pa.Array:
     return of_distinct(numbers, unsigned_varint, pa.binary())
 
 
-def _same(octets: bytes, count: int) -> pa.Array:
+def _repeat(octets: bytes, count: int) -> pa.Array:
     return pa.repeat(pa.scalar(octets), count)
 
 
@@ -233,7 +233,7 @@ def read_varint(octets: bytes, at: int) -> tuple[int, int]:
         number |= (octet & 127) << 7 * n
         if octet < 128:
             return number, at + n + 1
-    raise ValueError("a number that does not end")
+    raise ValueError("a varint of more than 5 bytes")
 
 
 def _row_struct(

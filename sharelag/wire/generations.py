@@ -217,7 +217,7 @@ def read_older(
     for number, layout in enumerate(LAYOUTS):
         if generation in (None, layout.generation):
             wanted = (chosen < 0) & (control == (layout.control is not None))
-            good, alone = _fitting(layout, raw, wanted)
+            good, alone = _find_fitting(layout, raw, wanted)
             chosen[good] = number
             sure[good] |= alone
     if (unsure := (chosen >= 0) & ~sure).any():
@@ -231,7 +231,7 @@ def read_older(
     return Older(np.concatenate(places), one_batch(pa.Table.from_batches(found)))
 
 
-def _fitting(
+def _find_fitting(
     layout: Layout, raw: pa.RecordBatch, wanted: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return the rows that a layout reads to the last byte, and which are `unmistakable`."""
@@ -328,10 +328,10 @@ def plausible(layout: Layout, rows: Rows, counts: NDArray[np.int64]) -> NDArray[
     if "back_offset" in rows.program.slots:
         back, own = _number(rows, "back_offset"), flat(rows.batch.column("offset"))
         fine &= (back >= 0) & (back < own.fill_null(_OFFSET_END).to_numpy()[rows.good])
-    return np.asarray(fine & (rows.value_null[rows.good] | _exact(layout, rows, counts)))
+    return np.asarray(fine & (rows.value_null[rows.good] | _are_exact(layout, rows, counts)))
 
 
-def _exact(layout: Layout, rows: Rows, counts: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _are_exact(layout: Layout, rows: Rows, counts: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return whether values have no tags, and each count has the minimum number of bytes."""
     if not layout.kind.flexible:
         return np.ones(len(counts), bool)

@@ -25,11 +25,11 @@ def json_rows(
     good = np.ones(len(objects), dtype=bool)
     tables = [schema.empty_table()]
     if len(objects):
-        tables += _halves(objects, 0, len(objects), schema, is_good, good)
+        tables += _bisect(objects, 0, len(objects), schema, is_good, good)
     return pa.concat_tables(tables).combine_chunks(), pa.array(good)
 
 
-def _halves(
+def _bisect(
     objects: pa.Array,
     begin: int,
     end: int,
@@ -38,18 +38,18 @@ def _halves(
     good: np.ndarray,
 ) -> Iterator[pa.Table]:
     """Yield the rows of a range in order; unreadable ones are found by bisection."""
-    table = _json(objects[begin:end], schema)
+    table = _parse(objects[begin:end], schema)
     if table is not None and is_good(table):
         yield table
     elif end - begin == 1:
         good[begin] = False
     else:
         middle = (begin + end) // 2
-        yield from _halves(objects, begin, middle, schema, is_good, good)
-        yield from _halves(objects, middle, end, schema, is_good, good)
+        yield from _bisect(objects, begin, middle, schema, is_good, good)
+        yield from _bisect(objects, middle, end, schema, is_good, good)
 
 
-def _json(objects: pa.Array, schema: pa.Schema) -> pa.Table | None:
+def _parse(objects: pa.Array, schema: pa.Schema) -> pa.Table | None:
     """Return one row per object; None if any of them does not match the schema."""
     ends = pa.array([0, len(objects)], pa.int32())
     joined = pc.binary_join(pa.ListArray.from_arrays(ends, objects), "\n")[0]

@@ -482,7 +482,7 @@ def imbalance(
     require_over(by)
     given = {"lag": lag, "members": members, "groups": groups, "observed": observed}
     given["brokers"] = brokers
-    return _of_loads(given, past, partial(imbalance_arrow, by=by), schemas.IMBALANCE)
+    return _meet_loads(given, past, partial(imbalance_arrow, by=by), schemas.IMBALANCE)
 
 
 def skew(
@@ -494,10 +494,10 @@ def skew(
 ) -> DataFrame:
     """Return `sharelag.metrics.imbalance.SKEW`; parameters as for `imbalance`."""
     given = {"lag": lag, "members": members, "groups": groups, "observed": observed}
-    return _of_loads(given, past, skew_arrow, SKEW)
+    return _meet_loads(given, past, skew_arrow, SKEW)
 
 
-def _of_loads(
+def _meet_loads(
     given: dict[str, Any],
     past: Tabular | None,
     each: Callable[..., pa.RecordBatch],

@@ -219,7 +219,7 @@ def meet(
     def meet_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         gathered = list(batches)
         if gathered:
-            tables = {name: _of_kind(gathered, name, kind) for name, kind in kinds.items()}
+            tables = {name: _select(gathered, name, kind) for name, kind in kinds.items()}
             yield for_spark(one_batch(each(**tables)), schema)
 
     # One column per table, so that rows of all of them can travel together.
@@ -231,7 +231,7 @@ def meet(
     return map_in_arrow(union.repartition(*by), meet_task, schema)
 
 
-def _of_kind(batches: list[pa.RecordBatch], name: str, kind: pa.Schema) -> pa.Table:
+def _select(batches: list[pa.RecordBatch], name: str, kind: pa.Schema) -> pa.Table:
     column = flat(pa.Table.from_batches(batches).column(f"of_{name}"))
     rows = pa.RecordBatch.from_struct_array(column.filter(column.is_valid()))
     # Sums of fractions depend on the order, and Spark's varies.

@@ -156,7 +156,7 @@ class SparkReading(Reading):
         if given is not None and has_stopped(given):
             raise SetupError(
                 "the Spark session of this workbench was stopped: open it again, with DataFrames "
-                "or spark= of a session that runs"
+                "or spark= of a running session"
             )
         return given or session()
 
@@ -221,7 +221,7 @@ class SparkReading(Reading):
             self._kept.append(packed.persist())
         except PySparkException as error:  # serverless services have no cache
             _LOG.warning(
-                "Spark keeps nothing in a cache here, so records are read once for each answer "
+                "Spark has no cache here, so records are read again for each answer "
                 "(%s)", first_line(error).rstrip("."),
             )  # fmt: skip
         return replace(read, source=packed, packed=True)

@@ -99,7 +99,7 @@ def sweep(
             kept = {row["run"]: row for row in load_runs(folder, fresh.keys())}
             if missing := fresh.keys() - kept.keys():
                 raise InputError(
-                    f"of runs that were made, {len(missing)} are not in {folder!r}: "
+                    f"{len(missing)} of the finished runs are not in {folder!r}: "
                     "give a folder that all workers share"
                 )
             fresh = kept
@@ -211,14 +211,14 @@ _RUNS, _ALL, _END = "runs", "sweep.parquet", ".parquet"
 def _make_folder(out: str | Path) -> str:
     """Return the folder's address (``s3://...`` is one already), valid in every process."""
     name = absolute(out)
-    with _opened(name) as (system, base):
+    with _open(name) as (system, base):
         system.create_dir(f"{base}/{_RUNS}", recursive=True)
     return name
 
 
 def load_runs(out: str, ids: Collection[str]) -> Iterator[dict[str, Any]]:
     """Load the stored runs; broken files and those with other columns are ignored."""
-    with _opened(out) as (system, base):
+    with _open(out) as (system, base):
         found = system.get_file_info(fs.FileSelector(f"{base}/{_RUNS}"))
     for info in found:
         if info.base_name.removesuffix(_END) not in ids:
@@ -234,7 +234,7 @@ def load_runs(out: str, ids: Collection[str]) -> Iterator[dict[str, Any]]:
 
 def _write(out: str, name: str, table: pa.Table) -> None:
     """Write to a temporary name first, so that no partial file remains and writers do not mix."""
-    with _opened(out) as (system, base):
+    with _open(out) as (system, base):
         path = f"{base}/{name}"
         aside = f"{path.rpartition('/')[0]}/.{uuid4().hex}"
         with system.open_output_stream(aside) as file:
@@ -243,12 +243,11 @@ def _write(out: str, name: str, table: pa.Table) -> None:
 
 
 @contextmanager
-def _opened(out: str) -> Iterator[tuple[fs.FileSystem, str]]:
+def _open(out: str) -> Iterator[tuple[fs.FileSystem, str]]:
     try:
         system, base = fs.FileSystem.from_uri(out)
         yield system, base.rstrip("/")
     except (pa.ArrowInvalid, OSError) as error:
         raise InputError(
-            f"runs cannot be kept in {out!r} ({error}): "
-            f"give a folder that can be written to, or its address"
+            f"runs cannot be stored in {out!r} ({error}): give a writable folder, or its address"
         ) from error

@@ -446,7 +446,7 @@ def map_raw(
     if isinstance(raw, Files):
         parts, read = raw.plan.tasks or [[]], partial(read_pieces, columns=columns)
     else:
-        parts, read = _of_logs(raw, columns)
+        parts, read = _plan_logs(raw, columns)
 
     def read_task(batches: Iterable[pa.RecordBatch], *known: pa.Buffer) -> Batches:
         numbers = [number for batch in batches for number in batch.column("id").to_pylist()]
@@ -481,7 +481,7 @@ class _Kept:
             self.all = kept
 
 
-def _of_logs(raw: Logs, columns: Sequence[str]) -> tuple[list[list[Any]], Callable[..., Batches]]:
+def _plan_logs(raw: Logs, columns: Sequence[str]) -> tuple[list[list[Any]], Callable[..., Batches]]:
     config = raw.config
     each = [
         (topic, partition, span)

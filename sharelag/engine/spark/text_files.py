@@ -132,11 +132,11 @@ def request_frame(
     if name != "rejects":
         _note_unread(pieces, read, partial(request_log.lacking_requests, log.path))
     if name in _BY_GROUP:
-        return _by_group(pieces, read, name)
+        return _meet_groups(pieces, read, name)
     return _request_table(pieces, read, name)
 
 
-def _by_group(pieces: DataFrame, read: _Read, name: str) -> DataFrame:
+def _meet_groups(pieces: DataFrame, read: _Read, name: str) -> DataFrame:
     """Bring all requests of a group into one task: a session may have any share partition."""
     schema, needed, made = _BY_GROUP[name]
     frames = {one: _request_table(pieces, read, one) for one in needed}

@@ -68,7 +68,7 @@ _BOUNDED: tuple[tuple[str, _Range, _Range, _Range, str, str], ...] = (
 )  # fmt: skip
 
 
-def _bounded_on_brokers() -> Iterator[Setting]:
+def _declare_on_brokers() -> Iterator[Setting]:
     for name, own, low, high, since, later in _BOUNDED:
         below = f"group.share.{_SESSION}" if name == _HEARTBEAT else None
         most = f"group.share.max.{name}"
@@ -77,7 +77,7 @@ def _bounded_on_brokers() -> Iterator[Setting]:
         yield _broker(most, *high, since=later)
 
 
-def _bounded_of_groups() -> Iterator[Setting]:
+def _declare_on_groups() -> Iterator[Setting]:
     for name, (default, least, _), _, _, _, since in _BOUNDED:
         below = f"share.{_SESSION}" if name == _HEARTBEAT else None
         more = _between(name) | {"broker": f"group.share.{name}", "below": below, "since": since}
@@ -95,7 +95,7 @@ _LOOK_BACK = (
 #: says which settings older brokers lack.
 CATALOGUE: tuple[Setting, ...] = (
     # Broker settings for share groups.
-    *_bounded_on_brokers(),
+    *_declare_on_brokers(),
     _broker("group.share.max.size", 200, 1, 1000),
     _broker("group.share.max.share.sessions", 2000, least_by="group.share.max.size"),
     _broker("group.share.initialize.retry.interval.ms", 30_000, since="4.2", internal=True),
@@ -117,7 +117,7 @@ CATALOGUE: tuple[Setting, ...] = (
     _broker("share.coordinator.write.timeout.ms", 5000),
     _broker("share.coordinator.cached.buffer.max.bytes", 1_048_588, 524_288, since="4.3"),
     # Group settings.
-    *_bounded_of_groups(),
+    *_declare_on_groups(),
     Setting("share.auto.offset.reset", "group", "text", "latest", choices=("latest", "earliest"),
             pattern=_LOOK_BACK),
     Setting("share.isolation.level", "group", "text", "read_uncommitted",

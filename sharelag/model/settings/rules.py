@@ -327,7 +327,10 @@ def lint_consumer(
     return [
         problem
         for name, value in texts.items()
-        for problem in (_refused(name, value, force or {}), _meant(name, value, texts, force or {}))
+        for problem in (
+            _find_refused(name, value, force or {}),
+            _find_unintended(name, value, texts, force or {}),
+        )
         if problem is not None
     ]
 
@@ -341,7 +344,7 @@ def unknown_properties(names: Iterable[str]) -> list[str]:
     return [name for name in names if name not in own and not name.endswith(_LOCK_DURATION)]
 
 
-def _refused(name: str, value: str, force: Mapping[str, Value]) -> Problem | None:
+def _find_refused(name: str, value: str, force: Mapping[str, Value]) -> Problem | None:
     """Return the problem of a property that Kafka refuses or ignores."""
     refused = refusal(CONSUMER[name], value) if name in CONSUMER else ""
     if refused and (name in _IGNORED or name not in _NOT_FOR_SHARE_CONSUMERS):
@@ -365,7 +368,7 @@ def _refused(name: str, value: str, force: Mapping[str, Value]) -> Problem | Non
     return Problem(name, "", _NO_PROPERTY, f"did you mean {near[0]}?") if near else None
 
 
-def _meant(
+def _find_unintended(
     name: str, value: str, properties: Mapping[str, str], force: Mapping[str, Value]
 ) -> Problem | None:
     """Return the problem of a property that Kafka accepts with an unintended effect."""

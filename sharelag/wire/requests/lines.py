@@ -109,7 +109,7 @@ def read_lines(
             continue
         line, text, at = numbers.filter(chosen), texts.filter(chosen), times.filter(chosen)
         said = objects.filter(chosen)
-        for form, mine in _forms(api(key), said):
+        for form, mine in _find_forms(api(key), said):
             json, left = said.filter(mine), pa.array(np.flatnonzero(mine))
             if form.is_draft:
                 json = pc.replace_substring_regex(json, _NUMBER, _TEXT)
@@ -134,7 +134,7 @@ def unread(lines: pa.Array, positions: pa.Array, source: str, why: str) -> Lines
     return Lines(len(lines), 0, _rejects(positions, lines, times, which, source, why), [])
 
 
-def _forms(today: Api, objects: pa.Array) -> list[tuple[Api, pa.Array]]:
+def _find_forms(today: Api, objects: pa.Array) -> list[tuple[Api, pa.Array]]:
     """Return the known forms of a request, with the objects in each form."""
     if today.name != "ShareAcknowledge":
         return [(today, pa.repeat(True, len(objects)))]
@@ -197,7 +197,7 @@ def unwrap(positions: pa.Array, texts: pa.Array) -> Wrapped:
     if not pc.any(has_more).as_py():
         return whole
     lines = np.flatnonzero(has_more)
-    many, of = _each(positions.take(pa.array(lines)), texts.take(pa.array(lines)))
+    many, of = _split_requests(positions.take(pa.array(lines)), texts.take(pa.array(lines)))
     counted = np.bincount(of, minlength=len(lines))
     many = Wrapped(*(column.filter(pa.array(counted[of] > 1)) for column in many))
     is_single = np.ones(len(texts), bool)
@@ -215,7 +215,7 @@ def before_context(objects: pa.Array) -> pa.Array:
     return pc.if_else(pc.match_substring(objects, MARK), "", found)
 
 
-def _each(positions: pa.Array, texts: pa.Array) -> tuple[Wrapped, NDArray[np.int64]]:
+def _split_requests(positions: pa.Array, texts: pa.Array) -> tuple[Wrapped, NDArray[np.int64]]:
     lists = pc.split_pattern(texts, MARK)
     said, line = pc.list_flatten(lists), pc.list_parent_indices(lists).to_numpy()
     sizes = pc.binary_length(said).to_numpy() + len(MARK)
@@ -419,14 +419,14 @@ def times_of(before: pa.Array, behind: pa.Array, zone: str | None) -> Times:
         else one
         for one in (before, behind)
     )
-    own = _first([_found(before, "^.*"), _found(behind, "^.*?")])
+    own = _take_first([_find_times(before, "^.*"), _find_times(behind, "^.*?")])
     around = pc.binary_join_element_wise(before, behind, " ")
-    zoned, since = _found(around, "^.*?", needs_zone=True), _since_1970(around)
+    zoned, since = _find_times(around, "^.*?", needs_zone=True), _since_1970(around)
     of_zone = pc.coalesce(pc.subtract(zoned.at, zoned.ahead), since.at)
     ahead = own.ahead
     if zone is None:
         bare = pc.if_else(own.ahead.is_null(), own.at, None)
-        ahead = pc.coalesce(ahead, _ahead_of(bare, of_zone))
+        ahead = pc.coalesce(ahead, _infer_offsets(bare, of_zone))
     is_unclear = pc.and_(pc.and_(own.is_unclear, ahead.is_null()), zone is None).fill_null(False)
     at = pc.coalesce(pc.subtract(own.at, ahead), _in_zone(own.at, zone or "UTC"))
     untold = pc.if_else(ahead.is_valid(), BESIDE, TAKEN)
@@ -442,7 +442,7 @@ def times_of(before: pa.Array, behind: pa.Array, zone: str | None) -> Times:
     return Times(at.cast(INSTANT), is_exact, is_unclear, told_by)
 
 
-def _ahead_of(local: pa.Array, instants: pa.Array) -> pa.Array:
+def _infer_offsets(local: pa.Array, instants: pa.Array) -> pa.Array:
     """Return how far local times are ahead of UTC, by the instants at which they were collected."""
     # Times collected at once differ by whole quarters of an hour. More than half have to do so and
     # to agree, unless summer time begins or ends; late ones follow their neighbours.
@@ -460,7 +460,7 @@ def _ahead_of(local: pa.Array, instants: pa.Array) -> pa.Array:
     return pc.if_else(apart.is_valid(), ahead, None)
 
 
-def _found(texts: pa.Array, begin: str, needs_zone: bool = False) -> _Local:
+def _find_times(texts: pa.Array, begin: str, needs_zone: bool = False) -> _Local:
     """Return the first or last time of texts; ``begin`` is the pattern before it."""
     zone = _ZONE if needs_zone else f"(?:{_ZONE})?"
     found: list[_Local] = []
@@ -468,7 +468,7 @@ def _found(texts: pa.Array, begin: str, needs_zone: bool = False) -> _Local:
         found.append(_read(texts, rf"{begin}(?:^|\D){date}{_CLOCK}{zone}"))
         if not found[-1].at.null_count:  # most logs have one layout
             break
-    return _first(found)
+    return _take_first(found)
 
 
 def _read(texts: pa.Array, pattern: str) -> _Local:
@@ -490,7 +490,7 @@ def _read(texts: pa.Array, pattern: str) -> _Local:
     at = pc.add(seconds, pc.add(_micros(named["part"]), _half_day(clock, named["half"])))
     exact = pc.if_else(at.is_valid(), pc.not_equal(named["part"], ""), None)
     is_unclear = pc.is_in(named["zone"], pa.array(_AMBIGUOUS))
-    return _Local(at, exact, _ahead(named["zone"]), is_unclear)
+    return _Local(at, exact, _parse_offsets(named["zone"]), is_unclear)
 
 
 def _half_day(clock: pa.Array, half: pa.Array) -> pa.Array:
@@ -504,7 +504,7 @@ def _micros(digits: pa.Array) -> pa.Array:
     return pc.utf8_slice_codeunits(pc.utf8_rpad(digits, 6, "0"), 0, 6).cast(pa.int64())
 
 
-def _ahead(zones: pa.Array) -> pa.Array:
+def _parse_offsets(zones: pa.Array) -> pa.Array:
     """Return how far zones such as ``+02`` and ``CET`` are ahead of UTC, in microseconds."""
     found = pc.extract_regex(zones, rf"(?P<s>{_SIGN})(?P<h>\d\d?):?(?P<m>\d\d)?")
     hours, rest = (pc.struct_field(found, name) for name in "hm")
@@ -516,7 +516,7 @@ def _ahead(zones: pa.Array) -> pa.Array:
     return pc.multiply(pc.coalesce(minutes, of_name), 60_000_000)
 
 
-def _first(found: list[_Local]) -> _Local:
+def _take_first(found: list[_Local]) -> _Local:
     """Return the first available time of each text."""
     there = [pc.if_else(one.at.is_valid(), n, None) for n, one in enumerate(found)]
     which = pc.coalesce(*there, pa.scalar(0)).cast(pa.int64())

@@ -364,7 +364,7 @@ def _before(place: str, batch: int) -> pa.Table:
     if found is None or last not in (str(batch - 1), str(batch)):
         there = "no table" if found is None else f"the table of micro-batch {last}"
         raise InputError(
-            f"{place} is {there}, and the query goes on with micro-batch {batch}: bring back the "
+            f"{place} is {there}, but the query continues with micro-batch {batch}: restore the "
             "table that it wrote, or start the query with a new checkpoint"
         )
     return found.to_pyarrow_table(columns=schemas.WINDOWS.names).cast(schemas.WINDOWS)
@@ -423,7 +423,7 @@ class State:
             about = reader.schema.metadata or {}
             if not {_SEEN, _FORGOTTEN} <= set(about) or reader.schema.names != _KEPT.names:
                 raise InputError(
-                    "the stream's checkpoint is of another version of sharelag: start with a new "
+                    "another version of sharelag wrote the stream's checkpoint: start with a new "
                     "one"
                 )
             records = one_batch(reader.read_all().replace_schema_metadata())
@@ -444,7 +444,7 @@ class State:
         ``offsets`` are all that arrived, including records of other kinds and rejects. A record
         that arrives too late to be placed is an InputError.
         """
-        fresh = self._unseen(records)
+        fresh = self._drop_seen(records)
         seen = _join(self.seen, offsets)
         if not fresh.num_rows and np.array_equal(seen, self.seen):
             return self, one_batch(WINDOWS.empty_table())
@@ -454,7 +454,7 @@ class State:
         known = self.records.num_rows
         return _Step(rows, known, seen, self.forgotten, kafka_version).run()
 
-    def _unseen(self, records: pa.RecordBatch) -> pa.RecordBatch:
+    def _drop_seen(self, records: pa.RecordBatch) -> pa.RecordBatch:
         offsets = records.column("offset").to_numpy()
         _, first = np.unique(offsets, return_index=True)
         waiting = self.records.filter(self.records.column("folded").is_null()).column("offset")
@@ -579,8 +579,8 @@ class _Step:
         return InputError(
             f"{row['topic']} partition {row['record_partition']}: the record at offset "
             f"{row['offset']} came after more than {WAITING:,} later ones, and its share "
-            "partition has no snapshot since: start with a new checkpoint, and let records come "
-            "in the order of the log, or more of them in one micro-batch"
+            "partition has no snapshot since: start with a new checkpoint, and deliver records in "
+            "log order, or more of them in one micro-batch"
         )
 
 

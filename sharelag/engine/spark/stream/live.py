@@ -217,7 +217,7 @@ class Live(Displayable):
                 except Exception as error:
                     if not self._number or not are_away(error):
                         raise
-                    self._not_computed(error)
+                    self._note_failure(error)
                     pause = _SHORTEST_PAUSE if self._current else min(2 * pause, _LONGEST_PAUSE)
                     self._stopped.wait(pause)
         except BaseException as error:
@@ -232,19 +232,19 @@ class Live(Displayable):
         self._current, self._found = False, schemas.WINDOWS.empty_table()
         query = start_query(self._start)
         try:
-            self._attend(query)
+            self._sample_ends(query)
         finally:
             if query.isActive:
                 query.stop()
             self._tidy()
 
-    def _not_computed(self, error: BaseException) -> None:
+    def _note_failure(self, error: BaseException) -> None:
         """Keep the lag, and store the reason, which may change: another broker may be away now."""
         said = str(raised_in_worker(error) or first_line(error))
-        goes_on = ". It goes on as soon as brokers answer" if are_away(error) else ""
-        self._not_current(said + goes_on)
+        goes_on = ". It continues as soon as brokers answer" if are_away(error) else ""
+        self._set_stale(said + goes_on)
 
-    def _not_current(self, why: str) -> None:
+    def _set_stale(self, why: str) -> None:
         with self._changed:
             if why != self._why:
                 self._why = why
@@ -278,7 +278,7 @@ class Live(Displayable):
             if self._current:
                 self._compute()
 
-    def _attend(self, query: StreamingQuery) -> None:
+    def _sample_ends(self, query: StreamingQuery) -> None:
         """Sample end offsets while no records arrive, until the query ends or is to end."""
         while not self._stopped.is_set():
             with self._changed:
@@ -286,7 +286,7 @@ class Live(Displayable):
                     self._current = self._source.is_read(query)
                     progress = query.lastProgress
                     if not self._current and progress is not None and progress["batchId"] > 0:
-                        self._not_current(
+                        self._set_stale(
                             f"{self._source.records} that were there when the stream began are "
                             "still being read"
                         )
@@ -303,7 +303,7 @@ class Live(Displayable):
             raise failure
         # Pruned records are superseded, but share partitions may have been deleted in the
         # meantime.
-        self._not_current(
+        self._set_stale(
             f"records of {self._source.records} were pruned before they were read: it is read "
             "again from its beginning"
         )
@@ -315,7 +315,7 @@ class Live(Displayable):
             self._lag = pa.Table.from_batches([lag_arrow(self._found, offsets)])
         except ShareLagError as error:
             if self._number:
-                self._not_computed(error)
+                self._note_failure(error)
             else:
                 self._end(error)
             return
