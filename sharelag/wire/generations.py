@@ -307,7 +307,7 @@ _VARINT = np.array([2**7, 2**14, 2**21, 2**28])
 
 
 def plausible(layout: Layout, rows: Rows, counts: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return whether each good row has only values that are written; ``counts`` are of batches."""
+    """Return whether each good row has only values that are written; ``counts`` count batches."""
     every = slice(0, int(counts.sum()))
     first, last, state, count = (
         rows.slot(rows.program.slots[f"{BATCHES}.{name}"], every) for name in _BATCH
