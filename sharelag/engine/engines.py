@@ -82,7 +82,7 @@ def group_names(source: Input, generation: int | None = None) -> list[str]:
 
 
 def past_by_records(source: Input, lag: pa.Table) -> tuple[str, ...]:
-    """Return notes about topics of a running cluster whose past ends rest on producers' times."""
+    """Return notes about topics of an input whose past ends rest on producers' times."""
     topics = sorted(set(lag.column("topic").drop_null().to_pylist()))
     return gaps.of_record_times(source.timed_by_producers(topics)) if topics else ()
 

@@ -215,8 +215,8 @@ def windows(
         The last record to take into account. Offsets exclude state partitions that they do not
         name.
     kafka_version : str, optional
-        Of the brokers, such as ``4.3.1``; the newest if there is none. It decides whether equal
-        neighbours among the batches are one, and how decoding goes: see `sharelag.decode`.
+        Version of the brokers, such as ``4.3.1``; the newest if there is none. It decides whether
+        equal neighbours among the batches are one, and how decoding goes: see `sharelag.decode`.
 
     Returns
     -------
@@ -472,7 +472,7 @@ def imbalance(
     lag, members, groups, observed, past, brokers : DataFrame of Spark or pandas, or pyarrow.Table
         As for `sharelag.metrics.imbalance.imbalance_arrow`; all but the first are optional.
     by : {"partition", "topic", "member", "broker"}, optional
-        Only the rows over these.
+        Restrict the answer to rows over these.
 
     Returns
     -------
@@ -531,7 +531,7 @@ def progress(lag: Tabular, observed: Tabular, known: Evidence) -> DataFrame:
     lag, observed : DataFrame of Spark or pandas, or pyarrow.Table
         `sharelag.schemas.LAG` and `OBSERVED`.
     known : Evidence
-        What the input tells: ``as_of``, ``past_offsets``, ``times``, ``committed``, ``logs``,
+        What the input knows: ``as_of``, ``past_offsets``, ``times``, ``committed``, ``logs``,
         ``groups`` and ``settings``; one row per topic partition, group or setting, which every task
         gets.
 
@@ -607,8 +607,8 @@ def health(
     found = records_of(raw)
     if found.decoded:
         raise InputError(
-            "the health of the state topic is about raw records, and these are decoded: give the "
-            "raw ones, with the columns " + ", ".join(schemas.RAW.names)
+            "the health of the state topic needs raw records, and these are decoded: give the raw "
+            "ones, with the columns " + ", ".join(schemas.RAW.names)
         )
     found = replace(found, generation=found.generation if generation is None else generation)
 

@@ -97,7 +97,7 @@ def windows(
         are ignored. Or a stream of `sharelag.schemas.RECORDS`, which is slower: decoded records are
         shuffled.
     groups : iterable of str
-        Only these share groups.
+        Restrict the answer to these share groups.
     generation : int, optional
         As for `sharelag.decode`, for raw records.
     kafka_version : str or callable, optional

@@ -298,7 +298,7 @@ class Live(Displayable):
             return
         failure = query.exception()
         if failure is None:
-            raise ClusterError("the stream was stopped by somebody else: watch again")
+            raise ClusterError("the stream was stopped from elsewhere: watch again")
         if DataLossError.__name__ not in str(failure):
             raise failure
         # Pruned records are superseded, but share partitions may have been deleted in the
@@ -447,7 +447,7 @@ def watch(
         As for `lag`, beside a stream. They are read in this process each time lag is computed, so
         a function may use the session. Without them, lag is unknown.
     groups : str or sequence of str
-        Only these share groups.
+        Restrict the answer to these share groups.
     generation : int, optional
         As for `sharelag.decode`.
     every : float
@@ -484,7 +484,7 @@ def watch(
     if isinstance(cluster, str):
         cluster = config_of(cluster, command_config, properties, timeout)
     if offsets is not None and isinstance(cluster, ClientConfig):
-        raise InputError("offsets are for a stream: a cluster tells them itself")
+        raise InputError("offsets are only for a stream: a cluster knows its own")
     source: ClientConfig | FrameInput
     if isinstance(cluster, ClientConfig):
         source, spark = cluster, spark or session()
