@@ -59,7 +59,7 @@ POSITION = _typed("topic record_partition offset timestamp")
 for _room in (lag, windows, records, groups, answers, requests, dead_letters):
     globals().update({n: one.schema for n, one in vars(_room).items() if isinstance(one, Table)})
 
-#: What a broker's log of requests tells, by name.
+#: What a broker's request log tells, by name.
 REQUEST_TABLES = {table.name: table.schema for table in requests.OF_LINES}
 #: What the output of consumers tells, by name.
 CONSUMED_TABLES = {table.name: table.schema for table in requests.CONSUMED}

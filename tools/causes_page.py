@@ -16,7 +16,7 @@ BEGIN, END = "<!-- causes: python tools/causes_page.py -->", "<!-- end of causes
 
 
 def table() -> str:
-    """Return one row per cause, the most severe first."""
+    """Return one row per cause, most severe first."""
     rows = [
         f"| `{one.name}` | {one.severity} | {one.summary} | {one.advice} |" for one in causes.CAUSES
     ]

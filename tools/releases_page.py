@@ -258,11 +258,11 @@ def _sections() -> dict[str, tuple[Row, ...]]:
             *(
                 Row(f"`{name}`", each(_versions(name)), made)
                 for name, made in {
-                    "ShareGroupHeartbeat": "read from [logs of requests](requests.md)",
+                    "ShareGroupHeartbeat": "read from [request logs](requests.md)",
                     "ShareGroupDescribe": "the same; members come from the groups' records",
-                    "ShareFetch": "read from logs of requests: acquisitions and locks",
-                    "ShareAcknowledge": "read from logs of requests: acknowledgements",
-                    "InitializeShareGroupState": "read from logs of requests",
+                    "ShareFetch": "read from request logs: acquisitions and locks",
+                    "ShareAcknowledge": "read from request logs: acknowledgements",
+                    "InitializeShareGroupState": "read from request logs",
                     "ReadShareGroupState": "the same",
                     "WriteShareGroupState": "the same; by version 1 `doctor` knows of the count",
                     "DeleteShareGroupState": "the same",

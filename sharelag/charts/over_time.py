@@ -127,8 +127,8 @@ def lag_over_time_figure(
         unknown=text.not_known(
             f"{text.counted(lag, 'lag')} of {text.number(len(records))}: shaded" * bool(lag),
             f"{text.counted(age - older, 'age')}: a gap" * bool(age - older),
-            f"{text.counted(older, 'age')} older than the first known end offset: the dotted "
-            "line is the least" * bool(older),
+            f"{text.counted(older, 'age')} older than the first known end offset: the dotted line "
+            "is the lower bound" * bool(older),
         ),
         facts=rows.left_out(others, "share partition", _why_not(records, chosen, others, most)),
     )
@@ -306,11 +306,11 @@ def rates_over_time_figure(records: pa.Table, theme: Theme = "light") -> Figure:
     as_of = rows.latest(records)
     kept, out = _mostly_known(records)
     unit = (
-        "Offsets a second: by which the end offset moved, and start offset + "
-        "delivery complete count."
+        "Offsets per second by which the end offset moved, and start offset + delivery complete "
+        "count."
     )
     if not len(kept):
-        why = "At no two moments are the offsets known"
+        why = "The offsets are not known at any two moments"
         return empty(why, Story("No rate is known", as_of, unit), theme)
     count = len(rows.codes(kept).dictionary)
     moments, sums = _sum_rates(kept, count)
@@ -453,7 +453,7 @@ def rates_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> F
         Share partitions to draw: those with the most arrivals.
     """
     as_of = rows.latest(records)
-    unit = "Offsets a second of each share partition, since its rates last changed."
+    unit = "Offsets per second of each share partition, since its rates last changed."
     if not len(records):
         return empty(_NO_PARTITION, Story("No rate is known", as_of, unit), theme)
     chosen, others = rows.largest(records, "arrival_rate", most)
@@ -492,7 +492,7 @@ def rates_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> F
         unit=unit,
         unknown=f"Not known: {' and '.join(unknown)}; marked with ?." if unknown else "",
         facts=rows.left_out(others, "share partition", "with fewer arrivals")
-        + (f"Records are missing for {gaps}, so the rates are at least these.",) * bool(partial),
+        + (f"Records are missing for {gaps}, so the rates are lower bounds.",) * bool(partial),
     )
     down = {"showgrid": len(names) <= 30}
     across = axis("offsets a second")

@@ -75,9 +75,9 @@ KINDS = {
         "acknowledged or archived; the start offset has not passed it yet",
         11,
     ),
-    "other": Kind("Another state", "#D43D2A #E0604A", "+", "of a newer Kafka than this sharelag"),
+    "other": Kind("Another state", "#D43D2A #E0604A", "+", "of a newer Kafka than sharelag knows"),
     "window": Kind(
-        "In the window", "#C9CFD8 #454C57", "+", "this table has no states offset by offset"
+        "In the window", "#C9CFD8 #454C57", "+", "this table has no state of each offset"
     ),
 }
 

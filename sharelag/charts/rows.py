@@ -30,7 +30,7 @@ def codes(table: Arrow) -> pa.DictionaryArray:
 def largest(table: pa.Table, column: str, most: int) -> tuple[pa.Table, int]:
     """Choose the share partitions with the largest value in any row, and count those left out.
 
-    Their rows have their place from 0 in ``row``, the largest first, and are sorted by it; else in
+    Their rows have their place from 0 in ``row``, largest first, and are sorted by it; else in
     their order. Unknown values come last.
     """
     number, peak, _ = _values(table, column)

@@ -328,7 +328,7 @@ def _broker_title(known: list[dict[str, Any]], brokers: int) -> str:
     return f"Broker {most['broker_id']} keeps the state of {count} of {total}"
 
 
-_NO_RECORD = "No record is there: has any group consumed?"
+_NO_RECORD = "There are no records: has any group consumed?"
 
 # ---- records -------------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ from sharelag.charts.figure import (
 from sharelag.charts.over_time import lag_over_time_records
 from sharelag.charts.palette import KINDS, PAPER, SEVERITIES, Theme, line
 from sharelag.charts.simulations import projected_curve, projections
-from sharelag.metrics.events import ARCHIVED, DEPARTED, EMPTIED, JOINED, NEW_LEADER, RESET
+from sharelag.metrics.events import ARCHIVED, DELETED, DEPARTED, EMPTIED, JOINED, NEW_LEADER, RESET
 from sharelag.schemas import Arrow
 from sharelag.tables.arrow import as_table
 from sharelag.tables.level import rank
@@ -50,7 +50,7 @@ GROUP_STORY = pa.schema(
 )
 #: Pixels at the sides of the plot, where a slider can be laid along the time axis.
 LEFT, RIGHT = 64, 18
-#: Causes that are shaded, the worst first: more cannot be distinguished.
+#: Causes that are shaded, worst first: more cannot be distinguished.
 _MOST_CAUSES = 3
 #: How many share partitions or members an event names.
 _MOST_PLACES = 3
@@ -61,6 +61,7 @@ _SYMBOLS = {
     NEW_LEADER: "diamond",
     ARCHIVED: "x",
     RESET: "square",
+    DELETED: "square-x",
 }
 
 

@@ -87,7 +87,7 @@ class _Commands(Mapping[str, click.Command]):
 @click.group(
     cls=Grouped,
     commands=_Commands(),
-    epilog="`sharelag COMMAND --help` has the options. Completion by a shell: docs/install.md.",
+    epilog="`sharelag COMMAND --help` shows its options. Shell completion: docs/install.md.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.version_option(__version__, prog_name="sharelag")

@@ -235,6 +235,6 @@ def note_partial(
     if unread is None:
         return PARTIAL if lacks else None
     for group in sorted(missing):
-        tell(f"what group {group!r} has may be in the state partitions that were not read")
+        tell(f"the state of group {group!r} may be in the state partitions that were not read")
     tell(f"this answer is not complete: {unread}")
     return PARTIAL

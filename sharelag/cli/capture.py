@@ -30,7 +30,7 @@ _LONGEST_PAUSE = 30
 @click.argument("folder", type=click.Path(path_type=Path))
 @option.switch("--overwrite", "Replace an existing capture.")
 @option.switch(
-    "--follow", "Keep archiving until interrupted, ahead of Kafka's pruning; runs on Spark."
+    "--follow", "Keep archiving until interrupted, before Kafka prunes the records; runs on Spark."
 )
 @option.duration(
     "--every",
@@ -49,7 +49,7 @@ _LONGEST_PAUSE = 30
     "--anonymise", "Replace the names of groups, topics, members, clients, hosts and racks."
 )
 @option.path(
-    "--from", "origin", "DIR", "With --anonymise: a capture that exists, in place of a cluster."
+    "--from", "origin", "DIR", "With --anonymise: an existing capture to read instead of a cluster."
 )
 def capture(
     folder: Path,
@@ -62,12 +62,12 @@ def capture(
     origin: Path | None,
     **options: Any,
 ) -> int:
-    """Save what an investigation needs from a cluster to FOLDER, as Parquet.
+    """Save everything that an investigation needs from a cluster to FOLDER, as Parquet.
 
-    With --follow the folder becomes an archive that grows: every record is stored once, also when
-    the command is killed and restarted. With --anonymise the capture can be given to others: names
-    are replaced consistently, and which became which is not kept. Exits with 3 where a capture
-    lacks end offsets of topics, such as of those that the user may not describe.
+    With --follow the folder becomes a growing archive: every record is stored once, even if the
+    command is killed and restarted. With --anonymise the capture can be shared: names are replaced
+    consistently, and the mapping is not kept. Exits with 3 if the capture lacks anything,
+    such as end offsets of topics or settings that the user may not read.
     """
     if follow and anonymise:
         raise click.UsageError("--anonymise is for a capture, not for an archive of --follow.")
@@ -115,7 +115,7 @@ def _anonymise(origin: Path, folder: Path, overwrite: bool) -> None:
     click.echo(f"captured without names, as of {info.as_of}, into {folder}", err=True)
     if left_out:
         what = "1 record is" if left_out == 1 else f"{left_out} records are"
-        tell(f"{what} left out, because text that cannot be decoded may have names")
+        tell(f"{what} left out, because text that cannot be decoded may contain names")
 
 
 def _follow(folder: Path, every: float, until_now: bool, lag_to: Path | None, options: Any) -> None:
@@ -139,7 +139,7 @@ def _follow(folder: Path, every: float, until_now: bool, lag_to: Path | None, op
         return follow(config, folder, every=every, until_now=until_now)
 
     query = begin()
-    tell(f"archiving into {folder}; Ctrl-C stops, the same command continues")
+    tell(f"archiving into {folder}; Ctrl-C stops it, the same command continues it")
     try:
         while True:
             try:

@@ -43,7 +43,7 @@ def example(name: str) -> Path:
 
 def _print_example(ctx: click.Context, _: click.Parameter, requested: bool) -> None:
     if requested and not ctx.resilient_parsing:
-        click.echo(example("rules.yaml").read_text("utf-8"), nl=False)
+        write(example("rules.yaml").read_text("utf-8").splitlines())
         ctx.exit()
 
 
@@ -107,10 +107,10 @@ def _tell(ctx: click.Context, reason: str) -> None:
 
 
 @click.command(cls=_Check)
-@option.path("--rules", "rule_file", "FILE", "The rules, a YAML file.", required=True)
+@option.path("--rules", "rule_file", "FILE", "YAML file with the rules.", required=True)
 @option.switch(
     "--example",
-    "Print an example of a rule file, and exit.",
+    "Print an example rule file and exit.",
     is_eager=True,
     expose_value=False,
     callback=_print_example,
@@ -119,8 +119,8 @@ def _tell(ctx: click.Context, reason: str) -> None:
 @option.path(
     "--ledger",
     "DIR",
-    "Keep forecasts of the lag in this Delta table, as sharelag forecasts does; later runs "
-    "say how often they came true.",
+    "Keep forecasts of the lag in this Delta table, as sharelag forecasts does; later runs report "
+    "how often they came true.",
 )
 def check(
     rule_file: Path, output: str, engine: str, over: timedelta, ledger: Path | None, **options: Any

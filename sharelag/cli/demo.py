@@ -1,4 +1,4 @@
-"""`sharelag demo`: how the groups of the recorded cluster are that comes with sharelag."""
+"""`sharelag demo`: how the groups of the recorded cluster that comes with sharelag are doing."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _CHECKOUT = Path(__file__).resolve().parents[2] / "Makefile"
 )
 @with_options(option.ENGINE, VERBOSE)
 def demo(out: Path, report: bool, engine: str) -> None:
-    """Show how the share groups of a recorded cluster are, and why, the worst first.
+    """Show how the share groups of a recorded cluster are doing, and why, worst first.
 
     Makes the daily report in OUT/reports, without image files of its charts, and prints a table.
     """
@@ -93,9 +93,8 @@ def _report(out: Path, engine: str) -> dict[str, Any]:
 
 def _say_next(page: Path, how: dict[str, Any]) -> None:
     made = "on Spark" if how["engine"] == "spark" else "in one process"
-    click.echo(f"\nThe daily report, {how['level']}, made {made}: {page}")
-    click.echo("\nNext:")
+    write([f"\nThe daily report, {how['level']}, made {made}: {page}", "\nNext:"])
     notebooks = {"make lab": "the notebooks"} if _CHECKOUT.is_file() else {}
     for line, purpose in (_NEXT | notebooks).items():
         # Commands alone fit into 80 columns.
-        click.echo(f"  {line}\n      {purpose}")
+        write([f"  {line}\n      {purpose}"])

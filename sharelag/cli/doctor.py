@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -45,24 +46,24 @@ class Check(NamedTuple):
 
 @command(option.CLUSTER, option.OUTPUT, option.TIMEOUT, option.VERBOSE)
 @option.switch(
-    "--rights", "Show the rights that commands need on the cluster, and how to grant those missing."
+    "--rights", "Show the rights that commands need on the cluster, and how to grant missing ones."
 )
-@option.repeat("--group", "GROUP", "For --rights; repeatable.")
-@option.repeat("--topic", "TOPIC", "For --rights; repeatable.")
+@option.repeat("--group", "GROUP", "With --rights: limit to this group; repeatable.")
+@option.repeat("--topic", "TOPIC", "With --rights: limit to this topic; repeatable.")
 @option.text(
     "--principal",
     "USER",
-    "For --rights: those of somebody else (User:alice), by the rules the cluster lists.",
+    "With --rights: the rights of another user (User:alice), by the ACLs that the cluster lists.",
 )
 @option.text(
     "--super-users",
     "USERS",
-    "For --principal: super.users of the brokers, which they do not show (User:a;User:b).",
+    "With --principal: the brokers' super.users (User:a;User:b), which they do not show.",
 )
 @option.text(
     "--kafka-version",
     "VERSION",
-    "Of the brokers, such as 4.3.1: name its known defects. Brokers tell only their release.",
+    "Version of the brokers, such as 4.3.1: list its defects; brokers report only their release.",
 )
 def doctor(
     output: str,
@@ -74,21 +75,21 @@ def doctor(
     kafka_version: str | None,
     **options: Any,
 ) -> int:
-    """Check this machine, and a cluster if one is given, and say what to do.
+    """Check this machine, and a cluster if one is given, and say what to fix.
 
-    Known defects of the brokers' version are among the checks; explain names those that a group's
-    records show.
+    Known defects of the brokers' version are checked, too; `sharelag explain` names those that a
+    group's records show.
 
-    Exits with 1 when a check fails; with --rights when a command of sharelag would end with an
-    error, and with --principal when a consumer would. Below the table of rights are the commands
-    that grant those missing.
+    Exits with 1 if a check fails; with --rights, if a sharelag command would fail; with
+    --principal, if a consumer would. Below the table of rights are the commands that grant missing
+    ones.
     """
     config = config_of(options) if names_cluster(options) else None
     if rights:
         if config is None:
             raise click.UsageError("--rights asks a cluster: add --bootstrap-server HOST:PORT.")
         if kafka_version is not None:
-            raise click.UsageError("--kafka-version with --rights: remove one of them.")
+            raise click.UsageError("--rights ignores --kafka-version: remove one of them.")
         from sharelag.inputs import KafkaInput
         from sharelag.workbench.rights import rights_of
 
@@ -98,11 +99,15 @@ def doctor(
         found = rights_of(KafkaInput(config), group, topic, principal, supers)
         return _rights(found, output, principal is not None)
     if ignored := given_options(("group", "topic", "principal", "super_users", "output")):
-        raise click.UsageError(f"{flags(ignored)} without --rights: add it, or remove them.")
+        raise click.UsageError(f"{flags(ignored)} only with --rights: add it, or remove them.")
+    made: Iterable[Check] = checks(config, kafka_version)
+    if not sys.stdout.isatty():  # who reads it may leave before the last
+        made = [*made]
+        Asked.will_end(int(any(check.verdict == "fail" for check in made)))
     worst = 0
-    for check in checks(config, kafka_version):
+    for check in made:
         advice = f"\n      -> {check.advice}" if check.advice else ""
-        click.echo(f"{check.verdict:<5} {check.what}: {check.found}{advice}")
+        write([f"{check.verdict:<5} {check.what}: {check.found}{advice}"])
         worst = max(worst, check.verdict == "fail")
     return int(worst)
 
@@ -169,8 +174,8 @@ def checks(config: ClientConfig | None = None, kafka_version: str | None = None)
 def _java() -> Check:
     java = find_java()
     advice = (
-        f"install Java {OLDEST_JAVA} or newer (openjdk-17-jdk-headless); "
-        "--engine local works without"
+        f"install Java {OLDEST_JAVA} or newer (openjdk-17-jdk-headless); --engine local works "
+        "without it"
     )
     if java is None:
         home = os.environ.get("JAVA_HOME")
@@ -208,8 +213,8 @@ def _spark() -> Check:
     found = _find_installed("pyspark") or _find_installed("pyspark-client")
     if found is None:
         advice = (
-            "pip install 'sharelag[spark]', or 'sharelag[connect]' for Spark Connect; "
-            "--engine local works without"
+            "pip install 'sharelag[spark]', or 'sharelag[connect]' for Spark Connect; --engine "
+            "local works without it"
         )
         return Check("warn", "spark", "pyspark is not installed", advice)
     remote = os.environ.get("SPARK_REMOTE", "").partition("/;")[0]  # what follows may be a token
@@ -253,7 +258,7 @@ def _unknown_defects(why: str) -> Check:
     found = f"unknown: {why} than the releases whose defects are known, {FIRST} to {NEWEST}"
     advice = "use a newer sharelag, or name a version with --kafka-version"
     if why.endswith("older"):
-        advice = "upgrade the brokers, as 4.0 has share groups as early access alone"
+        advice = "upgrade the brokers, as share groups are only early access in 4.0"
     return Check("warn", "known defects", found, advice)
 
 
@@ -267,7 +272,7 @@ def _defects(kafka_version: str) -> Iterator[Check]:
         yield _unknown_defects(f"Kafka {kafka_version} is {how}")
         return
     if not there:
-        yield Check("ok", "known defects", f"none of share groups in Kafka {kafka_version}")
+        yield Check("ok", "known defects", f"none in share groups of Kafka {kafka_version}")
     for defect, is_certain in there:
         where = f"Kafka {kafka_version}" if is_certain else f"some versions of {kafka_version}"
         advice = f"{defect.advice}; fixed in {defect.fixed_in} ({defect.url})"

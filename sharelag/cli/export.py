@@ -67,7 +67,7 @@ def export(
 
 _BRIEF = option.switch(
     "--brief",
-    "Export lag and what Kafka computes it from, no ages, windows or members: costs less.",
+    "Export only lag and what Kafka computes it from: cheaper, without ages, windows or members.",
 )
 
 
@@ -75,7 +75,7 @@ _BRIEF = option.switch(
 @option.path(
     "--textfile",
     "FILE",
-    "The file to write; node_exporter's textfile collector needs a name in .prom.",
+    "The file to write; node_exporter's textfile collector needs a name that ends in .prom.",
     required=True,
 )
 @_BRIEF
@@ -111,7 +111,7 @@ def prometheus(textfile: Path, brief: bool, engine: str, over: timedelta, **opti
 @option.path(
     "--token-file",
     "FILE",
-    "The file that holds the token, such as one that a Secret is mounted as.",
+    "A file with the token, such as a mounted Secret.",
 )
 @option.duration(
     "--every",
@@ -153,7 +153,7 @@ def serve(
             server(gathered, host, port, secret) as running,
         ):
             shown_host = f"[{host}]" if ":" in host else host
-            tell(f"http://{shown_host}:{running.server_port}/metrics, Ctrl-C ends it")
+            tell(f"http://{shown_host}:{running.server_port}/metrics, Ctrl-C stops it")
             running.serve_forever()
     except KeyboardInterrupt:
         tell("stopped")
@@ -179,11 +179,11 @@ def _token_in(file: Path, other: str | None) -> str:
 
 @command(option.INPUT, option.CHOICE, option.HOW, option.OVER)
 def mcp(engine: str, over: timedelta, **options: Any) -> None:
-    """Answer agents over stdin and stdout, by the Model Context Protocol; read only.
+    """Serve agents over stdin and stdout with the Model Context Protocol, read-only.
 
     The tools are groups, lag, explain, window, what_if, compare, settings, plan_reset and
-    plan_delete. They read the input that is given here and no other. An agent's configuration has
-    this command, such as `sharelag mcp --bootstrap-server localhost:9092`.
+    plan_delete. They read only the input that is given here. Put this command into an agent's
+    configuration, such as `sharelag mcp --bootstrap-server localhost:9092`.
     """
     from sharelag.monitoring.agents import server_of
     from sharelag.workbench.bench import Workbench

@@ -74,7 +74,7 @@ class Duration(click.ParamType[timedelta]):
             self.fail(str(error), param, ctx)
         if not self.least <= span <= self.most:
             limits = f"between {spell(self.least)} and {spell(self.most)}"
-            self.fail(f"a duration {limits} is needed here, not {value!r}", param, ctx)
+            self.fail(f"give a duration {limits}, not {value!r}", param, ctx)
         return span
 
 
@@ -142,46 +142,46 @@ INPUT = [
     repeat(
         "--segments",
         "DIR",
-        "A broker's log directory (read only); once for each of its log.dirs.",
+        "A broker's log directory, opened read-only; repeat it for each of its log.dirs.",
         callback=lambda _context, _option, folders: ",".join(folders),
     ),
     text(
         "--generation",
         "0-4",
-        "Try state records as those of this generation of the format (0 to 3), then as "
-        "today's; 4: as today's alone. Without it, each record tells; one that may be damaged is a "
-        "reject. 0 and 1 look into the segments of all users' topics.",
+        "Decode state records in this generation of the format (0 to 3) first, then in today's; "
+        "4: in today's only. By default it is detected record by record, and a record that may be "
+        "damaged is a reject. 0 and 1 also read the segments of all user topics.",
         type=click.IntRange(0, 4),
     ),
 ]
-#: A broker's log of requests beside the input.
+#: A broker's request log beside the input.
 REQUESTS = [
     path(
         "--requests",
         "LOG",
-        "What kafka.request.logger wrote at DEBUG, or a folder of it: says who holds which "
-        "offsets, where it covers the moment.",
+        "A log that kafka.request.logger wrote at DEBUG, or a folder of them: shows who holds "
+        "which offsets, if it covers the moment.",
     ),
     text(
         "--requests-zone",
         "ZONE",
-        "The time zone of that log, such as Europe/Berlin, which log4j's %d does not write.  "
-        "[default: what a collector's times beside them tell, else UTC]",
+        "Time zone of that log, such as Europe/Berlin; log4j's %d does not write it.  [default: "
+        "derived from a collector's times beside the log's own, else UTC]",
     ),
 ]
 #: What brokers measure themselves, beside the input.
 METRICS = repeat(
     "--broker-metrics",
     "FILE_OR_URL",
-    "What Kafka's JmxTool printed, Prometheus text or http://HOST:PORT/metrics: says what is "
-    "acquired and which locks expired; repeatable, 1=FILE_OR_URL names broker 1 as its origin.",
+    "Output of Kafka's JmxTool, Prometheus text, or http://HOST:PORT/metrics: shows what is "
+    "acquired and which locks expired. Repeatable; 1=FILE_OR_URL says that it is from broker 1.",
 )
 NAMES = [
-    repeat("--group", "GROUP", "Only this group; repeatable."),
-    switch("--all-groups", "All groups (the default)."),
-    repeat("--topic", "TOPIC[:0,1]", "Only this topic, or these partitions of it; repeatable."),
+    repeat("--group", "GROUP", "Limit to this group; repeatable."),
+    switch("--all-groups", "Include all groups (the default)."),
+    repeat("--topic", "TOPIC[:0,1]", "Limit to this topic, or these partitions of it; repeatable."),
 ]
-_A_TIME = "A time with its zone (2026-11-21T03:10:00Z)"
+_A_TIME = "As of this moment: a time with its zone (2026-11-21T03:10:00Z)"
 CHOICE = [
     *NAMES,
     text("--as-of", "WHEN", f"{_A_TIME}, or offsets of state partitions (0:1200,3:88)."),
@@ -215,7 +215,7 @@ TIMEOUT = text(
     show_default=True,
 )
 
-OVER = duration("--over", "How far back rates and trends look.", default="1h")
+OVER = duration("--over", "How far back to look for rates and trends.", default="1h")
 
 
 #: How a question is answered, and how its answer is printed.
@@ -255,7 +255,7 @@ def source_of(options: Options) -> Input:
 
 
 def requests_of(options: Options) -> Requests | None:
-    """Return the log of requests that was named; None without one."""
+    """Return the request log that was named; None without one."""
     if options["requests"] is None:
         if options["requests_zone"]:
             raise click.UsageError("--requests-zone needs --requests: add it.")
@@ -376,8 +376,8 @@ def order(default: str) -> list[Any]:
         text(
             "--sort",
             "COLUMN",
-            "Order rows by this column of -o json, the largest first; COLUMN:up for the "
-            f"smallest.  [default: {default} for people, names otherwise]",
+            "Sort rows by this column of -o json, largest first; COLUMN:up sorts smallest first.  "
+            f"[default: {default} with -o human, names otherwise]",
         ),
         text("--top", "N", "Show only the first N rows.", type=click.IntRange(min=1)),
     ]
@@ -386,12 +386,12 @@ def order(default: str) -> list[Any]:
 #: What people want; the commands for it, each with an example that the recorded demo answers, or
 #: that a cluster does.
 SECTIONS: dict[str, dict[str, str]] = {
-    "Begin": {
+    "Get started": {
         "demo": "sharelag demo --no-report",
         "doctor": "sharelag doctor --bootstrap-server broker:9092",
         "capture": "sharelag capture saved --bootstrap-server broker:9092",
     },
-    "See the lag and what stands behind it": {
+    "Look at the lag and what is behind it": {
         "lag": "sharelag lag --capture demo",
         "groups": "sharelag groups --capture demo",
         "members": "sharelag members --capture demo --group fulfilment",
@@ -434,7 +434,7 @@ class _Once(click.Command):
 
     #: What to do instead of repeating an option, where there is something better.
     _INSTEAD: ClassVar[dict[str, str]] = {
-        "raw": "to read several files, put them in one folder and name that"
+        "raw": "to read several files, put them in one folder and give that"
     }
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -448,7 +448,7 @@ class _Once(click.Command):
                 )
                 if one in seen and is_single:
                     instead = self._INSTEAD.get(
-                        one.name or "", "run the command once for each, or leave all but one out"
+                        one.name or "", "run the command once for each, or remove all but one"
                     )
                     name = max(one.opts, key=len)
                     raise click.UsageError(

@@ -282,10 +282,10 @@ def reading_of(
 _REMEDIES = {
     errno.ENOSPC: "free some space there, or write elsewhere",
     errno.EDQUOT: "free some space there, or write elsewhere",
-    errno.EACCES: "ask for the right to it, or name another place",
+    errno.EACCES: "get permission for it, or choose another place",
     errno.EROFS: "write elsewhere",
     errno.EMFILE: "let a process open more files (ulimit -n)",
-    errno.EIO: "the disk fails to read or to write: look into the system's log",
+    errno.EIO: "the disk failed to read or write: check the system log",
 }
 
 

@@ -34,18 +34,18 @@ _PLACE = re.compile(r"(?P<topic>[^:]+):(?P<partition>\d+):(?P<offset>\d+)")
 
 
 @command(INPUT, ANSWER)
-@text("--group", "GROUP", "The share group; else all.")
+@text("--group", "GROUP", "The share group.  [default: all]")
 @text(
     "--queue",
     "TOPIC_OR_PATH",
-    "The topic that is the queue, or Parquet files of it with headers; else what the group's "
-    "setting errors.deadletterqueue.topic.name says.",
+    "Topic of the queue, or Parquet files of its records with headers.  [default: the group's "
+    "errors.deadletterqueue.topic.name]",
 )
-@switch("--redrive", "Plan how to send them again. It sends nothing.")
+@switch("--redrive", "Plan how to send the records again; sends nothing.")
 @pick(
     "--status",
     "statuses",
-    "Only these; repeatable. With --redrive: written, duplicate, missing and passed.",
+    "Limit to a status; repeatable.  [default of --redrive: written, duplicate, missing, passed]",
     among=STATUSES,
     multiple=True,
 )
@@ -59,9 +59,9 @@ def dlq(
 ) -> int | None:
     """Compare archived records of a group with its dead-letter queue (KIP-1191).
 
-    One row is a run of offsets with the same status: written, duplicate, missing, archiving, stuck,
-    passed, unexpected, unknown or unreadable, with the reason. No payload is shown; sharelag peek
-    shows one.
+    Each row is a run of offsets with the same status: written, duplicate, missing, archiving,
+    stuck, passed, unexpected, unknown or unreadable, with the reason. No payload is shown; sharelag
+    peek shows one.
     """
     asked: dict[str, Any] = {"group": group, "queue": queue}
     if not redrive:
@@ -81,7 +81,7 @@ def dlq(
 @click.argument("group")
 @click.argument("place", metavar="TOPIC:PARTITION:OFFSET")
 @pick(
-    *("--as", "form", "How key, headers and value are shown."),
+    *("--as", "form", "Format of key, headers and value."),
     among=["auto", "text", "json", "hex"],
     default="auto",
     show_default=False,
@@ -89,7 +89,7 @@ def dlq(
 @repeat(
     "--mask",
     "FIELD",
-    "Hide a field of JSON, such as card.number; repeatable. What is not JSON is hidden whole.",
+    "Hide a JSON field, such as card.number; repeatable. What is not JSON is hidden entirely.",
 )
 def peek(
     output: str,
@@ -103,7 +103,7 @@ def peek(
     """Show the record at an offset: key, headers, value, size, time, and its state in the GROUP.
 
     It is read by a consumer of this one offset, which joins no group and commits nothing. This
-    shows payloads: nothing else of sharelag shows or keeps them.
+    command shows payloads; nothing else in sharelag shows or keeps them.
     """
     from sharelag.workbench import open_workbench
 
@@ -118,19 +118,19 @@ def peek(
         record = bench.peek(
             group, found["topic"], int(found["partition"]), int(found["offset"]), mask=mask
         )
-    click.echo(json.dumps(record.fields(form)) if output == "json" else record.text(form))
+    write([json.dumps(record.fields(form)) if output == "json" else record.text(form)])
 
 
-_SIMULATE = switch("--simulate", "Also simulate how long the group takes, at today's rates.")
+_SIMULATE = switch("--simulate", "Also simulate how long the group takes, at the current rates.")
 _MEMBERS = text(
     "--members",
     "N",
-    "For --simulate: with so many members; else as many as there are now.",
+    "With --simulate: the number of members.  [default: the current number]",
     type=click.IntRange(min=1, max=1000),
 )
 
 _KAFKA_VERSION = text(
-    "--kafka-version", "VERSION", "Of Kafka's command, such as 4.3.1; else that of the input."
+    "--kafka-version", "VERSION", "Version of the command, such as 4.3.1.  [default: the input's]"
 )
 
 
@@ -140,36 +140,36 @@ _KAFKA_VERSION = text(
     "--topic",
     "topics",
     "TOPIC[:0,1]",
-    "Only this topic, or these partitions of it; repeatable. The group of a running cluster "
-    "need not have any state of it.",
+    "Limit to this topic, or these partitions of it; repeatable. In a running cluster the "
+    "group need not have state of it yet.",
 )
-@switch("--to-earliest", "To the start of each log.")
-@switch("--to-latest", "To the end of each log.")
-@text("--to-offset", "OFFSET", "To one offset.", type=click.IntRange(min=0))
+@switch("--to-earliest", "Reset to the start of each log.")
+@switch("--to-latest", "Reset to the end of each log.")
+@text("--to-offset", "OFFSET", "Reset to this offset.", type=click.IntRange(min=0))
 @text(
     "--shift-by",
     "N",
-    "By N offsets from the first unfinished one, within the log; backwards if negative.",
+    "Shift by N offsets from the first unfinished one, within the log; backwards if negative.",
     type=int,
 )
 @text(
     "--to-datetime",
     "TIME",
-    "To the first record at a time or later, such as 2026-11-21T03:10:00.000; without a "
-    "zone it is UTC, as for Kafka's command.",
+    "Reset to the first record at or after this time, such as 2026-11-21T03:10:00.000; UTC unless "
+    "it has a zone, as in Kafka's command.",
 )
-@duration("--by-duration", "To what was written so long before: 30m, 2h.")
+@duration("--by-duration", "Reset to records written this long before: 30m, 2h.")
 @text(
     "--local-offsets",
     "FILE",
-    "What kafka-get-offsets.sh --time earliest-local printed: warns of reads from remote storage.",
+    "Output of kafka-get-offsets.sh --time earliest-local, to warn of reads from remote storage.",
     type=click.Path(dir_okay=False),
 )
 @_SIMULATE
 @_MEMBERS
 @_KAFKA_VERSION
 def plan_reset(output: str, **options: Any) -> int | None:
-    """Show what a reset of a group's start offsets would do. It writes nothing.
+    """Show what a reset of a group's start offsets would do, without writing anything.
 
     For each share partition: the new start offset and lag, what would be delivered again, what
     would be skipped; with --simulate how long the new lag takes; then Kafka's command.
@@ -194,15 +194,15 @@ def plan_reset(output: str, **options: Any) -> int | None:
     "--topic",
     "topics",
     "TOPIC",
-    "Only the offsets of this topic; repeatable. Without it the group is deleted.",
+    "Delete only the offsets of this topic; repeatable. Without it, the group is deleted.",
 )
 @_SIMULATE
 @_MEMBERS
 @_KAFKA_VERSION
 def plan_delete(output: str, **options: Any) -> int | None:
-    """Show what a deletion of a group, or of its offsets, would do. It writes nothing.
+    """Show what deleting a group, or its offsets, would do, without writing anything.
 
-    For each share partition: where members that come back would begin, by the group's
+    For each share partition: where returning members would start, by the group's
     share.auto.offset.reset, what would be delivered again, and what would be skipped; then Kafka's
     command.
     """

@@ -40,7 +40,7 @@ from sharelag.tables.words import client_words, counted, shell_word
     least=timedelta(),
 )
 def explain(output: str, patience: timedelta | None, **options: Any) -> int | None:
-    """Show why each group lags: causes with their evidence, the most severe first."""
+    """Show why each group lags: causes with their evidence, most severe first."""
     from sharelag.workbench.judged import summary_lines
 
     answered = ask("explain", options, patience=patience)
@@ -55,12 +55,12 @@ def explain(output: str, patience: timedelta | None, **options: Any) -> int | No
 @command(option.INPUT, option.CHOICE, option.ANSWER, option.OVER)
 @option.pick(
     "--by",
-    "Only the spread over these; a broker's load is that of the partitions it leads.",
+    "Show only the spread over these; a broker's load is that of the partitions it leads.",
     among=["partition", "topic", "member", "broker"],
 )
 @option.duration("--every", "Show the imbalance of lag at this interval.")
 @with_options(option.order("gini"))
-@option.switch("--verdict", "Show where the lag of each group concentrates, and idle members.")
+@option.switch("--verdict", "Show where the lag of each group is concentrated, and idle members.")
 def imbalance(
     output: str,
     by: str | None,
@@ -92,7 +92,7 @@ def progress(output: str, **options: Any) -> int | None:
 
     AGE is the age of the oldest unfinished record; rates are records per second over the span, or
     since they last changed in it; DRAIN is the estimated time until the lag is gone, with its
-    bounds; MARGIN is the time until unread records are deleted. People get the oldest lag first.
+    bounds; MARGIN is the time until unread records are deleted. Tables begin with the oldest lag.
     """
     return print_answer("progress", output, options, unit="")
 
@@ -101,22 +101,22 @@ def progress(output: str, **options: Any) -> int | None:
 @option.path(
     "--ledger",
     "DIR",
-    "The Delta table that keeps forecasts and what became of them, one per cluster; created "
-    "if missing.",
+    "Delta table for forecasts and their outcomes, one per cluster; created if missing.",
     required=True,
 )
 @option.duration(
     "--horizon",
-    "After how long ages are forecast; a drain that takes longer is not.",
+    "How far ahead to forecast ages; a drain that takes longer is not forecast.",
     least=timedelta(seconds=1),
     default="5m",
 )
 def forecasts(output: str, ledger: Path, horizon: timedelta, **options: Any) -> int | None:
     """Forecast age and drain of the lag, and score the forecasts that are due.
 
-    FROM to TO should hold 80 % of outcomes; both are `-` until enough forecasts like it were
-    scored, and where such intervals were further off than lag / rate. How often they came true is
-    said beside the table. Run it at regular moments: each run scores what has come due since.
+    FROM to TO should contain 80 % of outcomes; both are `-` until enough similar forecasts have
+    been scored, and where such intervals were further off than lag / rate. How often they came true
+    is printed beside the table. Run it at regular intervals: each run scores what has come due
+    since.
     """
     return print_answer(
         "forecasts", output, options, unit="forecast", ledger=str(ledger), horizon=horizon
@@ -170,11 +170,11 @@ _KEYS = ("group_id", "topic_id", "partition")
     among=["partition", "group", "topic"],
     default="partition",
 )
-@option.switch("--brief", "Only Kafka's columns.")
+@option.switch("--brief", "Show only Kafka's columns.")
 @with_options(option.order("lag"))
 @option.duration(
     "--watch",
-    "Refresh at this interval and show the change; Ctrl-C ends it.",
+    "Refresh at this interval and show the change; Ctrl-C stops it.",
     least=timedelta(milliseconds=100),
 )
 def lag(
@@ -189,7 +189,7 @@ def lag(
     LAG is Kafka's: end offset - start offset - delivery complete count, `-` where Kafka does not
     know it. UNREAD offsets are beyond the window, AVAILABLE ones wait for another delivery, UNKNOWN
     ones are acquired or have no persisted state, COMPLETE ones are finished but not yet passed by
-    the start offset. People get the largest lag first, and its sum.
+    the start offset. Tables begin with the largest lag, and come with the sum.
     """
     from sharelag.inputs import KafkaInput
 
@@ -229,10 +229,14 @@ def _lag(
 
     answered = ask("lag", options, **asked)
     rows, columns = plain(answered.result.table), dict(answered.result.columns)
-    now = {tuple(row.get(name) for name in _KEYS): row["lag"] for row in rows}
+    places = [tuple(row.get(name) for name in _KEYS) for row in rows]
+    now = {place: row["lag"] for place, row in zip(places, rows, strict=True)}
+    for place, count in Counter(places).items():
+        if count > 1:  # of several states nothing tells which goes on
+            now[place] = None
     if before is not None:
-        for key, row in zip(now, rows, strict=True):
-            was = before.get(key)
+        for place, row in zip(places, rows, strict=True):
+            was = before.get(place)
             row["change"] = None if None in (was, row["lag"]) else row["lag"] - was
         columns[heading_of("change")] = "change"
         if output == "human" and sys.stdout.isatty():
@@ -245,8 +249,8 @@ def _lag(
 _PRINTED = option.text(
     "--kafka-output",
     "FILE",
-    "What kafka-share-groups.sh --list or --describe (--state, --members, --offsets) printed, "
-    "or kafka-groups.sh --list, in place of an input; - is stdin.",
+    "Output of kafka-share-groups.sh --list or --describe (--state, --members, --offsets), or of "
+    "kafka-groups.sh --list, instead of an input; - is stdin.",
     type=click.File("rb"),
 )
 #: Options that do not go with it.
@@ -261,7 +265,7 @@ _OF_INPUT = (
     "--state",
     "states",
     "STATE",
-    "Only groups in this state: Empty, Stable or Dead; repeatable, or with commas between.",
+    "Limit to groups in this state: Empty, Stable or Dead; repeatable, or comma-separated.",
 )
 @with_options(option.order("lag"))
 def groups(
@@ -273,7 +277,7 @@ def groups(
     """Show the groups: type, state, epochs, members, topics and lag.
 
     STATE is Stable with members and Empty without. Dead groups were deleted, but the state topic
-    still has state of them.
+    still has their state.
     """
     import pyarrow.compute as pc
 
@@ -321,7 +325,7 @@ def _read_printed(file: Any, options: dict[str, Any]) -> Any:
     from sharelag.inputs.texts import text_of
 
     if ignored := given_options(_OF_INPUT):
-        raise click.UsageError(f"{flags(ignored)} with --kafka-output: remove one of them.")
+        raise click.UsageError(f"--kafka-output ignores {flags(ignored)}: remove one of them.")
     every = parse_groups(text_of(file.read(), "replace"))
     chosen = choice_of(options).groups
     there = groups_in(every.groups)
@@ -359,31 +363,29 @@ def brokers(output: str, **options: Any) -> int | None:
 
     A share partition is led by the leader of its topic partition. Its state is kept by the leader
     of STATE-PARTITION of __share_group_state, its group by the leader of a partition of
-    __consumer_offsets. CSV and JSON have the replicas in sync and the racks of replicas, too.
+    __consumer_offsets. CSV and JSON also have the in-sync replicas and the racks of the replicas.
     """
     return print_answer("brokers", output, options)
 
 
 @command(option.INPUT, option.REQUESTS, option.CHOICE, option.ANSWER)
-@option.text("--since", "WHEN", "Show what changed since a time, or in the last time such as 2h.")
+@option.text("--since", "WHEN", "Show what changed since a time, or within a span such as 2h.")
 @option.switch(
-    "--picture", "Draw each window: offsets, states and delivery counts, long runs folded."
+    "--picture", "Draw each window: offsets, states and delivery counts, with long runs folded."
 )
 def windows(output: str, since: str | None, picture: bool, **options: Any) -> int | None:
     """Show the state of each share partition: epochs, offsets, state batches.
 
     With -o json, yaml and csv the fields of a window have Kafka's values, in which -1 means
-    unknown, and so does 0 of a timestamp.
+    unknown, as does 0 for a timestamp.
     """
     from sharelag.workbench.show import window_rows
 
     if picture and (since is not None or output != "human"):
-        raise click.UsageError("--picture is text of one moment: leave out --since and -o.")
+        raise click.UsageError("--picture shows one moment as text: remove --since and -o.")
     if since is not None:
         if options["requests"]:
-            raise click.UsageError(
-                "--requests tells who holds what at one moment: leave out --since."
-            )
+            raise click.UsageError("--requests shows who holds what at one moment: remove --since.")
         return print_answer("diff", output, options, before=since)
     answered = ask("windows", options, held=picture)
     rows = window_rows(answered.result.table)
@@ -412,8 +414,8 @@ def _paint(text: str, colour: str) -> str:
 def decode(output: str, records: str, **options: Any) -> None:
     """Print the records as JSON, as Kafka's own formatters do.
 
-    A record that cannot be decoded is printed as a reject. Records name topics by their ids:
-    --topic takes ids here, and applies to state records.
+    A record that cannot be decoded is printed as a reject. Records name topics by their ids: here
+    --topic takes ids, and applies to state records.
     """
     from sharelag.engine.local import decode_topic
     from sharelag.tables.lines import lines

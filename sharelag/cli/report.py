@@ -11,23 +11,23 @@ import click
 
 from sharelag.cli import options as option
 from sharelag.cli.ask import PARTIAL
-from sharelag.cli.options import Command, Group, flag, properties_of, with_options
+from sharelag.cli.options import Asked, Command, Group, flag, properties_of, with_options
 from sharelag.cli.output import print_rows, tell, write
 from sharelag.durations import spell
 from sharelag.tables import views
 from sharelag.tables.words import terminal
 
 _OUT = option.path(
-    "--out", "PATH", "The folder of reports.", default=Path("reports"), show_default=True
+    "--out", "PATH", "Folder for the reports.", default=Path("reports"), show_default=True
 )
 _PARAMETER = option.text(
     "-p", "pairs", "K V", "A parameter; repeatable.", type=(str, str), multiple=True
 )
-_FILE = option.path("-f", "file", "FILE", "Parameters, as a YAML mapping; -p overrides it.")
+_FILE = option.path("-f", "file", "FILE", "YAML file with parameters; -p overrides them.")
 _HOW = [
     option.pick(
         "--overlap",
-        "Whether to wait for another run of this report, or to fail.",
+        "If another run of this report is under way: wait for it, or fail.",
         among=["wait", "fail"],
         default="wait",
     ),
@@ -45,7 +45,7 @@ _HOW = [
     ),
     option.duration(
         "--cell-timeout",
-        "Fail when a cell of the notebook takes longer.",
+        "Fail if a cell of the notebook takes longer.",
         least=timedelta(seconds=1),
         default="1h",
     ),
@@ -73,7 +73,7 @@ class _Names(Group):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            why = f"{error.option_name} belongs behind the name of a report, such as daily"
+            why = f"{error.option_name} goes after the name of a report, such as daily"
             raise click.UsageError(why, ctx) from None
 
 
@@ -87,12 +87,12 @@ class _Make(Command):
 
 @click.group(cls=_Names, subcommand_metavar="NAME|COMMAND [ARGS]...")
 def report() -> None:
-    """Make the report NAME: daily, incident, capacity, proposal, or a notebook of yours.
+    """Make the report NAME: daily, incident, capacity, proposal, or your own notebook.
 
-    Writes a self-contained HTML file, the executed notebook, a verdict, images and the body of a
-    mail to a new folder below --out, and points OUT/NAME/latest to it. Exits with 0 if the report
-    was made, whatever its verdict, with 3 if only a part of the input can be read, and else with 1;
-    the report then shows the error.
+    Writes a self-contained HTML file, the executed notebook, a verdict, images and an e-mail body
+    to a new folder below --out, and points OUT/NAME/latest to it. Exits with 0 if the report was
+    made, whatever its verdict; with 3 if only part of the input could be read; otherwise with 1,
+    and the report shows the error.
     """
 
 
@@ -133,17 +133,18 @@ def make(
         tell=tell,
         progress=tell,
     )
-    click.echo(f"{made.run.level.upper()}: {terminal(made.run.error or made.run.headline)}")
-    click.echo(str(made.html))
+    status = Asked.will_end(PARTIAL if made.in_part else int(made.run.error is not None))
+    said = terminal(made.run.error or made.run.headline)
+    write([f"{made.run.level.upper()}: {said}", str(made.html)])
     if figures and made.run.figures and made.run.error is None:
         tell(f"no image files: {made.run.figures}")
-    return PARTIAL if made.in_part else int(made.run.error is not None)
+    return status
 
 
 @report.command("list")
 @with_options(_OUT, option.OUTPUT)
 def list_(out: Path, output: str) -> None:
-    """List the available reports, and the runs in OUT, the newest first."""
+    """List the available reports, and the runs in OUT, newest first."""
     from dataclasses import asdict
 
     from sharelag.reports import notebooks, store
@@ -171,7 +172,7 @@ def index_(out: Path) -> None:
             f"there is no folder {out}: make a report first (sharelag report daily --out {out})"
         )
     with lock_shared(out):
-        click.echo(str(write_index(out)))
+        write([str(write_index(out))])
 
 
 @report.command("schedule")
@@ -187,9 +188,9 @@ def index_(out: Path) -> None:
 )
 @with_options(_WHAT, option.ENGINE, option.VERBOSE, _HOW)
 def schedule_(name: str, cron: str, kind: str, zone: str | None, out: Path, **options: Any) -> None:
-    """Print the definition of a regular report NAME for an existing scheduler.
+    """Print a definition for an existing scheduler that makes the report NAME regularly.
 
-    Put client settings in a file (--command-config): many people can read a definition.
+    Put client settings into a file (--command-config): others may read the definition.
     """
     from sharelag.reports import notebooks
     from sharelag.reports.case import PLACES
@@ -209,7 +210,7 @@ def schedule_(name: str, cron: str, kind: str, zone: str | None, out: Path, **op
             "name an input, such as --bootstrap-server: a scheduler does not see this environment."
         )
     how = _said(options)
-    click.echo(schedule(name, cron, kind, parameters, out, zone=zone, options=how), nl=False)
+    write(schedule(name, cron, kind, parameters, out, zone=zone, options=how).splitlines())
     if words := note(kind, name):
         tell(words)
 

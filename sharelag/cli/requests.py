@@ -28,29 +28,29 @@ _TABLES = (
 @pick(
     "--show",
     "held: who holds which offsets locked at one moment; holds: all locks and how they ended; "
-    "memberships: who was a member, of what; sessions: which partitions share sessions have; "
-    "batching: how much is acknowledged as it was acquired; findings: what the checkers found; "
-    "errors: which requests failed, how often, and what to do; else a table of the log.",
+    "memberships: each member's topics and partitions over time; sessions: partitions of the "
+    "share sessions; batching: how much is acknowledged in whole acquired runs; findings: what is "
+    "wrong; errors: which requests failed, how often, and what to do; else a table of the log.",
     among=_TABLES,
     default="held",
 )
-@repeat("--group", "GROUP", "Only this group; repeatable.")
+@repeat("--group", "GROUP", "Limit to this group; repeatable.")
 @text(
     "--as-of",
     "TIME",
-    "Of --show held: a time with its zone (2026-11-21T03:10:00Z); else the end of the log.",
+    "With --show held: a time with its zone (2026-11-21T03:10:00Z).  [default: the end of the log]",
 )
 @text(
     "--zone",
     "ZONE",
-    "The time zone of times without one, such as Europe/Berlin: log4j's %d writes none.  "
-    "[default: what a collector's times beside them tell, else UTC]",
+    "Time zone of times without one, such as Europe/Berlin; log4j's %d does not write it.  "
+    "[default: derived from a collector's times beside the log's own, else UTC]",
 )
 @text(
     "--capture",
     "DIR",
-    "A capture of the same cluster, or the name of a sample: --show findings looks for the "
-    "record of every write.",
+    "With --show findings: a capture of the same cluster, or the name of a sample, in which to "
+    "look for the record of every write.",
 )
 def requests(
     log: Path,
@@ -61,10 +61,10 @@ def requests(
     zone: str | None,
     capture: str | None,
 ) -> int | None:
-    """Read a broker's log of requests: who holds which offsets, and what is wrong.
+    """Read a broker's request log: who holds which offsets, and what is wrong.
 
     LOG is what Kafka's logger kafka.request.logger writes at level DEBUG, or a folder of such
-    files; of a cluster with several brokers, a folder with the logs of all.
+    files; for a cluster with several brokers, a folder with the logs of all.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -105,31 +105,31 @@ def _nothing(show: str, when: datetime | None) -> str:
     if show == "findings":
         return "the checkers found nothing wrong"
     if show != "held":
-        return f"the log of requests has nothing for --show {show}"
-    at = "where the log ends" if when is None else f"at {iso(when)}"
-    return f"nobody holds any offset {at}; --show holds has every lock and how it ended"
+        return f"the request log has no rows for --show {show}"
+    at = "at the end of the log" if when is None else f"at {iso(when)}"
+    return f"nobody holds any offset {at}; --show holds lists every lock and how it ended"
 
 
 @command(OUTPUT, VERBOSE)
 @click.argument("log", type=click.Path(path_type=Path), metavar="FILE")
 @pick(
     "--show",
-    "deliveries: records that consumers were given; outcomes: acknowledgements that succeeded "
-    "or failed, as a callback heard it; rejects: lines that could not be read.",
+    "deliveries: records that consumers received; outcomes: acknowledgements that succeeded or "
+    "failed, as reported to a callback; rejects: lines that could not be read.",
     among=list(views.CONSUMED),
     default="deliveries",
 )
-@switch("--failed", "Of --show outcomes: only acknowledgements that failed.")
+@switch("--failed", "With --show outcomes: show only acknowledgements that failed.")
 @text(
     "--separator",
     "TEXT",
-    "The key.separator of the console consumer; a tab if not given.",
+    "The key.separator of the console consumer.  [default: a tab]",
     default="\t",
 )
 def consumed(log: Path, output: str, show: str, failed: bool, separator: str) -> int | None:
-    """Read what Kafka's consumers printed: deliveries, and how their acknowledgements fared.
+    """Read the output of Kafka's consumers: deliveries, and the outcomes of acknowledgements.
 
-    FILE is output of kafka-console-share-consumer.sh with print.partition, print.offset and
+    FILE is the output of kafka-console-share-consumer.sh with print.partition, print.offset and
     print.delivery, of kafka-verifiable-share-consumer.sh, or of your own acknowledgement callback;
     or a folder of such files. Keys, headers and values are not kept.
     """
@@ -153,16 +153,16 @@ def consumed(log: Path, output: str, show: str, failed: bool, separator: str) ->
 
 @command(OUTPUT, TIMEOUT, VERBOSE)
 @click.argument("places", nargs=-1, required=True, metavar="FILE_OR_URL...")
-@repeat("--group", "GROUP", "Only this group; repeatable.")
-@switch("--all", "everything", "All figures, not those of shares alone.")
+@repeat("--group", "GROUP", "Limit to this group; repeatable.")
+@switch("--all", "everything", "Show all metrics, not only those of share groups.")
 def metrics(
     places: tuple[str, ...], output: str, timeout: Any, group: tuple[str, ...], everything: bool
 ) -> None:
-    """Show what brokers measure themselves about share groups, by Kafka's names of its MBeans.
+    """Show the brokers' own metrics of share groups, under Kafka's MBean names.
 
-    Files are what Kafka's JmxTool printed, or Prometheus text, as the JMX exporter writes it; an
-    address is http://HOST:PORT/metrics. 1=FILE_OR_URL names broker 1 as its origin: two
-    readings of one broker give rates. --broker-metrics of lag, progress and explain reads the same.
+    A file is the output of Kafka's JmxTool, or Prometheus text, as the JMX exporter writes it; an
+    address is http://HOST:PORT/metrics. 1=FILE_OR_URL says that it comes from broker 1; two
+    readings of one broker give rates. --broker-metrics of lag, progress and explain takes the same.
     """
     start_local()
     from sharelag.workbench.beside import BrokerMetrics, metrics_answer

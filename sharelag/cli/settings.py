@@ -60,14 +60,14 @@ _ANY_GROUP = "GROUP"
 @option.text(
     "--kafka-version",
     "VERSION",
-    "Judge by the settings of this version, such as 4.3.1. Without it by those of the input's "
-    f"version, or of {NEWEST}; draft, without an input: KIP-932 while under discussion.",
+    "Judge by the settings of this version of Kafka, such as 4.3.1; draft, without an input: "
+    f"KIP-932 as it was under discussion.  [default: the input's version, or {NEWEST}]",
 )
 @option.path(
     "--consumer-config",
     "FILE",
-    "Check a consumer's properties file: what share consumers refuse or ignore. With an "
-    "input, also against the settings of --group, or of the file's group.id.",
+    "Check a consumer's properties file for what share consumers refuse or ignore; with an input, "
+    "also against the settings of --group, or of the file's group.id.",
 )
 @option.path("--before", "DIR", "Show only what differs from an earlier capture.")
 @option.switch("--problems", "Show only settings with a problem.")
@@ -83,9 +83,9 @@ def settings(
 ) -> int:
     """Show the settings in force for each group, where they come from, and what conflicts.
 
-    With --set the exit code is 1 when Kafka would refuse a value, with --consumer-config also when
-    it would ignore one. Where a problem begins with "Kafka accepts it", the value would not work.
-    What is fine of --set comes with the command that sets it for --group, which is not run.
+    With --set, the exit code is 1 if Kafka would refuse a value; with --consumer-config, also if it
+    would ignore one. A problem that begins with "Kafka accepts it" means that the value would not
+    work. Valid values of --set come with the command that sets them for --group, which is not run.
     """
     from sharelag.metrics.settings import check_given, is_refused
 
@@ -95,14 +95,14 @@ def settings(
     if consumer_config is not None:
         if values or kafka_version is not None or before or problems:
             raise click.UsageError(
-                "--consumer-config is checked without --set, --kafka-version, --before and "
+                "--consumer-config cannot be used with --set, --kafka-version, --before or "
                 "--problems: remove them."
             )
         ignored = given_options(("group", *_OF_INPUT))
         if has_input:
             ignored = given_options(("all_groups", "topic", "engine"))
         if ignored:
-            raise click.UsageError(f"{flags(ignored)} with --consumer-config: remove them.")
+            raise click.UsageError(f"--consumer-config ignores {flags(ignored)}: remove them.")
         return _lint(consumer_config, output, options if has_input else None)
     if before is not None:
         if values or kafka_version is not None or problems:
@@ -112,7 +112,7 @@ def settings(
         return _drift(before, output, engine, options)
     if values and not has_input:
         if ignored := given_options(_OF_INPUT):
-            raise click.UsageError(f"{flags(ignored)} without an input: add one, or remove them.")
+            raise click.UsageError(f"{flags(ignored)} only with an input: add one, or remove them.")
         from sharelag.workbench.result import Result
 
         is_draft = kafka_version == PROPOSED
@@ -244,7 +244,7 @@ def _lint(path: Path, output: str, options: dict[str, Any] | None) -> int:
     if not found.num_rows:
         tell(f"share consumers accept every property of {path}")
     if others := [name for name in unknown if name not in found.column("name").to_pylist()]:
-        tell(f"not Kafka's own, so for its plug-ins or ignored: {', '.join(others)}")
+        tell(f"not Kafka's own settings, so for plug-ins or ignored: {', '.join(others)}")
     return status
 
 
@@ -270,7 +270,7 @@ def _values(given: tuple[str, ...]) -> dict[str, str]:
         raise click.UsageError("--set takes NAME=VALUE, such as share.delivery.count.limit=7.")
     names = [name.strip() for name, _, _ in pairs]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise click.UsageError(f"--set gives {twice[0]} more than once: leave one of them out.")
+        raise click.UsageError(f"--set gives {twice[0]} more than once: remove one of them.")
     return {name: value for name, (_, _, value) in zip(names, pairs, strict=True)}
 
 
@@ -278,14 +278,14 @@ def _values(given: tuple[str, ...]) -> dict[str, str]:
     cls=Command, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
 )
 @with_options(option.OUTPUT, option.VERBOSE)
-@option.text("--kafka-version", "VERSION", f"Of the tools, such as 4.3.1.  [default: {NEWEST}]")
+@option.text("--kafka-version", "VERSION", f"Tool version, such as 4.3.1.  [default: {NEWEST}]")
 @click.argument("line", nargs=-1, type=click.UNPROCESSED, required=True, metavar="COMMAND...")
 def lint(output: str, kafka_version: str | None, line: tuple[str, ...]) -> int:
-    """Check a command of Kafka's tools for share groups; it is not run.
+    """Check a command of Kafka's tools for share groups, without running it.
 
-    The tools are kafka-share-groups.sh and kafka-console-share-consumer.sh. Write the command
-    after lint as it is, or in quotes. A row is an option with its value, or with
-    Kafka's default; the exit code is 1 when Kafka would refuse the command.
+    The tools are kafka-share-groups.sh and kafka-console-share-consumer.sh. Write the command after
+    lint as it is, or in quotes. Each row is an option with its value, or with Kafka's default; the
+    exit code is 1 if Kafka would refuse the command.
     """
     from sharelag.metrics.settings import lint_table
     from sharelag.model.kafka_commands import check_command

@@ -46,14 +46,14 @@ _TUNED = 700
 @text(
     "--since",
     "WHEN",
-    "Simulate the past from this time on (or this long before its end: 1h), as it was and "
-    "with --members, --assignor and --setting.",
+    "Simulate the past from this time (or this long before its end: 1h), as it was and with "
+    "--members, --assignor and --setting.",
 )
-@text("--until", "WHEN", "The end of that past.  [default: the end of the input]")
+@text("--until", "WHEN", "End of that past.  [default: the end of the input]")
 @text(
     "--alert",
     "RULE",
-    "Whether this alert would have fired in that past, such as 'age>30s' or 'lag>1000'.",
+    "Report whether this alert would have fired in that past, such as 'age>30s' or 'lag>1000'.",
 )
 @text(
     "--chart",
@@ -65,19 +65,19 @@ _TUNED = 700
 def simulate(output: str, **options: Any) -> int:
     """Simulate a share group with other assignors, members or settings.
 
-    The simulation starts from the current state of the group. Options given several times are
-    tried in every combination, with the same seeds. With --compare, a row of each variant says
-    what decides; without a VERDICT the runs do not tell it from the first one. Intervals, such
-    as DIFF-FROM and DIFF-TO of a difference, hold with 95 % confidence together.
+    The simulation starts from the current state of the group. Options given several times are tried
+    in every combination, with the same seeds. With --compare, each variant has a row with the
+    measures that decide; without a VERDICT, the runs show no difference from the first one. All
+    intervals, such as DIFF-FROM to DIFF-TO of a difference, hold together with 95 % confidence.
 
-    With --tune, it searches settings that keep goals, says how far each of them is from breaking
-    one, and prints Kafka's commands, which it does not run.
+    With --tune, it searches for settings that keep the goals, says how far each of them is from
+    breaking one, and prints Kafka's commands without running them.
 
-    With --suite, it ranks assignors, also functions of your own, by drawn scenarios.
+    With --suite, it ranks assignors, including your own functions, over randomly drawn scenarios.
 
-    With --since, it starts from the state then, with the records that really came: a row says
-    what happened, one how the simulation has it, and the others what would have been otherwise.
-    Exits with 3 where the simulation does not explain what happened.
+    With --since, it starts from the state at that time, with the records that really arrived: one
+    row shows what happened, one the same simulated, and the others what would have happened
+    instead. Exits with 3 if the simulation does not explain what happened.
     """
     from sharelag.whatif.scenario_json import to_json
 

@@ -113,8 +113,8 @@ SCENARIO = [
     ),
     duration(
         "--duration",
-        "How long to simulate.  [default: that of the scenario; of an input 10m, and "
-        "with --compare and --tune less of a busy group, down to 2m]",
+        "How long to simulate.  [default: that of the scenario; 10m for an input, and with "
+        "--compare and --tune less for a busy group, down to 2m]",
         most=timedelta.max,
     ),
     duration(
@@ -129,17 +129,17 @@ SCENARIO = [
     click.option(
         "--service-ms", type=Duration(timedelta(), bare="ms"), hidden=True, callback=_deprecate
     ),
-    duration("--over", "How far back rates look.", default="1h"),
+    duration("--over", "How far back to look for rates.", default="1h"),
 ]
 VARIANTS = [
     repeat(
         "--assignor",
         "NAME|FILE.py:FUNCTION|FILE.jar:CLASS",
-        "The assignor, or one of your own; repeatable. `list` says what each does. A jar "
-        "needs Kafka's own, from KAFKA_HOME.",
+        "The assignor, or one of your own; repeatable. `list` describes them. A jar needs Kafka's "
+        "own jars, from KAFKA_HOME.",
         type=AssignorName(),
     ),
-    text("--members", "N,N", "Numbers of members.  [default: as they are]", type=Counts()),
+    text("--members", "N,N", "Numbers of members.  [default: the current number]", type=Counts()),
     repeat("--setting", "NAME=V,V", "Values of a setting by Kafka's name; repeatable."),
     repeat(
         "--autoscale",
@@ -151,22 +151,22 @@ VARIANTS = [
     text(
         "--seeds",
         "N",
-        f"Number of random seeds, from 0 on.  [default: 1; with --compare and "
-        f"--what-clears as many as tell variants apart; {SEEDS} for other questions of many runs]",
+        "Number of random seeds, from 0 on.  [default: 1; with --compare and --what-clears as "
+        f"many as distinguish the variants; {SEEDS} for other questions that need many runs]",
         type=click.IntRange(min=1, max=1_000_000),
     ),
 ]
 TRIALS = [
     switch(
         "--compare",
-        "Compare the variants, and the group of an input as it is: means, differences, the winner.",
+        "Compare the variants, and an input's group as it is: means, differences, the winner.",
     ),
     switch("--what-clears", "Try assignors with more and more members until the lag clears."),
-    pick("--against", "Compare with a consumer group of the same work.", among=["consumer-group"]),
+    pick("--against", "Compare to a consumer group doing the same work.", among=["consumer-group"]),
     text(
         "--suite",
         "[N]",
-        "Rank the assignors by so many drawn scenarios, 200 if no number is given; see "
+        "Rank the assignors over N randomly drawn scenarios, 200 if N is not given; see "
         "docs/assignors.md.",
         type=click.IntRange(min=1),
         is_flag=False,
@@ -175,13 +175,13 @@ TRIALS = [
     text(
         "--baseline",
         "VARIANT",
-        "The variant to compare with.  [default: the first; of an input the group as it is; "
-        "with --suite the assignor simple]",
+        "The variant to compare with.  [default: the first; for an input the group as it is; with "
+        "--suite the assignor simple]",
     ),
     repeat(
         "--measure",
         "NAME",
-        "Print this measure with all its intervals, not the table that decides; repeatable.",
+        "Print this measure with all its intervals instead of the decision table; repeatable.",
     ),
     switch("--optimal", "Also measure the distance to the assignor `optimal`."),
     text(
@@ -191,23 +191,23 @@ TRIALS = [
     ),
     switch(
         "--tune",
-        "Search settings and members that keep every --goal for the fewest member-hours. "
-        "--setting NAME=LOW..HIGH and --between narrow what is tried; NAME=VALUE stays.",
+        "Search for settings and members that keep every --goal with the fewest member-hours. "
+        "--setting NAME=LOW..HIGH and --between narrow the search; NAME=VALUE is fixed.",
     ),
     repeat(
         "--goal",
         "GOAL",
-        "What --tune is to keep, such as 'age_p95<30s' or 'redelivered_share<1%'; repeatable.",
+        "A goal for --tune to keep, such as 'age_p95<30s' or 'redelivered_share<1%'; repeatable.",
     ),
     switch(
         "--front",
-        "With --tune, print what more or fewer member-hours would give instead of settings.",
+        "With --tune, print what more or fewer member-hours would achieve instead of the settings.",
     ),
     text(
         "--members-wanted",
         "GOAL",
-        "Say how many members keep records younger than this, such as 30s, at the rate that "
-        "comes; by a sum, as the exporter tells KEDA.",
+        "Calculate how many members keep records younger than this, such as 30s, at the current "
+        "arrival rate; a formula without simulation, as the exporter uses for KEDA.",
     ),
     text(
         "--between",
@@ -226,7 +226,7 @@ TRIALS = [
     text(
         "--sweep",
         "DIR",
-        "Run on Spark and keep finished runs in this folder; a repeat continues there.",
+        "Run on Spark and keep finished runs in this folder; run it again to continue.",
         type=click.Path(file_okay=False, path_type=Path),
     ),
 ]
@@ -400,7 +400,7 @@ _ALONE = (
     (
         "members_wanted",
         "members assignor setting autoscale seed seeds duration rebalance_every service service_ms",
-        "is a sum over the group as it is: remove {}",
+        "is calculated for the group as it is: remove {}",
     ),
     ("what_clears", "setting autoscale", "tries assignors and members: remove {}"),
     (
@@ -479,12 +479,12 @@ def _require_one(options: dict[str, Any]) -> None:
         if options[name] and (given := given_options(refused.split())):
             raise click.UsageError(f"{flag(name)} {why.format(flags(given))}.")
     if options["tune"] and (len(options["assignor"]) > 1 or len(options["seed"]) > 1):
-        raise click.UsageError("--tune goes by one assignor and one seed: give each once.")
+        raise click.UsageError("--tune takes one assignor and one seed: give each once.")
     if options["suite"]:
         if others := [name for name in given_options() if name not in _OF_SUITE]:
             raise click.UsageError(f"--suite brings its own scenarios: remove {flags(others)}.")
         if not options["assignor"] or len(options["seed"]) > 1:
-            raise click.UsageError("--suite goes by --assignor, and one --seed at most.")
+            raise click.UsageError("--suite needs --assignor, and takes one --seed at most.")
 
 
 def _require_seeds(options: dict[str, Any]) -> None:
@@ -499,5 +499,5 @@ def _require_seeds(options: dict[str, Any]) -> None:
     for name, seeds in few:
         if options[name] and seeds == 1:
             raise click.UsageError(
-                f"{flags([name])} needs at least two seeds: one run cannot show chance."
+                f"{flags([name])} needs at least two seeds: one run cannot show how much is chance."
             )

@@ -349,7 +349,7 @@ class Reading(ABC):
         return as_table(imbalance_arrow(self.table("lag"), *self._loads(), by, brokers))
 
     def skew(self) -> pa.Table:
-        """Return where the lag of each group concentrates, as `sharelag.metrics.imbalance.SKEW`."""
+        """Return where each group's lag is concentrated, as `sharelag.metrics.imbalance.SKEW`."""
         from sharelag.metrics.imbalance import skew_arrow
 
         self.read_ahead()

@@ -82,7 +82,7 @@ def group_names(source: Input, generation: int | None = None) -> list[str]:
 
 
 def past_by_records(source: Input, lag: pa.Table) -> tuple[str, ...]:
-    """Say of which topics of a running cluster earlier ends go by times that producers set."""
+    """Say of which topics of an input earlier ends go by times that producers set."""
     topics = sorted(set(lag.column("topic").drop_null().to_pylist()))
     return gaps.of_record_times(source.timed_by_producers(topics)) if topics else ()
 

@@ -94,6 +94,15 @@ class CaptureInput(RecordsOnly):
     def _past(self, topic_ids: Sequence[str]) -> pa.Table:
         return of_topics(self._capture.extras["past_offsets"], topic_ids)
 
+    def timed_by_producers(self, topics: Sequence[str]) -> Sequence[str]:
+        noted, settings = self._capture.extras["past_offsets"], self._capture.extras["settings"]
+        kinds = settings.filter(pc.equal(settings.column("name"), "message.timestamp.type"))
+        by_brokers = kinds.filter(pc.equal(kinds.column("value"), "LogAppendTime"))
+        there = set(noted.column("topic").to_pylist()) - set(
+            by_brokers.column("entity").to_pylist()
+        )
+        return [topic for topic in topics if topic in there]
+
     def logs(self, topic_ids: Sequence[str]) -> pa.Table:
         return of_topics(self._capture.extras["logs"], topic_ids)
 
@@ -203,7 +212,7 @@ class RawInput(RecordsOnly):
 
     def describe(self) -> str:
         return (
-            f"raw records of {self.path}, without topic names and end offsets; nothing tells "
+            f"raw records of {self.path}, without topic names and end offsets; it is not known "
             "whether they are all"
         )
 
@@ -245,8 +254,8 @@ class PrintedInput(RecordsOnly):
 
     def describe(self) -> str:
         return (
-            f"records that Kafka's tools printed to {self.path}, without end offsets; nothing "
-            "tells whether they are all"
+            f"records that Kafka's tools printed to {self.path}, without end offsets; it is not "
+            "known whether they are all"
         )
 
 

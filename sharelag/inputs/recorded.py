@@ -14,11 +14,11 @@ DEMO = "demo"
 _SHOPS = {
     DEMO: (
         "Forty minutes of a shop on three brokers, recorded while its members worked: eight share "
-        "groups, of which seven are in trouble, each in another way."
+        "groups, of which seven are in trouble, each in a different way."
     ),
     "chapters": (
-        "Two minutes of a small shop: releases, rejects, time-outs, a poison record, resets, and a "
-        "deleted group, with what Kafka said at the end of each chapter."
+        "Two minutes of a small shop: releases, rejects, time-outs, a poison record, resets, and "
+        "a deleted group, with Kafka's own answers at the end of each chapter."
     ),
 }
 

@@ -118,7 +118,7 @@ def evenly_spaced(values: ArrayLike, most: int) -> list[int]:
     return [int(ordered[place]) for place in np.unique(places)]
 
 
-#: When something happened, and where it stands in the log of requests.
+#: When something happened, and where it stands in the request log.
 ORDER = ("timestamp", "source", "position")
 
 

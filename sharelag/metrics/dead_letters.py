@@ -408,9 +408,7 @@ def redrive_arrow(
     does not exist, or nothing to send, is an `InputError`.
     """
     if "marker" in statuses:
-        raise InputError(
-            "there is nothing to send of markers of transactions: leave out the status marker"
-        )
+        raise InputError("transaction markers cannot be sent again: leave out the status marker")
     if unknown := [name for name in statuses if name not in STATUSES]:
         raise InputError(f"unknown status {unknown[0]!r}: choose one of {', '.join(STATUSES)}")
     table = as_table(ledger)

@@ -1,4 +1,4 @@
-"""What happened to the share partitions of a group: resets, new leaders, archived records, members.
+"""What happened to a group: resets, deletions, new leaders, archived records, members.
 
 `first_trouble` gives the first times of trouble in a span; `events_arrow` gives each
 event, a row that a chart can mark and people can read; of many within a step, the first
@@ -93,6 +93,7 @@ def _is_missing(history: pa.Table, begin: datetime) -> pa.ChunkedArray:
 
 
 ARCHIVED, NEW_LEADER, RESET = "records archived", "new leader", "reset"
+DELETED = "state deleted"
 JOINED, DEPARTED, EMPTIED = "member joined", "member left", "last member left"
 
 _STEP, _BEFORE = "_step", "leader_epoch_before"
@@ -115,6 +116,7 @@ def events_arrow(history: Arrow, since: datetime, every: timedelta) -> pa.Table:
         _rows(table, archived, ARCHIVED, every, "archived"),
         _rows(table, table.column("leader_changed"), NEW_LEADER, every),
         _rows(table, is_reset(table), RESET, every),
+        _rows(table, pc.equal(table.column("record_kind"), "tombstone"), DELETED, every),
     ]
     return pa.concat_tables(found)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, ClassVar
@@ -20,7 +20,14 @@ from sharelag.tables.words import moment
 from sharelag.wire.placement import missing_in_words
 
 ISOLATION = "share.isolation.level"
-_OF_NOW = "settings, retention and last stable offsets of that moment; those of now are taken"
+_OF_NOW = "settings, retention and last stable offsets of that moment; today's are used"
+
+
+#: Tables with a group in each row.
+_BY_GROUP = (
+    *("lag", "windows", "observed", "progress", "members", "groups", "holders", "brokers"),
+    "measured",
+)
 
 
 @dataclass(frozen=True)
@@ -41,7 +48,7 @@ class Evidence(Displayable):
     logs: pa.Table = field(default_factory=schemas.LOGS.empty_table)
     brokers: pa.Table = field(default_factory=schemas.BROKERS.empty_table)
     gaps: pa.Table = field(default_factory=schemas.GAPS.empty_table)
-    #: Who holds what, by a broker's log of requests; empty without one of this moment.
+    #: Who holds what, by a broker's request log; empty without one of this moment.
     holders: pa.Table = field(default_factory=HOLDERS.empty_table)
     #: What brokers measured of the share partitions; empty without their metrics.
     measured: pa.Table = field(default_factory=schemas.MEASURED.empty_table)
@@ -101,6 +108,21 @@ class Evidence(Displayable):
             *past,
             *gaps.of_missing(self.gaps.num_rows, stateless, missing_in_words(self.windows)),
         )
+
+    def of_group(self, group: str) -> Evidence:
+        """Return what was gathered of one group: what follows of it is the same."""
+
+        def only(table: Any) -> Any:
+            return table.filter(pc.equal(table.column("group_id"), group))
+
+        tables = {name: only(getattr(self, name)) for name in _BY_GROUP}
+        topics = pc.unique(tables["lag"].column("topic_id"))
+        past = self.past_offsets
+        past = past.filter(pc.is_in(past.column("topic_id"), topics))
+        mine = replace(self, past_offsets=past, **tables)
+        # Groups are ranked one by one: what was found in all of them holds for each.
+        mine.ranked.update({key: only(found) for key, found in self.ranked.items()})
+        return mine
 
     @property
     def reads_committed(self) -> frozenset[str]:

@@ -227,11 +227,11 @@ def score(due: Arrow, lag: Arrow, timeline: Arrow, past_offsets: Arrow, now: int
     reasons = np.select(
         [~has_state[:, -1], was_reset, is_known[:, -1] & is_age],
         [
-            "its state then is not known",
+            "its state at that time is not known",
             "its start offset was set back",
-            "when its oldest record came is not known",
+            "when its oldest record arrived is not known",
         ],
-        "where its log ended then is not known",
+        "where its log ended at that time is not known",
     )
     told &= ~was_reset
     (low, has_interval), (high, _) = numbers(rows, "low_ms"), numbers(rows, "high_ms")

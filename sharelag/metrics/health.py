@@ -392,7 +392,7 @@ def formats(health: Arrow) -> str:
     )
     if not seen:
         if any(labels):
-            return "unknown: there are tombstones alone, which tell no generation"
+            return "unknown: there are only tombstones, which show no generation"
         is_any = pc.any(pc.greater(health.column("rejects"), 0)).as_py()
         return f"unknown: {'no record can be decoded' if is_any else 'there are no records'}"
     (first, _), *others = sorted(seen.items(), key=lambda item: (-item[1], -int(item[0][1:])))

@@ -1,7 +1,7 @@
-"""Who holds the offsets that are not finished, where a broker's log of requests covers the moment.
+"""Who holds the offsets that are not finished, where a broker's request log covers the moment.
 
-The state topic has neither acquired records nor members. A log of requests has both, so what is
-unknown there is *acquired by a member since a time*, or *never delivered*.
+The state topic has neither acquired records nor members. A request log has both, so what is unknown
+there is *acquired by a member since a time*, or *never delivered*.
 """
 
 from __future__ import annotations

@@ -514,7 +514,7 @@ def skew_arrow(
     observed: Arrow | None = None,
     past: Arrow | None = None,
 ) -> pa.RecordBatch:
-    """Return where the lag of each group concentrates, as `SKEW`, sorted by group.
+    """Return where the lag of each group is concentrated, as `SKEW`, sorted by group.
 
     Parameters are those of `partition_loads`. Data skew needs
     ``past``, the others need ``members``.

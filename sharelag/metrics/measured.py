@@ -30,6 +30,7 @@ from sharelag.metrics.columns import floats, mask, numbers, series
 from sharelag.model.defects import is_affected
 from sharelag.schemas import MEASURED, SHARE_PARTITION, Arrow
 from sharelag.tables.arrow import as_table, beside, flat, keys, table_of
+from sharelag.tables.words import counted
 
 #: Types of acknowledgement, as Kafka counts them; a broker may count another in future.
 _TYPES = ("accept", "release", "reject", "renew")
@@ -45,6 +46,8 @@ _LETTERS = {
     "DeadLetterQueueTotalProduceRequestsPerSec": "requests",
     "DeadLetterQueueFailedProduceRequestsPerSec": "failed requests",
 }
+#: Groups whose letters notes tell one by one.
+_MOST_NOTES = 10
 _BEANS = (
     "kafka.server:type=ShareGroupMetrics",
     "kafka.server:type=SharePartitionMetrics",
@@ -135,6 +138,13 @@ def letter_words(table: pa.Table, groups: Collection[str] | None = None) -> list
     for metric, row in ((metric, row) for metric, rows in found.items() for row in rows):
         told.setdefault(row["group_id"], set()).add(row["of"])
         counts.setdefault((metric, row["group_id"]), []).append(row)
+
+    def by_letters(group: str | None) -> tuple[float, str]:
+        written = counts.get((next(iter(_LETTERS)), group), [])
+        return -sum(row["figure"] for row in written), group or ""
+
+    mine = sorted(told if groups is None else told.keys() & groups, key=by_letters)
+    left = len(mine) - _MOST_NOTES
     return [
         f"dead letters of {group or 'a group without a name'}, by the brokers that were read: "
         + ", ".join(
@@ -143,9 +153,8 @@ def letter_words(table: pa.Table, groups: Collection[str] | None = None) -> list
             )
             for metric, words in _LETTERS.items()
         )
-        for group in sorted(told, key=lambda one: one or "")
-        if groups is None or group in groups
-    ]
+        for group in mine[:_MOST_NOTES]
+    ] + [f"dead letters of {counted(left, 'more group')}: sharelag metrics has them"] * (left > 0)
 
 
 def _letters_so_far(words: str, rows: list[dict[str, Any]], is_exported: bool) -> str:

@@ -123,12 +123,12 @@ _FENCED = _codes_of("FENCED_LEADER_EPOCH", "FENCED_STATE_EPOCH")
 _REMOVED = _codes_of("UNKNOWN_MEMBER_ID", "FENCED_MEMBER_EPOCH")
 #: After the largest session epoch the next is 1: 0 opens a session.
 _LARGEST = 2**31 - 1
-#: Microseconds by which the times of a log of requests and of records may differ.
+#: Microseconds by which the times of a request log and of records may differ.
 _SLACK = 100_000
 
 
 def check_requests(tables: Mapping[str, Arrow], history: Arrow | None = None) -> pa.Table:
-    """Return what is wrong in a log of requests, as `sharelag.schemas.REQUEST_FINDINGS`, by time.
+    """Return what is wrong in a request log, as `sharelag.schemas.REQUEST_FINDINGS`, by time.
 
     ``tables`` are `sharelag.schemas.REQUEST_TABLES` by name; a history of the same cluster serves
     to find the record of every write.
@@ -285,8 +285,8 @@ def _partial(rows: pa.Table, first: Bools, column: str, deletes: str) -> pa.Tabl
     some, every = topics.column("deleted"), topics.column("all")
     found = topics.filter(pc.and_(pc.greater(some, 0), pc.less(some, every)))
     words = [
-        f"the state of {row['deleted']} of {row['all']} partitions was deleted: the deletion goes "
-        "on, or stopped halfway"
+        f"the state of {row['deleted']} of {row['all']} partitions was deleted: the deletion is "
+        "still running, or stopped halfway"
         for row in found.select(["deleted", "all"]).to_pylist()
     ]
     return _findings("partial delete", found, words)
@@ -326,7 +326,7 @@ def _writes(calls: pa.Table) -> pa.ChunkedArray:
 
 
 def _put_times(history: Arrow) -> pa.Table:
-    """Return a history with the times of its records as a log of requests has them."""
+    """Return a history with the times of its records as a request log has them."""
     table = as_table(history)
     return table.append_column("timestamp", table.column("record_timestamp").cast(INSTANT))
 

@@ -55,7 +55,7 @@ def cautions(
             PREFIX,
             prefix,
             "no topic that groups may name can begin with it, so all letters are lost",
-            "take letters, digits, dots, dashes and underscores, and not __ first",
+            "use letters, digits, dots, dashes and underscores, without __ at the beginning",
         )
     factor, least = (value_in(name, values, profile) for name in (_FACTOR, _LEAST))
     # Kafka's defaults deserve no warning just because brokers hide their settings.
@@ -74,7 +74,7 @@ def cautions(
             _LEAST,
             str(least),
             f"it is more than {_FACTOR} = {factor}: no write to the state topic succeeds",
-            f"set it below {_FACTOR}, so that one replica may be away",
+            f"set it below {_FACTOR}, so that one replica may be down",
         )
 
 

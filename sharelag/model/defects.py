@@ -80,24 +80,24 @@ DEFECTS = (
         "apache/kafka#23074", f"{_PULLS}/23074",
         "a write that arrives late moves a start offset back, so records can be delivered again "
         "when another leader takes over",
-        "make consumers ready for duplicates, and upgrade", "4.1.0", ("4.4.0",), "start_went_back",
+        "make consumers tolerate duplicates, and upgrade", "4.1.0", ("4.4.0",), "start_went_back",
     ),
     Defect(
         "apache/kafka#23112", f"{_PULLS}/23112",
         "a write that arrives late lowers the delivery complete count, so Kafka's lag is too high "
         "until the next write",
-        "believe the effective lag, and upgrade", "4.2.0", ("4.4.0",), "count_regressed",
+        "rely on the effective lag, and upgrade", "4.2.0", ("4.4.0",), "count_regressed",
     ),
     Defect(
         "apache/kafka#23190", f"{_PULLS}/23190",
         "a request to initialise state that arrives twice replaces the state that was written in "
         "between, and the start offset goes back: finished records can be delivered again",
-        "make consumers ready for duplicates", "4.1.0", (),
+        "make consumers tolerate duplicates", "4.1.0", (),
     ),
     Defect(
         "KAFKA-20910", f"{_PULLS}/23147",
         "a reset of offsets does not raise the epoch of the group, so the state of another reset "
-        "can have the same epoch, and what comes late of the earlier one is not refused",
+        "can have the same epoch, and late requests of the earlier one are not refused",
         "reset offsets of groups that have had no member for a while", "4.1.0", (),
     ),
     Defect(

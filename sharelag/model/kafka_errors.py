@@ -53,16 +53,16 @@ _ADDRESS = (
     "--timeout waits longer"
 )
 _TLS = (
-    "check that the listener speaks TLS, that ssl.truststore.location has who signed its "
+    "check that the listener speaks TLS, that ssl.truststore.location has the issuer of its "
     "certificate, and that the certificate names this host"
 )
 _LEADERS = "check it with kafka-topics.sh --describe --unavailable-partitions, and try again"
 _USER = "check user, password and sasl.mechanism in --command-config"
 _MECHANISM = "set sasl.mechanism to one in the broker's sasl.enabled.mechanisms"
 _TOPIC = "check the spelling and the cluster"
-_AGAIN = "try again: it passes by itself within seconds"
-_CLIENT_DOES = "nothing: the client tries again by itself"
-_REJOINS = "nothing, if it is rare: the member joins again by itself"
+_AGAIN = "try again: it resolves itself within seconds"
+_CLIENT_DOES = "nothing: the client retries by itself"
+_REJOINS = "nothing, if it is rare: the member rejoins by itself"
 _CODEC = "check compression.type of the topic, and install a confluent-kafka wheel that has it"
 _UPGRADE = "upgrade the brokers or the client: one of them is too old for this request"
 
@@ -71,19 +71,19 @@ _BY_KIND = {
     Kind.REACH: (
         (-195, "_TRANSPORT", "the connection to a broker was refused or broke", _ADDRESS),
         (-193, "_RESOLVE", "the name of a broker does not resolve to an address", _ADDRESS),
-        (-187, "_ALL_BROKERS_DOWN", "no broker could be connected to", _ADDRESS),
+        (-187, "_ALL_BROKERS_DOWN", "no connection to a broker was possible", _ADDRESS),
         (-185, "_TIMED_OUT", "no answer came in time", _ADDRESS),
-        (-166, "_TIMED_OUT_QUEUE", "no connection was there in time to send the request", _ADDRESS),
+        (-166, "_TIMED_OUT_QUEUE", "no connection was available in time for the request", _ADDRESS),
         (-137, "_DESTROY_BROKER", "the broker left the cluster before it answered", _ADDRESS),
         (7, "REQUEST_TIMED_OUT", "the broker could not complete the request in time", _ADDRESS),
-        (-181, "_SSL", "no encrypted connection was agreed on, or a certificate was refused", _TLS),
+        (-181, "_SSL", "no encrypted connection was negotiated, or a certificate refused", _TLS),
         (13, "NETWORK_EXCEPTION", "the broker closed the connection before it answered", _ADDRESS),
     ),
     Kind.LOGIN: (
-        (-169, "_AUTHENTICATION", "the broker refused the login, or broke it off", _USER),
+        (-169, "_AUTHENTICATION", "the broker refused the login, or aborted it", _USER),
         (58, "SASL_AUTHENTICATION_FAILED", "the broker refused user or password", _USER),
         (33, "UNSUPPORTED_SASL_MECHANISM", "the broker does not have this mechanism", _MECHANISM),
-        (34, "ILLEGAL_SASL_STATE", "the login came at a moment at which none is expected",
+        (34, "ILLEGAL_SASL_STATE", "the login came when none was expected",
          "check that security.protocol is that of the listener"),
     ),
     Kind.RIGHTS: (
@@ -99,28 +99,28 @@ _BY_KIND = {
         (-188, "_UNKNOWN_TOPIC", "the cluster has no such topic", _TOPIC),
         (-190, "_UNKNOWN_PARTITION", "the topic has no such partition", _TOPIC),
         (100, "UNKNOWN_TOPIC_ID", "the broker has no topic with this id: it was deleted, or is new",
-         "try again; if it stays, the topic was deleted and made anew"),
-        (103, "INCONSISTENT_TOPIC_ID", "the topic was deleted and made anew under its name",
+         "try again; if the error persists, the topic was deleted and created again"),
+        (103, "INCONSISTENT_TOPIC_ID", "the topic was deleted and created again under its name",
          "restart the client that still has the old id"),
         (17, "INVALID_TOPIC_EXCEPTION", "the name is not allowed for a topic",
-         "use letters, digits, dots, underscores and dashes, 249 of them at most"),
+         "use letters, digits, dots, underscores and dashes, at most 249 of them"),
     ),
     Kind.LEADERS: (
         (5, "LEADER_NOT_AVAILABLE", "the partition has no leader now", _LEADERS),
-        (6, "NOT_LEADER_OR_FOLLOWER", "the broker does not lead the partition any more", _LEADERS),
+        (6, "NOT_LEADER_OR_FOLLOWER", "the broker no longer leads the partition", _LEADERS),
         (9, "REPLICA_NOT_AVAILABLE", "the broker does not have the replica yet", _LEADERS),
-        (74, "FENCED_LEADER_EPOCH", "the leader epoch is an older one",
-         "nothing: the new leader goes on, and clients look for it"),
+        (74, "FENCED_LEADER_EPOCH", "the leader epoch is outdated",
+         "nothing: the new leader continues, and clients look it up"),
         (75, "UNKNOWN_LEADER_EPOCH", "the broker does not know this leader epoch yet", _AGAIN),
         (78, "OFFSET_NOT_AVAILABLE", "a new leader does not know the end of its log yet", _AGAIN),
     ),
     Kind.COORDINATORS: (
-        (14, "COORDINATOR_LOAD_IN_PROGRESS", "the coordinator still reads its partition",
+        (14, "COORDINATOR_LOAD_IN_PROGRESS", "the coordinator is still reading its partition",
          "try again; a large __share_group_state or __consumer_offsets takes longer"),
         (15, "COORDINATOR_NOT_AVAILABLE", "no broker is the coordinator now",
          "check that __consumer_offsets and __share_group_state have leaders, and try again"),
-        (16, "NOT_COORDINATOR", "the broker is not the coordinator any more", _CLIENT_DOES),
-        (124, "FENCED_STATE_EPOCH", "the state epoch is an older one",
+        (16, "NOT_COORDINATOR", "the broker is no longer the coordinator", _CLIENT_DOES),
+        (124, "FENCED_STATE_EPOCH", "the state epoch is outdated",
          "nothing: the share partition was initialized again, and its leader reads the new state"),
     ),
     Kind.GROUPS: (
@@ -132,50 +132,50 @@ _BY_KIND = {
          "stop its consumers first: offsets can be changed only while it is empty"),
         (86, "GROUP_SUBSCRIBED_TO_TOPIC", "a member of the group is subscribed to the topic",
          "stop its consumers first"),
-        (81, "GROUP_MAX_SIZE_REACHED", "the group has as many members as it may have",
+        (81, "GROUP_MAX_SIZE_REACHED", "the group has its maximum number of members",
          "raise the broker's group.share.max.size, or run fewer members"),
         (25, "UNKNOWN_MEMBER_ID", "the coordinator removed the member, or never had it", _REJOINS),
         (110, "FENCED_MEMBER_EPOCH",
          "the member has an epoch that the coordinator does not expect", _REJOINS),
-        (113, "STALE_MEMBER_EPOCH", "the member has not heard of its new epoch yet", _CLIENT_DOES),
+        (113, "STALE_MEMBER_EPOCH", "the member does not know its new epoch yet", _CLIENT_DOES),
     ),
     Kind.SHARES: (
-        (121, "INVALID_RECORD_STATE", "the member does not hold the record any more",
-         ("acknowledge before the lock ends: process fewer records a poll, or raise "
+        (121, "INVALID_RECORD_STATE", "the member no longer holds the record",
+         ("acknowledge before the lock expires: process fewer records per poll, or raise "
           "share.record.lock.duration.ms")),
         (122, "SHARE_SESSION_NOT_FOUND", "the broker has no session of the member",
          "nothing, if it is rare: the client opens a new one, and what it held is delivered again"),
         (123, "INVALID_SHARE_SESSION_EPOCH", "requests of the session came out of order",
          "nothing, if it is rare: the client opens a new session"),
-        (133, "SHARE_SESSION_LIMIT_REACHED", "the broker has as many sessions as it may have",
+        (133, "SHARE_SESSION_LIMIT_REACHED", "the broker has its maximum number of sessions",
          "raise the broker's group.share.max.share.sessions, or run fewer members"),
     ),
     Kind.REQUESTS: (
-        (-1, "UNKNOWN_SERVER_ERROR", "the broker did not expect what happened",
-         "look at the broker's log, which has the cause"),
+        (-1, "UNKNOWN_SERVER_ERROR", "the broker had an unexpected error",
+         "look for the cause in the broker's log"),
         (1, "OFFSET_OUT_OF_RANGE",
          "the log does not have the offset: it was deleted, or not written",
          "read from the log start on, or restore a capture"),
-        (-140, "_AUTO_OFFSET_RESET", "the log does not have the offset any more", "read again"),
+        (-140, "_AUTO_OFFSET_RESET", "the log no longer has the offset", "read again"),
         (2, "CORRUPT_MESSAGE", "a record batch on disk is damaged",
          "let another replica lead the partition, and check the disk of this one"),
         (-198, "_BAD_COMPRESSION", "a record batch could not be decompressed", _CODEC),
         (76, "UNSUPPORTED_COMPRESSION_TYPE", "the client lacks the topic's compression", _CODEC),
-        (-199, "_BAD_MSG", "an answer could not be read", "check that the address is Kafka's"),
+        (-199, "_BAD_MSG", "an answer could not be read", "check that the address is a broker's"),
         (56, "KAFKA_STORAGE_ERROR", "the broker cannot read or write its disk",
          "check the disk and the log of the broker; another replica may lead meanwhile"),
         (54, "SECURITY_DISABLED", "the cluster has no authorizer, so it has no rules to list",
-         "nothing: everybody may do everything"),
+         "nothing: everyone may do everything"),
         (35, "UNSUPPORTED_VERSION", "the broker does not have this version of the request",
          _UPGRADE),
         (-165, "_UNSUPPORTED_FEATURE", "the broker does not have what the request needs", _UPGRADE),
-        (43, "UNSUPPORTED_FOR_MESSAGE_FORMAT", "the records are in a format without times",
-         "ask by offset in place of time"),
+        (43, "UNSUPPORTED_FOR_MESSAGE_FORMAT", "the records are in a format without timestamps",
+         "look up by offset instead of time"),
         (42, "INVALID_REQUEST", "the broker cannot use the request as it is", _UPGRADE),
-        (89, "THROTTLING_QUOTA_EXCEEDED", "the client used more than its quota",
+        (89, "THROTTLING_QUOTA_EXCEEDED", "the client exceeded its quota",
          "wait, or raise the quota with kafka-configs.sh"),
         (129, "REBOOTSTRAP_REQUIRED", "all brokers that the client knew were replaced",
-         "start it again with addresses of brokers that are there"),
+         "restart it with addresses of current brokers"),
     ),
 }  # fmt: skip
 ERRORS = {

@@ -81,9 +81,9 @@ def basis(
         return untold
     number, named = version_of(version), f"{version} {whose}".strip()
     if number[:2] > version_of(NEWEST):
-        return Basis(NEWEST, f"the newest that is known, in place of {named}")
+        return Basis(NEWEST, f"the newest known, instead of {named}")
     if number[:2] < version_of(oldest):
-        return Basis(oldest, f"the oldest that is known, in place of {named}")
+        return Basis(oldest, f"the oldest known, instead of {named}")
     plain = _dotted(number)
     return Basis(plain, whose if plain == version else f"which is {named}")
 

@@ -77,7 +77,7 @@ _OF_GROUP = (
     ("kafka_share_group_sum_lag", "Total lag of the share partitions of the group.", "lag"),
     (
         "kafka_share_group_sum_lag_excluding_stuck",
-        "Total lag without what more consumers cannot finish, such as records that always fail.",
+        "Total lag, excluding what more consumers cannot finish, such as records that always fail.",
         "lag_excluding_stuck",
     ),
     (
@@ -312,7 +312,7 @@ def _of_gathering(gathered: Gathered) -> Iterator[Metric]:
     if gathered.evidence is not None:
         yield GaugeMetricFamily(
             "kafka_share_group_as_of_timestamp_seconds",
-            "The moment that the numbers of share groups are of.",
+            "The moment that the metrics of share groups describe.",
             gathered.evidence.as_of.timestamp(),
         )
     # What is None has no value yet.
@@ -542,7 +542,7 @@ class _Server(ThreadingMixIn, WSGIServer):
     request_queue_size = 128
 
     def __init__(self, *given: Any, **named: Any) -> None:
-        self._open: dict[Any, None] = {}  # sockets, the oldest first
+        self._open: dict[Any, None] = {}  # sockets, oldest first
         self._lock = threading.Lock()
         super().__init__(*given, **named)
 

@@ -1,4 +1,4 @@
-"""Who held which offsets locked, and how each lock ended, by a broker's log of requests."""
+"""Who held which offsets locked, and how each lock ended, by a broker's request log."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def combine(
     start_offset : int
         Lower offsets are dropped; -1 keeps all.
     kafka_version : str, optional
-        Of the coordinator, such as ``4.3.1``; the newest if there is none.
+        Version of the coordinator, such as ``4.3.1``; the newest if there is none.
 
     Returns
     -------

@@ -73,7 +73,7 @@ def replay(
     strict : bool
         Fail where Kafka's load would fail. Otherwise such a record is skipped.
     kafka_version : str, optional
-        Of the coordinator, as for `combine`; it also reads the records.
+        Version of the coordinator, as for `combine`; it also reads the records.
 
     Returns
     -------
@@ -109,8 +109,8 @@ def replay_arrow(records: Arrow, kafka_version: Told = None) -> pa.RecordBatch:
         `sharelag.schemas.RECORDS`, in any order: they are sorted by offset here. They must include
         all records of a share partition since its last snapshot.
     kafka_version : str or callable, optional
-        Of the coordinator, such as ``4.3.1``, or what finds it out if it matters; the newest if
-        there is none.
+        Version of the coordinator, such as ``4.3.1``, or what finds it out if it matters; the
+        newest if there is none.
 
     Returns
     -------

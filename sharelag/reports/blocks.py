@@ -34,7 +34,7 @@ _LONGEST_WORD = 20
 _LEVELS = ("level", "level_before", "severity")
 #: Longer tables are truncated on the page; the notebook or the verdict has all rows.
 MOST_ROWS = 200
-#: Share groups that a page names of one finding, the worst first.
+#: Share groups that a page names of one finding, worst first.
 MOST_PLACES = 20
 
 
@@ -73,7 +73,7 @@ def merge_findings(found: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Merge findings with the same text: causes with their ``group_id``, or rules.
 
     Each has ``level``, ``title``, ``advice`` (None for a rule), ``is_rule``, and ``places``, the
-    findings merged; the worst first. The text of rules differs in each place.
+    findings merged; worst first. The text of rules differs in each place.
     """
     together: dict[tuple[Any, ...], dict[str, Any]] = {}
     for one in found:

@@ -211,7 +211,7 @@ def verdict(case: Case) -> dict[str, Any]:
     dict
         ``level``, one of `sharelag.tables.level.LEVELS`; ``headline``, a sentence; ``as_of``,
         ``begin`` and ``source``;
-        ``groups``, the worst first, each with its lag, age, drain, causes and ``why``, the main
+        ``groups``, worst first, each with its lag, age, drain, causes and ``why``, the main
         finding in a sentence (None: no problem); ``rules``, the outcome of rules that concern no
         group that is there; ``unknown``, sentences; ``complete``, whether the records lack
         nothing; ``changes``, None for the first report. Names are Kafka's: escape them wherever

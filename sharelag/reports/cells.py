@@ -66,8 +66,8 @@ def changes(outcome: Mapping[str, Any]) -> Block:
 
 
 def groups(outcome: Mapping[str, Any]) -> Block:
-    """Show the groups, the worst first."""
-    return block("groups", "Share groups, the worst first.", groups=outcome["groups"])
+    """Show the groups, worst first."""
+    return block("groups", "Share groups, worst first.", groups=outcome["groups"])
 
 
 def causes(outcome: Mapping[str, Any]) -> Block:
@@ -82,7 +82,7 @@ def unknown(outcome: Mapping[str, Any]) -> Block:
 
 
 def progress(case: Case) -> Block:
-    """Show age, rates and time to drain of each share partition, the oldest first."""
+    """Show age, rates and time to drain of each share partition, oldest first."""
 
     def oldest_first(row: Mapping[str, Any]) -> tuple[Any, ...]:
         return -(row["age_ms"] or 0), row["group_id"], row["topic"] or "", row["partition"]
@@ -202,8 +202,8 @@ def signs(case: Case) -> Block:
     rows, is_whole = plain_rows(found), incident.is_whole(case, found)
     shown = [row for row in rows if any(row[name] for name in incident.FIRST)]
     caption = (
-        "The first time of each, and how many offsets were released, archived or finished since "
-        "the beginning."
+        "The first time each happened, and how many offsets were released, archived or finished "
+        "since the beginning."
     )
     count = len(rows) - len(shown)
     others = f"None of this happened in {counted(count, 'other share partition')}."

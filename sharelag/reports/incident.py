@@ -311,8 +311,8 @@ def otherwise(
     """
     if not members:
         return (
-            "Nothing was simulated: -p members 12 says what would have been with 12 members, and "
-            "-p alert 'age>30s' whether that alert would have fired."
+            "Nothing was simulated: -p members 12 shows what would have happened with 12 members, "
+            "and -p alert 'age>30s' whether that alert would have fired."
         )
     groups = rollup_arrow(case.evidence.lag, "group").to_pylist()
     group = max(groups, key=lambda row: (row["lag"] or 0, row["group_id"]))["group_id"]

@@ -108,7 +108,7 @@ def write_index(out: Path) -> Path:
 
 
 def rows(out: Path) -> list[dict[str, Any]]:
-    """List the runs, the newest first, each with the address of its report if that still exists."""
+    """List the runs, newest first, each with the address of its report if that still exists."""
     found = []
     for run in sorted(read(out), key=lambda run: (run.started, run.run_id), reverse=True):
         place = out / run.report / "runs" / run.run_id
@@ -179,7 +179,7 @@ def point_latest(folder: Path, run_id: str) -> None:
 
 
 def runs_of(folder: Path) -> list[Run]:
-    """List the existing runs, the oldest first."""
+    """List the existing runs, oldest first."""
     found = (
         _from_json((place / RUN).read_text("utf-8"))
         for place in sorted((folder / "runs").glob("*"))

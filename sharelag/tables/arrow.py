@@ -41,7 +41,7 @@ def one_batch(rows: Arrow) -> pa.RecordBatch:
     batches = rows.combine_chunks().to_batches()
     if len(batches) > 1:
         raise InputError(
-            "the texts of one table exceed 2 GiB: replay it on Spark, or in smaller pieces"
+            "the strings of one table exceed 2 GiB: replay it on Spark, or in smaller pieces"
         )
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=rows.schema)
 

@@ -146,8 +146,8 @@ def _arrow_type(kind: Any) -> pa.DataType:
 def without_place(what: str) -> str:
     """Say that rows of offsets do not tell whose they are."""
     return (
-        f"{what}: rows without a topic_id or without a partition belong to no topic partition: "
-        "leave them out, or fill in what is missing"
+        f"{what}: rows without a topic_id or a partition belong to no topic partition: remove "
+        "them, or fill in what is missing"
     )
 
 

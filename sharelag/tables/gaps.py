@@ -24,7 +24,7 @@ NO_END_OFFSET_THEN = "no_end_offset_then"
 NO_COMPLETE_COUNT = "no_delivery_complete_count"
 NEGATIVE_LAG = "negative_lag"
 REASONS = {
-    NO_START_OFFSET: "no record was finished or released yet, so the start offset is unknown",
+    NO_START_OFFSET: "no record has been finished or released yet, so the start offset is unknown",
     RECORDS_MISSING: "records of the state topic are missing: there was no snapshot of the share "
     "partition yet",
     NO_COMPLETE_COUNT: "no delivery complete count yet (broker before 4.2, or no write since a "
@@ -69,7 +69,7 @@ NO_PAST_ENDS = (
 #: What to do where nothing is known of the groups' own records.
 NO_RECORDS = (
     "state, epochs and members of the groups: no records of __consumer_offsets were read; reading "
-    "them takes Read and Describe on that topic, or a capture that includes it"
+    "them needs Read and Describe on that topic, or a capture that includes it"
 )
 _COMPACTED = (
     "members and epochs whose records Kafka has compacted since that moment: __consumer_offsets "
@@ -78,12 +78,12 @@ _COMPACTED = (
 #: Where leaders are not known at all.
 _NO_LEADERS = (
     "leaders, replicas and coordinators: a running cluster knows them as of now, and a capture as "
-    "of its end; nothing knows those of an earlier moment, nor does an older capture"
+    "of its end; those of an earlier moment are recorded nowhere, nor are they in older captures"
 )
 # ---- lag of share partitions that were never fetched
 _NOTHING_CAME = "nothing to fetch has arrived yet"
-_CAME = "records arrived, but none was finished or released yet"
-_MAY_HAVE_COME = "nothing was finished or released yet, and it is unknown whether records arrived"
+_CAME = "records have arrived, but none has been finished or released yet"
+_MAY_HAVE_COME = "nothing has been finished or released yet; whether records arrived is unknown"
 
 
 def decode_command(generation: int | None) -> str:
@@ -173,9 +173,9 @@ def of_unanswered(lag: pa.Table) -> tuple[str, ...]:
 def of_record_times(topics: Sequence[str]) -> tuple[str, ...]:
     """Say that earlier ends of topics go by the times of records, which their producers set."""
     said = (
-        f"earlier ends of {list_names(topics)}, and rates by them, go by the times of records, "
-        "which producers set with message.timestamp.type=CreateTime: where their clocks are off, "
-        "lag and rates of then are wrong; an archive (capture --follow) needs no times"
+        f"earlier ends of {list_names(topics)}, and rates by them, go by times that producers set "
+        "(message.timestamp.type=CreateTime): where their clocks are off, these and lag of then "
+        "are wrong; an archive (capture --follow) needs no times"
     )
     return (said,) if topics else ()
 
@@ -266,7 +266,7 @@ def of_brokers(table: pa.Table) -> tuple[str, ...]:
         return (_NO_LEADERS,)
     described = table.filter(pc.or_(table.column("leader_id").is_valid(), _no_replicas(table)))
     return tuple(
-        f"the {name} of {counted(count, 'share partition')}: that takes DESCRIBE on {topic}"
+        f"the {name} of {counted(count, 'share partition')}: that needs DESCRIBE on {topic}"
         for name, column, topic in (
             ("leader", described.column("leader_id"), "the topic"),
             ("share coordinator", table.column("share_coordinator"), "__share_group_state"),

@@ -31,9 +31,9 @@ LEVELS = {
     CRITICAL: Level("■", "bold red"),
     FAILED: Level("✕", "bold red"),
 }
-#: How a cause can be, the worst first.
+#: How a cause can be, worst first.
 SEVERITIES = (CRITICAL, WARNING, NOTE)
-#: How a check can end, the worst first.
+#: How a check can end, worst first.
 CHECKED = (CRITICAL, WARNING, UNKNOWN, OK)
 _RANKS = {name: rank for rank, name in enumerate(LEVELS)}
 #: As rule files call them.

@@ -50,7 +50,7 @@ class Presentation:
     notes: tuple[str, ...] = ()  # what else to know: sentences
     order: str = ""  # the column whose largest values are shown when not all rows are
     summaries: tuple[GroupSummary, ...] = ()  # are shown in place of the table
-    #: What columns mean, where that is other than in `sharelag.tables.declared`.
+    #: What columns mean, where that differs from `sharelag.tables.declared`.
     means: Mapping[str, str] = field(default_factory=dict)
     charts: tuple[str, ...] = ()  # their names
     best: frozenset[tuple[int, str]] = frozenset()  # cells in bold: the row's number and the column

@@ -57,7 +57,7 @@ HEALTH = declared.records.HEALTH.view
 SNAPSHOTS = declared.windows.SNAPSHOTS.view
 FINDINGS = declared.records.FINDINGS.view
 CHECKS = declared.answers.CHECKED.view
-#: What of a broker's log of requests a terminal shows, by table.
+#: What of a broker's request log a terminal shows, by table.
 REQUESTS = {table.name: table.view for table in (*requests.OF_LINES, *requests.WORKED_OUT)}
 #: What of the output of consumers a terminal shows, by table.
 CONSUMED = {table.name: table.view for table in requests.CONSUMED}
@@ -93,7 +93,7 @@ DECISION = view(
         "age_p95_difference": "the variant minus the first row, in paired runs, ± half of its "
         "confidence interval, which the bar shows",
         "verdict": "by the p95 age and the drain time; several that are better than the baseline "
-        "and do not differ tie; - where the runs do not tell",
+        "and do not differ tie; - if the runs show no difference",
     },
     age_p95_difference="AGAINST-FIRST",
 )
@@ -138,7 +138,7 @@ EVIDENCE = view(
 
 
 def windows_with(notes: bool) -> View:
-    """Return `WINDOWS`, with who holds what where a log of requests tells."""
+    """Return `WINDOWS`, with who holds what where a request log tells."""
     return WINDOWS.after("runs", "notes") if notes else WINDOWS
 
 

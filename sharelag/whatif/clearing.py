@@ -21,7 +21,7 @@ from sharelag.tables import views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import counted, number
-from sharelag.whatif.compare import Comparison, compare, compared, course, join
+from sharelag.whatif.compare import Comparison, compare, compared, course
 from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.intervals import enough_seeds
 from sharelag.whatif.consumers import require_members
@@ -208,7 +208,12 @@ def what_clears(
         nearly = any(parts[-1].cells[name, "drain_ms"]["n"] for name in parts[-1].names)
         if len(parts) >= (least if is_cleared else nearly_most if nearly else most):
             break
-    found = join(parts)
+    found = replace(
+        parts[0],
+        runs=pa.concat_tables([part.runs for part in parts]),
+        projected=pa.concat_tables([part.projected for part in parts]),
+        scenarios={name: one for part in parts for name, one in part.scenarios.items()},
+    )
     return Clearing(_cells(found, counts), found, horizon_ms)
 
 
@@ -219,7 +224,7 @@ class Search(NamedTuple):
     members: list[int]
     horizon_ms: int
     seeds: int  # that tell all of it from the baseline
-    size: float  # of a run, as `sharelag.whatif.horizon.size`
+    size: float  # of the largest run that it begins with, as `sharelag.whatif.horizon.size`
 
     @property
     def runs(self) -> int:
@@ -244,7 +249,8 @@ def search(
         why(usual) for why in (words.unknown_work, words.say_blocked, _say_too_many)
     ):
         counts = counts[:1]  # no number of members answers it
-    return Search(names, counts, horizon_ms, enough_seeds(len(names) * len(counts)), size(usual))
+    largest = size(usual.with_members(max(tried)) if members else usual)
+    return Search(names, counts, horizon_ms, enough_seeds(len(names) * len(counts)), largest)
 
 
 def drain_words(row: dict[str, Any]) -> str:

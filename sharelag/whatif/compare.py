@@ -136,16 +136,6 @@ def compared(
     return Comparison(runs, baseline, confidence, scenarios=dict(scenarios or {}))
 
 
-def join(parts: Sequence[Comparison]) -> Comparison:
-    """Return one comparison of the runs of several; the baseline is that of the first."""
-    return replace(
-        parts[0],
-        runs=pa.concat_tables([one.runs for one in parts]),
-        projected=pa.concat_tables([one.projected for one in parts]),
-        scenarios={name: some for one in parts for name, some in one.scenarios.items()},
-    )
-
-
 def require_baseline(names: list[str], baseline: str | None) -> str:
     """Return the variant to compare to: the first when none is given."""
     if baseline is not None and baseline not in names:

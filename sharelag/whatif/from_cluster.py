@@ -69,8 +69,9 @@ def scenario_from(
     InputError
         The group does not exist, has to be named, or nothing is known of its topics.
     """
-    lag = of_group(evidence.lag, _group(evidence, group))
-    name = lag[0]["group_id"]
+    name = _group(evidence, group)
+    evidence = evidence.of_group(name)
+    lag: Rows = evidence.lag.to_pylist()
     assumed: list[str] = []
     # What a group usually does is simulated, not what it has done for a minute: it may be idle now.
     usual = usual_rates(evidence.lag, evidence.observed, evidence.past_offsets, evidence.as_of)

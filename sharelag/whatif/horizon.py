@@ -141,7 +141,7 @@ MOST_A_RUN, MOST = 20e6, 100e6
 def require_end(sizes: Sequence[float], runs: int, less: str, most: float = MOST) -> None:
     """Refuse simulations that would take hours, each size so many runs; ``less`` makes it less."""
     for count, work, limit in (
-        (1, max(sizes), MOST_A_RUN),
+        (1, max(sizes, default=0.0), MOST_A_RUN),
         (len(sizes) * runs, sum(sizes) * runs, most),
     ):
         if work > limit:
@@ -334,16 +334,15 @@ def members_wanted(evidence: Evidence, group: str | None = None, goal: str = "30
     known: dict[str, Any] = {"group": scenario.group_id, "goal_ms": goal_ms}
     if evidence.lag_only:
         return Wanted(None, "only lag was read", **known)
-    facts = CauseInputs.of(evidence, None)
-    mine = facts.groups.astype(str) == scenario.group_id
-    left, held = facts.left[mine], count_stuck(facts)[mine]
+    facts = CauseInputs.of(evidence.of_group(scenario.group_id), None)
+    left, held = facts.left, count_stuck(facts)
     if dark := int(np.isnan(left).sum()):
         return Wanted(None, f"the lag of {counted(dark, 'share partition')} is not known", **known)
     waiting, apart, below = int((left - held).sum()), int(held.sum()), duration(goal_ms)
     known |= {"waiting": waiting, "stuck": apart}
     verb = "is" if apart == 1 else "are"
     also = f"; {apart:,} more {verb} stuck, which no number of members finishes" if apart else ""
-    arrivals = facts.progress("arrival_rate")[mine]
+    arrivals = facts.progress("arrival_rate")
     if dark := int(np.isnan(arrivals).sum()):
         many = counted(dark, "share partition")
         return Wanted(None, f"the rate of arrivals of {many} is not known", **known)

@@ -25,12 +25,11 @@ from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import spell_out
 from sharelag.whatif import consumers
 from sharelag.whatif.autoscale import Autoscaler
-from sharelag.whatif.consumers import Behaviour, Limits, Member, Service, Settings, settings_named
+from sharelag.whatif.consumers import Behaviour, Limits, Member, Service, Settings
 from sharelag.whatif.presenting import pairs, present
 
 __all__ = ["BEGINS_MS", "Behaviour", "Burst", "Costs", "Fault", "Limits", "Member"]
 __all__ += ["PartitionStart", "Poison", "Producer", "Scenario", "Service", "Settings", "Topic"]
-__all__ += ["settings_named"]
 #: 2026-01-01T00:00:00Z, when simulations begin unless stated otherwise.
 BEGINS_MS = 1_767_225_600_000
 

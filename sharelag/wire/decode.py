@@ -64,11 +64,11 @@ def decode_arrow(
         `sharelag.schemas.GROUP_RECORDS`. Rows of topics whose names do not end with this name are
         skipped, but for control records with share state.
     generation : int, optional
-        Try state records as those of this generation, 0 to 4, then as today's (4); without it, each
-        record tells, and what may be the beginning of one of today's records is a reject.
+        Decode state records in this generation, 0 to 4, then in today's (4). Default: as each
+        record shows, and what may be the beginning of one of today's records is a reject.
     kafka_version : str or callable, optional
-        Of the brokers that read these records, such as ``4.3.1``, or what finds it out if it
-        matters; the newest if there is none.
+        Version of the brokers that read these records, such as ``4.3.1``, or what finds it out if
+        it matters; the newest if there is none.
 
     Returns
     -------
@@ -86,7 +86,7 @@ def decode_arrow(
     ``GroupCoordinatorRecordSerde``, and accepts state records of older generations. From 4.4 on a
     record with a negative number of tagged fields, which counts as zero before, or with more than
     10,000 of them is refused; no broker writes either. Invalid UTF-8 is decoded as in Java, with
-    U+FFFD in place of the bad bytes.
+    U+FFFD instead of the bad bytes.
     """
     schemas.require(batch, schemas.RAW, "raw records")
     require_generation(generation)

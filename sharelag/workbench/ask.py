@@ -67,7 +67,7 @@ class Question:
 
 
 class Beside(NamedTuple):
-    """Rows of lag beside what a log of requests and the metrics of brokers say about them."""
+    """Rows of lag beside what a request log and the metrics of brokers say about them."""
 
     table: pa.Table
     notes: tuple[str, ...] = ()

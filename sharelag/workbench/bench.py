@@ -44,15 +44,15 @@ class Workbench(Opened):
     """A cluster, or what was recorded of one, at a moment. Make one with `sharelag.open`.
 
     What was read once is kept, so that two answers never contradict each other; `refresh` gives a
-    workbench that reads again. May be asked from several threads. Questions that take a ``group``
-    are about all groups without one, and raise `sharelag.errors.InputError` if there is no such
+    workbench that reads again. It can be used from several threads. Questions that take a ``group``
+    are about all groups by default, and raise `sharelag.errors.InputError` if there is no such
     group.
     """
 
     # ---- questions -------------------------------------------------------------------------------
 
     def overview(self) -> Result:
-        """Return how each group is, the worst first, as `sharelag.schemas.OVERVIEW`.
+        """Return the state of each group, worst first, as `sharelag.schemas.OVERVIEW`.
 
         The title says it in a sentence.
         """
@@ -68,11 +68,11 @@ class Workbench(Opened):
         Parameters
         ----------
         group : str, optional
-            Only this one.
+            Restrict the answer to this group.
         by : {"group", "topic"}, optional
             Sums by group, or by group and topic.
         brief : bool
-            Only what Kafka computes lag from.
+            Restrict the answer to what Kafka computes lag from.
 
         Returns
         -------
@@ -93,7 +93,7 @@ class Workbench(Opened):
         Parameters
         ----------
         described : str, optional
-            What ``kafka-share-groups.sh --describe --offsets`` printed.
+            Output of ``kafka-share-groups.sh --describe --offsets``.
         true : bool
             Read the whole backlog of a running cluster, and count the records in it.
 
@@ -112,7 +112,7 @@ class Workbench(Opened):
     def explain(self, group: str | None = None) -> Result:
         """Return why groups lag, the most severe cause first, as `sharelag.schemas.CAUSES`.
 
-        Its summaries have a sentence on each group, also on those without a cause.
+        Its summaries have a sentence on each group, including those without a cause.
         """
         return self.ask("explain", group=group)
 
@@ -133,7 +133,7 @@ class Workbench(Opened):
         ledger : str or path
             The folder of that table, one per cluster; created if missing.
         horizon : str or timedelta
-            After how long ages are forecast; a drain that takes longer is not.
+            How far ahead to forecast ages; a drain that takes longer is not forecast.
 
         Raises
         ------
@@ -145,7 +145,7 @@ class Workbench(Opened):
     def windows(self, group: str | None = None) -> Result:
         """Return what coordinators hold, as `sharelag.schemas.WINDOWS` with names of topics.
 
-        With a log of requests also ``notes`` on who holds what.
+        With a request log, its ``notes`` say who holds what.
         """
         return self.ask("windows", group=group)
 
@@ -156,10 +156,10 @@ class Workbench(Opened):
         ----------
         group : str
         topic : str, optional
-            Only this one.
+            Restrict the answer to this topic.
         most : int
-            Moments; of more, as many that are evenly apart. Fewer where there would be more than
-            `sharelag.workbench.questions.lag.MOST_WINDOWS` windows.
+            Most moments to return, evenly spaced if there are more. Fewer if there would be more
+            than `sharelag.workbench.questions.lag.MOST_WINDOWS` windows.
 
         Returns
         -------
@@ -184,7 +184,7 @@ class Workbench(Opened):
         Parameters
         ----------
         group : str, optional
-            Only this one.
+            Restrict the answer to this group.
         since : str or datetime, optional
             The first moment: a time, or a span before the end such as ``30m``.
 
@@ -202,7 +202,7 @@ class Workbench(Opened):
         )
 
     def diff(self, before: str | datetime) -> Result:
-        """Return what changed since a moment, or in the last time such as ``2h``.
+        """Return what changed since a moment, or within the last span such as ``2h``.
 
         As `sharelag.schemas.DIFF`, one row per share partition.
         """
@@ -219,11 +219,12 @@ class Workbench(Opened):
         Parameters
         ----------
         group : str, optional
-            Only this one.
+            Restrict the answer to this group.
         every : timedelta, str or float, optional
-            ``"5min"``, or seconds; else a 60th of the span of rates, or since ``since`` if longer.
+            ``"5min"``, or seconds. Default: a 60th of the span of rates, or since ``since`` if
+            longer.
         since : str or datetime, optional
-            The first moment; else as far back as `over`, and without ``every`` as rates look.
+            The first moment. Default: as far back as `over`, and without ``every`` as rates look.
 
         Returns
         -------
@@ -249,9 +250,9 @@ class Workbench(Opened):
         Parameters
         ----------
         group : str, optional
-            Only this one.
+            Restrict the answer to this group.
         by : {"partition", "topic", "member", "broker"}, optional
-            Only the spread over these.
+            Restrict the answer to the spread over these.
 
         Returns
         -------
@@ -261,7 +262,7 @@ class Workbench(Opened):
         return self.ask("imbalance", group=group, by=by)
 
     def skew(self) -> pa.Table:
-        """Return where the lag of each group concentrates, as `sharelag.metrics.imbalance.SKEW`."""
+        """Return where each group's lag is concentrated, as `sharelag.metrics.imbalance.SKEW`."""
         return self.ask("skew").table
 
     def members(self, group: str | None = None) -> Result:
@@ -288,7 +289,7 @@ class Workbench(Opened):
         return self.ask("brokers", group=group)
 
     def health(self) -> Result:
-        """Return how the state topic does, as `sharelag.schemas.HEALTH`."""
+        """Return the health of the state topic, as `sharelag.schemas.HEALTH`."""
         return self.ask("health")
 
     def snapshots(self) -> Result:
@@ -306,23 +307,22 @@ class Workbench(Opened):
     def dead_letters(
         self, group: str | None = None, queue: Any = None, statuses: tuple[str, ...] = ()
     ) -> Result:
-        """Return what was archived, and what of it is in the dead-letter queue (KIP-1191).
+        """Return archived offsets, and which are in the dead-letter queue (KIP-1191).
 
         Parameters
         ----------
         group : str, optional
-            Else all groups; letters of other groups in the same queue are left out.
+            Default: all groups. Letters of other groups in the same queue are left out.
         queue : str, pathlib.Path, DataFrame of Spark, pandas or polars, or Arrow table, optional
-            The topic that is the queue, Parquet files, or records with Spark's columns of Kafka
-            and ``headers``; else the topic that the group's setting names. No payload is shown.
+            Topic of the queue, Parquet files, or records with the columns of Spark's Kafka source
+            and ``headers``. Default: the topic that the group's setting names. No payload is shown.
         statuses : tuple of str
-            Only rows of these; empty: all.
+            Restrict the answer to these; empty: all.
 
         Returns
         -------
         Result
-            `sharelag.schemas.LEDGER`, those rows first that need attention;
-            ``to_spark()`` has all.
+            `sharelag.schemas.LEDGER`, rows that need attention first; ``to_spark()`` has all.
 
         Raises
         ------
@@ -341,7 +341,7 @@ class Workbench(Opened):
         group, queue
             As for `dead_letters`.
         statuses : tuple of str
-            Of its column ``status``; empty: written, duplicate, missing and passed.
+            Values of its column ``status``; empty: written, duplicate, missing and passed.
 
         Returns
         -------
@@ -370,12 +370,12 @@ class Workbench(Opened):
         Parameters
         ----------
         group : str, optional
-            Only this one.
+            Restrict the answer to this group.
         given : mapping of name to value, optional
             Values to check as if they were set, by Kafka's names.
         kafka_version : str, optional
-            To judge by, such as ``4.3.1``; else that of the input, or where it is not known one
-            that its settings are of.
+            Version to judge by, such as ``4.3.1``. Default: that of the input, or if it is not
+            known one that its settings belong to.
 
         Returns
         -------
@@ -390,7 +390,7 @@ class Workbench(Opened):
         return self.ask("settings", group=group, given=given, kafka_version=kafka_version)
 
     def settings_drift(self, before: Opened, group: str | None = None) -> Result:
-        """Return the settings that are not as in an earlier capture, opened as ``before``."""
+        """Return the settings that differ from an earlier capture, opened as ``before``."""
         return self.ask("settings_drift", before=before, group=group)
 
     def plan_reset(
@@ -411,24 +411,24 @@ class Workbench(Opened):
         ----------
         group : str
         to : "earliest", "latest", int, datetime or timedelta, optional
-            The start or the end of each log, one offset for all, or the first record that was
-            written at that time or later, or at most so long before.
+            The start or the end of each log, one offset for all, or the first record written at or
+            after that time, or at most that long before.
         shift_by : int
-            In place of ``to``: so many offsets forwards or, if negative, backwards, from the first
-            unfinished one.
+            Instead of ``to``: the number of offsets to shift forwards or, if negative, backwards,
+            from the first unfinished one.
         topic : str or sequence of str
-            Only these, or with ``orders:0,2`` only these partitions. On a running cluster the group
-            need not have any state of them.
+            Restrict the reset to these, or with ``orders:0,2`` to these partitions. On a running
+            cluster the group need not have any state of them.
         local_offsets : str or pathlib.Path, optional
-            What ``kafka-get-offsets.sh --time earliest-local`` printed: a file, to warn of reads
+            File with the output of ``kafka-get-offsets.sh --time earliest-local``, to warn of reads
             from remote storage.
         simulate : bool
-            Also simulate how long the group would take, at today's rates.
+            Also simulate how long the group would take, at the current rates.
         members : int, optional
-            With how many; else as many as there are now.
+            Members of the simulation. Default: as many as there are now.
         kafka_version : str, optional
-            Of Kafka's command, such as ``4.3.1``; else that of the input, or where it is not known
-            one that its settings are of.
+            Version of Kafka's command, such as ``4.3.1``. Default: that of the input, or if it is
+            not known one that its settings belong to.
 
         Raises
         ------
@@ -460,7 +460,7 @@ class Workbench(Opened):
         ----------
         group : str
         topics : str or sequence of str
-            Only the offsets of these; without any the group is deleted.
+            Delete only the offsets of these; without any, the group is deleted.
         simulate, members, kafka_version
             As for `plan_reset`.
 
@@ -490,9 +490,9 @@ class Workbench(Opened):
         Parameters
         ----------
         group : str, optional
-            Else the one with the most lag.
+            Default: the one with the most lag.
         topic : str, optional
-            Only this one.
+            Restrict the answer to this topic.
         **given
             As for `sharelag_widgets.WindowStrip.of`, such as ``selection``.
 
@@ -521,17 +521,17 @@ class Workbench(Opened):
     def peek(
         self, group: str, topic: str, partition: int, offset: int, mask: Mask = ()
     ) -> PeekedRecord:
-        """Return the record at an offset with its state in the group; of a running cluster only.
+        """Return the record at an offset with its state in the group, from a running cluster only.
 
-        It is read by a consumer that joins no group and commits nothing. Nothing keeps it.
+        It is read by a consumer that joins no group and commits nothing, and is not kept.
 
         Parameters
         ----------
         group, topic : str
         partition, offset : int
         mask : iterable of str, or callable
-            Fields of JSON to hide, such as ``card.number``; or a function of what was read from
-            JSON. What is not JSON is hidden whole then.
+            JSON fields to hide, such as ``card.number``; or a function of the parsed JSON. What is
+            not JSON is then hidden entirely.
 
         Raises
         ------
@@ -545,12 +545,12 @@ class Workbench(Opened):
         return peek(self.source, evidence.lag, evidence.windows, place, mask)
 
     def dashboard(self, group: str | None = None, **given: Any) -> Dashboard:
-        """How the groups are now, the worst first, and one of them in detail, as a dashboard.
+        """Return a dashboard of the groups now, worst first, and one of them in detail.
 
         Parameters
         ----------
         group : str, optional
-            Else the one with the most lag.
+            Default: the one with the most lag.
         **given
             As for `sharelag_widgets.dashboards.Now`, such as ``selection``.
 
@@ -563,14 +563,15 @@ class Workbench(Opened):
         return shown
 
     def broker_metrics(self, group: str | None = None, everything: bool = False) -> Result:
-        """Return what brokers measure themselves, of the places that `sharelag.open` was given.
+        """Return the brokers' own metrics, from the places that `sharelag.open` was given.
 
         Parameters
         ----------
         group : str, optional
-            Only the figures of this one; acknowledgements are counted of all groups together.
+            Restrict the metrics to this group; acknowledgements are counted for all groups
+            together.
         everything : bool
-            Also figures that are not about share groups.
+            Include metrics that are not about share groups.
 
         Raises
         ------
@@ -590,17 +591,17 @@ class Workbench(Opened):
         principal: str | None = None,
         super_users: Collection[str] | None = None,
     ) -> Result:
-        """Which rights each command needs on the cluster, and which of them we have.
+        """Return the rights that each command needs on the cluster, and which are granted.
 
         Parameters
         ----------
         group, topic : str, optional
-            Only those on this one; by default on each group and topic of the share state.
+            Restrict the rights to this one. Default: each group and topic of the share state.
         principal : str, optional
-            Somebody else, such as ``User:alice``, judged by the rules that the cluster lists.
+            Another principal, such as ``User:alice``, judged by the ACLs that the cluster lists.
         super_users : collection of str, optional
-            Those of the brokers' setting ``super.users``, which brokers do not show: without it
-            what the rules do not allow to somebody else is unknown where there may be any.
+            Those of the brokers' setting ``super.users``, which brokers do not show: without it,
+            what the ACLs do not allow another principal is unknown if there may be any.
 
         Raises
         ------

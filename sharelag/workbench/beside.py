@@ -1,4 +1,4 @@
-"""A broker's log of requests and metrics of brokers, beside what was read."""
+"""A broker's request log and metrics of brokers, beside what was read."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Requests:
-    """The tables of a log of requests, each worked out once."""
+    """The tables of a request log, each worked out once."""
 
     log: RequestLog
     _once: Once = field(default_factory=Once, init=False, compare=False, repr=False)
@@ -136,15 +136,15 @@ class Requests:
         if self.log.covers is None:
             return "no request about share groups could be read"
         first, last = (iso(_EPOCH + timedelta(microseconds=at)) for at in self.log.covers)
-        return f"the log of requests goes from {first} to {last}, its times {self._zones()}"
+        return f"the request log covers {first} to {last}, its times {self._zones()}"
 
     def _zones(self) -> str:
         """Return which zones its times are in, and what tells them, in words."""
-        unnamed = "taken as UTC since nothing tells their zone: name it if it is another"
+        unnamed = "read as UTC, since their zone is not known: name it if it is another"
         words = {
             OWN: "have their own zone",
-            BESIDE: "are in the zone that a collector's times beside them tell",
-            TAKEN: f"taken as {self.log.zone}" if self.log.zone else unnamed,
+            BESIDE: "are in the zone derived from a collector's times beside them",
+            TAKEN: f"read as {self.log.zone}" if self.log.zone else unnamed,
         }
         return ", or ".join(said for told_by, said in words.items() if told_by in self.log.told_by)
 
@@ -175,7 +175,7 @@ _SEVERAL = "which broker leads some share partitions, as several {} have metrics
 _NAME = ": name the broker of each place, 1=FILE_OR_URL"
 _EARLIER = (
     "what is in flight: a broker has loaded share partitions more than once, and its gauges may "
-    "be of an earlier load; two readings between which a gauge changes tell"
+    "be of an earlier load; two readings between which a gauge changes show it"
 )
 
 

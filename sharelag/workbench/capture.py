@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,7 +11,7 @@ import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.engine import engines
-from sharelag.errors import AuthorizationError, TopicMissingError
+from sharelag.errors import AuthorizationError, TopicMissingError, list_names
 from sharelag.inputs import KafkaInput, RawInput
 from sharelag.inputs.files.captures import CaptureInfo, check_place, share_records, write_capture
 from sharelag.inputs.kafka import topics as kafka
@@ -23,7 +22,6 @@ from sharelag.model.versions import told
 from sharelag.tables import gaps
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
-_LOG = logging.getLogger(__name__)
 #: At how many moments of the recorded time the ends of topics are read.
 _MOMENTS = 60
 
@@ -73,7 +71,7 @@ def _extras(
 ) -> tuple[dict[str, pa.Table], tuple[str, ...]]:
     """Return what may be missing: who is not allowed to ask for it still gets a capture.
 
-    Beside it are sentences about the topics whose ends are missing.
+    Beside it are sentences about what is.
     """
     with engines.read(RawInput(str(records)), "local", history=False) as begun:
         windows = begun.table("windows")
@@ -82,6 +80,7 @@ def _extras(
     named = sorted(set(lag.column("topic").drop_null().to_pylist()))
     groups = sorted(set(windows.column("group_id").to_pylist()))
     found: dict[str, pa.Table] = {}
+    lacks = [*gaps.of_hidden(lag), *gaps.of_unanswered(lag)]
     no_logs = schemas.LOGS.empty_table()
     asks: dict[str, Callable[[], pa.Table]] = {
         "past_offsets": lambda: source.past_offsets(ids, _moments(records, requested)),
@@ -96,8 +95,17 @@ def _extras(
         try:
             found[name] = ask()
         except AuthorizationError as error:
-            _LOG.warning("the capture is without %s: %s", name, error)
-    return found, (*gaps.of_hidden(lag), *gaps.of_unanswered(lag))
+            lacks.append(f"{name}.parquet: {error}")
+    lacks += gaps.of_settings(found["settings"]) if "settings" in found else ()
+    asked = request_offsets(lag, no_logs).drop_null()
+    unread = sorted(set.difference(*map(_places, (asked, found.get("times", asked)))))
+    lacks += [f"times of records, and so ages, of {list_names(unread)}"] if unread else []
+    return found, tuple(lacks)
+
+
+def _places(table: pa.Table) -> set[str]:
+    columns = (table.column(name).to_pylist() for name in ("topic", "partition"))
+    return {f"{topic}:{partition}" for topic, partition in zip(*columns, strict=True)}
 
 
 def _moments(records: Path, until: datetime) -> list[datetime]:

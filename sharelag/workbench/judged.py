@@ -39,6 +39,7 @@ from sharelag.tables.arrow import rows_by_group
 from sharelag.tables.gaps import NO_AGE, REASONS, judge_lags
 from sharelag.tables.level import LEVELS, SEVERITIES, outcome, rank, worst
 from sharelag.tables.presentation import CauseSummary, GroupSummary
+from sharelag.tables.render import MOST
 from sharelag.tables.words import counted, lag_sum, moment, number, shown_name, terminal
 
 #: Columns of `sharelag.schemas.PROGRESS` that a forecast needs.
@@ -315,7 +316,7 @@ def summarize_groups(
 
 
 def _badness(group: dict[str, Any], causes: list[dict[str, Any]]) -> tuple[int, int, str]:
-    """Return what orders groups, the worst first: severity of the first cause, then lag."""
+    """Return what orders groups, worst first: severity of the first cause, then lag."""
     severity = min((SEVERITIES.index(one["severity"]) for one in causes), default=9)
     return severity, -(group["lag"] or 0), str(group["group_id"])
 
@@ -328,8 +329,10 @@ def summary_lines(summaries: Iterable[GroupSummary]) -> Iterator[str]:
     console = Console(file=out, force_terminal=is_seen, width=width, highlight=False)
     for group in summaries:
         _print_hanging(console, Text.assemble((group.group, "bold"), f"  {group.state}"))
-        for cause in group.causes:
+        for cause in group.causes[:MOST]:
             _print(console, cause)
+        if (left := len(group.causes) - MOST) > 0:
+            _print_hanging(console, Text(f"  and {counted(left, 'more cause')}: see -o json"))
     yield from (line.rstrip() for line in out.getvalue().splitlines())
 
 

@@ -95,7 +95,7 @@ class Opened:
     def only(self, *groups: str) -> Self:
         """Return the same with these groups alone."""
         if not all(isinstance(one, str) for one in groups):
-            raise InputError(f"groups are given one after the other, as texts, not as {groups}")
+            raise InputError(f"give groups one after the other, as strings, not as {groups}")
         chosen = replace(self, choice=replace(self.choice, groups=frozenset(groups)))
         object.__setattr__(chosen, "_later", self._later)
         return chosen
@@ -180,7 +180,7 @@ class Opened:
         return self.frames.sql(query, args)
 
     def request_frame(self, name: str) -> DataFrame:
-        """Return a table of the log of requests as a Spark DataFrame, for logs of any size.
+        """Return a table of the request log as a Spark DataFrame, for logs of any size.
 
         It is one of `sharelag.schemas.REQUEST_TABLES`, or ``holds``, ``memberships``, ``sessions``
         or ``batching``.
@@ -188,7 +188,7 @@ class Opened:
         from sharelag.engine.spark.text_files import request_frame
 
         if self.requests is None:
-            raise InputError("no log of requests was given: use sharelag.open(..., requests=LOG)")
+            raise InputError("no request log was given: use sharelag.open(..., requests=LOG)")
         return request_frame(self._session(), self.requests.log, name)
 
     @property
@@ -311,7 +311,7 @@ class Opened:
     def require_group(self, lag: pa.Table, group: str | None) -> None:
         """Raise `InputError` if the lag has no row of a group."""
         if group is not None and not isinstance(group, str):
-            raise InputError(f"share groups have names: give a text, not {group!r}")
+            raise InputError(f"share groups have names: give a string, not {group!r}")
         there = sorted(pc.unique(lag.column("group_id")).to_pylist())
         if group is not None and group not in there:
             if not there and (why := self._without_records()):
@@ -340,10 +340,14 @@ class Opened:
         notes = () if len(table) else self._without_records()
         return self._describe_reading(read, read.counted, engines.rejects_of(read), notes)
 
-    def base_of(self, evidence: Evidence) -> Result:
-        """Return what an answer says that rests on this evidence."""
+    def base_of(self, evidence: Evidence, by_rates: pa.Table | None = None) -> Result:
+        """Return what an answer says that rests on this evidence.
+
+        ``by_rates`` are its rows that rest on how fast records arrive.
+        """
         notes, log = () if len(evidence.lag) else self._without_records(), self.requests
-        notes += self.of_past_ends(evidence.lag)
+        past = self.of_past_ends(evidence.lag)
+        notes += past if past or by_rates is None else self.of_past_ends(by_rates, is_past=True)
         if evidence.lag_only:
             lacks = engines.rejects_of(self.reading)
             base = self._describe_reading(self.reading, evidence, lacks, notes)
@@ -360,7 +364,7 @@ class Opened:
         return replace(base, as_of=evidence.as_of, notes=said, unknown=unknown, lacks=lacks)
 
     def of_past_ends(self, lag: pa.Table, is_past: bool = False) -> tuple[str, ...]:
-        """Say by whose times a cluster's ends of the moment, or of earlier ones, are known."""
+        """Say by whose times ends of the moment, or earlier ones, are known."""
         if not (is_past or isinstance(self.as_of, datetime)):
             return ()
         names = frozenset(lag.column("topic").to_pylist())
@@ -371,7 +375,7 @@ class Opened:
         return self._once(("lacks", of_groups), lambda: engines.lacks_of(self.reading, of_groups))
 
     def beside(self, read: Reading, lag: pa.Table) -> Beside:
-        """Rows of `LAG` beside what a broker's log of requests and its metrics say about them."""
+        """Rows of `LAG` beside what a broker's request log and its metrics say about them."""
         told = self.held_beside(read, lag, lag)
         if self.metrics is None:
             return told
@@ -388,7 +392,7 @@ class Opened:
     def held_beside(
         self, read: Reading, lag: pa.Table, rows: pa.Table, runs: bool = False
     ) -> Beside:
-        """Rows of share partitions beside who holds offsets of them, by a log of requests.
+        """Rows of share partitions beside who holds offsets of them, by a request log.
 
         With ``runs``, also the acquired runs themselves, as ``held``, for pictures.
         """
@@ -436,18 +440,14 @@ def only(table: pa.Table | None, group: str | None) -> Any:
     return table.filter(pc.equal(table.column("group_id"), group))
 
 
+def rated(evidence: Evidence) -> pa.Table:
+    """Return the rows of progress of which it is known how fast records arrive."""
+    return evidence.progress.filter(pc.is_valid(evidence.progress.column("arrival_rate")))
+
+
 def of_group(evidence: Evidence, group: str | None) -> Evidence:
     """Return what was gathered of one group, or all."""
-    if group is None:
-        return evidence
-    names = (
-        *("lag", "windows", "observed", "progress", "members", "groups", "holders", "brokers"),
-        "measured",
-    )
-    mine = replace(evidence, **{name: only(getattr(evidence, name), group) for name in names})
-    # Groups are ranked one by one: what was found in all of them holds for each.
-    mine.ranked.update({key: only(found, group) for key, found in evidence.ranked.items()})
-    return mine
+    return evidence if group is None else evidence.of_group(group)
 
 
 def worst_first(table: pa.Table, evidence: Evidence, group: str) -> pa.Table:

@@ -53,7 +53,7 @@ def open_workbench(
     timeout: float = TIMEOUT,
     bars: bool | None = None,
 ) -> Workbench:
-    """Open something to look at; nothing is read before the first question.
+    """Open an input to ask about; nothing is read before the first question.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def open_workbench(
         A folder that ``sharelag capture`` wrote, with or without ``--follow``;
         ``"host:port[,...]"`` of a running cluster; Parquet files with the columns of Spark's Kafka
         source (a file, a folder, an address that Spark knows, or with ``engine="spark"`` the name
-        of a table); a broker's log directories, with commas between as in ``log.dirs``; one of
+        of a table); a broker's log directories, comma-separated as in ``log.dirs``; one of
         `samples`. Without it, the recorded demo.
     raw : DataFrame of Spark, pandas or polars, or pyarrow.Table, optional
         Instead of ``where``: raw records of your own, from any connector, table or stream, with the
@@ -75,50 +75,50 @@ def open_workbench(
         Another moment than the last: ``2026-11-21T03:10:00Z``, or offsets of the state topic's
         partitions.
     groups : str or sequence of str
-        Only these share groups.
+        Restrict the answer to these share groups.
     topics : str, sequence of str, or mapping of str to partitions
-        Only these topics, or these partitions of them.
+        Restrict the answer to these topics, or these partitions of them.
     generation : int, optional
-        Try state records as those of this generation of the format, 0 to 3, then as today's; or as
-        today's alone (4). Without it, each record tells.
+        Decode state records in this generation of the format, 0 to 3, then in today's; or in
+        today's alone (4). Default: as each record shows.
     requests : path, optional
-        A broker's log of requests, what ``kafka.request.logger`` writes at DEBUG, or a folder of
-        them: where it covers the moment, lag and causes say who holds which offsets locked.
+        A broker's request log, which ``kafka.request.logger`` writes at DEBUG, or a folder of them:
+        if it covers the moment, lag and causes say who holds which offsets locked.
     requests_zone : str, optional
-        The time zone of that log, which log4j's ``%d`` does not write; else what a collector's
-        times beside them tell, or UTC.
+        Time zone of that log, which log4j's ``%d`` does not write. Default: derived from a
+        collector's times beside the log's own, else UTC.
     broker_metrics : str, path, or sequence of them, optional
-        What brokers measure themselves: files that Kafka's JmxTool printed, Prometheus text, or
-        addresses such as ``http://broker:7071/metrics``; ``1=FILE`` names broker 1 as its origin.
+        The brokers' own metrics: files with the output of Kafka's JmxTool, Prometheus text, or
+        addresses such as ``http://broker:7071/metrics``; ``1=FILE`` says that it is from broker 1.
     engine : {"spark", "local", "auto"}
         Where the work runs: on Spark; in this process, without a JVM; or chosen by the number of
         records.
     spark : pyspark.sql.SparkSession, optional
-        Else the active one, or one that is made for this machine.
+        Default: the active one, or one that is made for this machine.
     cache : bool
         Whether Spark keeps the raw records, compressed, while the workbench is open.
     over : str or timedelta
-        The span before the moment that rates are of, such as ``2h``.
+        The span before the moment over which rates are measured, such as ``2h``.
     ledger : str or path, optional
-        A Delta table that keeps what ``overview``, ``explain``, ``progress`` and dashboards
-        foretell, with what came of it once it is due; they say how often it came true. It is that
-        of `Workbench.forecasts`, one per cluster.
+        A Delta table that keeps the forecasts of ``overview``, ``explain``, ``progress`` and
+        dashboards, and their outcomes once they are due; they say how often these came true. It is
+        that of `Workbench.forecasts`, one per cluster.
     patience : str or timedelta, optional
-        For how long something may go on before it is called stuck; without it, what the capture
-        says, else as long as a lock of the group lasts.
+        How long something may last before it counts as stuck. Default: what the capture says, else
+        as long as a lock of the group lasts.
     command_config : path, optional
         Client properties, as Kafka's own commands take them.
     properties : mapping, optional
-        Single client properties; they win over the file. None of them is ever shown.
+        Single client properties; they take precedence over the file. None of them is ever shown.
     timeout : float
         Seconds to wait for brokers.
     bars : bool, optional
-        Show how far Spark has come; else only in a notebook.
+        Show the progress of Spark. Default: only in a notebook.
 
     Raises
     ------
     InputError
-        There is nothing of the kind at that place, or an option is wrong.
+        There is no such input at that place, or an option is wrong.
     ConfigError
         A client setting is wrong.
     """
@@ -181,5 +181,5 @@ def chosen(
 def _names(what: str, given: str | Iterable[str]) -> list[str]:
     found = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
     if not all(isinstance(one, str) for one in found):
-        raise InputError(f"{what} are given by their names, as texts, not as {given!r}")
+        raise InputError(f"give {what} by their names, as strings, not as {given!r}")
     return found

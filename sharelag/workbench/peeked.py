@@ -100,7 +100,7 @@ def _has_fields(found: Any) -> bool:
 #: takes what was read from JSON and returns what may be shown.
 Mask: TypeAlias = Iterable[str] | Callable[[Any], Any]
 
-_NO_FIELDS = "(hidden: it has no fields of JSON, so none can be masked)"
+_NO_FIELDS = "(hidden: it is not a JSON object, so no field can be masked)"
 _NONE_MASKED = "(hidden: it has none of the fields to mask)"
 #: Bytes in a line of hexadecimal digits.
 _HEX_LINE = 32
@@ -155,7 +155,7 @@ class PeekedRecord:
             lines.append(f"header {name}, {_size(value)}: {shown}")
         lines += [f"value, {_size(record.value)}:", *_indent(self._show(record.value, form))]
         lines += [
-            f"no field {name!r} to mask: check its spelling, upper and lower case matter"
+            f"no field {name!r} to mask: check its spelling, which is case-sensitive"
             for name in self.not_found
         ]
         return "\n".join(map(terminal, lines))

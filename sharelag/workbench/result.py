@@ -65,13 +65,13 @@ class Result:
     columns
         Heading to column, as shown.
     as_of
-        The moment that it is of; None: simulated, or not known.
+        The moment that it describes; None: simulated, or not known.
     source
         Where the records come from.
     unknown
         What is not known, and why: sentences.
     lacks
-        Those of ``unknown`` that make it a part of the answer: commands end with 3.
+        Those of ``unknown`` that make the answer incomplete: commands end with 3.
     notes
         What else to know: sentences.
     rejected, repeated
@@ -79,11 +79,11 @@ class Result:
     order
         The column whose largest values are shown when not all rows are.
     summaries
-        Groups and causes in words, which are shown in place of the table.
+        Groups and causes in words, which are shown instead of the table.
     charts
         What `figure` can draw, by name.
     means
-        What columns mean, where that is other than in `sharelag.tables.declared`.
+        What columns mean, where that differs from `sharelag.tables.declared`.
     best, spans, more
         Cells in bold, bars in a column, and a longer table: as a `Presentation` has them.
     frame
@@ -221,7 +221,7 @@ class Result:
         Parameters
         ----------
         spark : pyspark.sql.SparkSession, optional
-            Else the one that the answer came from, the active one, or one for this machine.
+            Default: the one that the answer came from, the active one, or one for this machine.
         """
         if self.frame is not None:
             return self.frame()
@@ -238,13 +238,13 @@ class Result:
         Parameters
         ----------
         kind : str, optional
-            One of `charts`; else the first.
+            One of `charts`. Default: the first.
         theme : {"light", "dark"}
 
         Raises
         ------
         InputError
-            There is no such chart of it.
+            There is no such chart of the answer.
         """
         name = next(iter(self.charts), "") if kind is None else kind
         if name not in self.charts:

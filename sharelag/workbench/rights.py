@@ -35,10 +35,10 @@ _NOT_SUPER = (
     "--super-users (super_users=) says who they are"
 )
 _NOT_OPEN = (
-    "whether what no rule is about is open to all: brokers do not show "
+    "whether resources without rules are open to everyone: brokers do not show "
     "allow.everyone.if.no.acl.found"
 )
-_NO_PRINCIPAL = "super users are for judging somebody: add --principal (principal=)"
+_NO_PRINCIPAL = "super users are only for judging a principal: add --principal (principal=)"
 _NO_RULES = "whether the authorizer has rules: the cluster lists none, or cannot list them"
 _NO_NAMES = (
     "share groups and their topics, as the share state cannot be read: name them (--group, "

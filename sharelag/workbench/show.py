@@ -1,8 +1,7 @@
 """What the command line prints of windows and records: as rows, and windows drawn as text.
 
 The picture is that of KIP-1226, of persisted state: offsets in the window without one are unknown,
-unless a log of requests tells that they are acquired. Delivery counts are those that were
-persisted.
+unless a request log tells that they are acquired. Delivery counts are those that were persisted.
 """
 
 from __future__ import annotations
@@ -124,7 +123,7 @@ _STATES: Mapping[int | None, tuple[str, str, str]] = {
     DeliveryState.ARCHIVING: ("G", "archiving", "magenta"),
     DeliveryState.ARCHIVED: ("X", "archived", "red"),
     DeliveryState.TX_PENDING: ("T", "acknowledged in an open transaction", "cyan"),
-    DeliveryState.ACQUIRED: ("Q", "acquired, by the log of requests", "blue"),
+    DeliveryState.ACQUIRED: ("Q", "acquired, by the request log", "blue"),
     None: (_UNKNOWN, "no persisted state: acquired, or never persisted", "blue"),
 }
 

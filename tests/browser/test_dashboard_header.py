@@ -309,7 +309,7 @@ def test_a_new_cell_is_offered_only_in_a_notebook(there: bool, open_desk: OpenDe
     desk.page.get_by_role("button", name="More").press("Enter")
     expect(about).to_be_visible()
     expect(
-        desk.page.get_by_role("button", name="Copy the Python of what is picked")
+        desk.page.get_by_role("button", name="Copy the Python for what is picked")
     ).to_be_visible()
     into = desk.page.get_by_role("button", name="Python into a new cell")
     expect(into).to_have_count(int(there))

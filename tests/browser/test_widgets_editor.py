@@ -241,7 +241,7 @@ def test_an_assignors_answer_is_loaded_or_refused_with_words(open_desk: OpenDesk
     found = desk.page.get_by_role("alert").inner_text()
     assert found == "broken cannot be loaded: ValueError: no answer of broken"
     assert load.is_enabled()
-    choice.select_option("As it was at first")
+    choice.select_option("The original")
     load.click()
     desk.settle()
     assert (view.assignment, desk.page.get_by_role("alert").count(), view.failure) == (BASE, 0, "")

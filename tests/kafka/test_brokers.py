@@ -194,7 +194,7 @@ def see_no_leader(servers: str, topic: str) -> None:
     explain = command_line("explain", *server, "--group", "one")
     brokers = command_line("brokers", *server, "--group", "one")
     said = f"sharelag: partition 0 of {topic} has no leader: its replicas are on broker 3; start it"
-    assert (peek.stdout, peek.stderr) == ("", f"{said}, and ask again\n")
+    assert (peek.stdout, peek.stderr) == ("", f"{said}, and try again\n")
     said = f"not known: where {topic}:0 ends: it has no leader; start a broker with a replica (3)"
     assert (explain.stderr.count(said), brokers.stderr.count(said)) == (1, 1)
     assert "DESCRIBE on the topic" not in brokers.stderr
@@ -267,7 +267,7 @@ def test_state_partitions_are_those_of_the_topic_else_by_default(cluster: KafkaC
 
 @pytest.mark.row("ADM-09")
 def test_coordinators_list_what_kafkas_tool_prints(cluster: KafkaCluster, tmp_path: Path) -> None:
-    """By the logs of requests of three brokers, each of which lists the groups that it has."""
+    """By the request logs of three brokers, each of which lists the groups that it has."""
     listed = cluster.brokers[0].ask_tool("GroupsCommand", "--list")
     printed = [line.split() for line in listed.splitlines()[1:]]
     kinds = {words[0]: words[-2] for words in printed if words[0] in GROUPS}

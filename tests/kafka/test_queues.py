@@ -345,7 +345,7 @@ def test_letters_that_a_queue_has_no_longer(cluster: KafkaCluster) -> None:
     create_topics(servers, {story.queue: 1}, ENABLED, copies=3)
     said = story.dlq().stderr
     assert "6 missing" in said
-    assert "or a queue that was deleted, takes them away" in said  # that it was there nothing tells
+    assert "or a queue that was deleted, removes them" in said  # that it was there nothing tells
     assert planned(story) == every
 
 

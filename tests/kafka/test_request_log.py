@@ -1,4 +1,4 @@
-"""A live broker's log of requests against what its eight share consumers know themselves."""
+"""A live broker's request log against what its eight share consumers know themselves."""
 
 import random
 import shutil

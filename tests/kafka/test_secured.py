@@ -143,7 +143,7 @@ def test_without_the_groups_records_there_is_all_that_needs_no_members(
             file = _file(secured, tmp_path, user)
             done = _run(file, command, "--group", "billing", "--engine", how, "-o", "json")
             assert done.returncode == 0, done.stderr
-            is_told = "takes Read and Describe on that topic" in done.stderr
+            is_told = "needs Read and Describe on that topic" in done.stderr
             assert is_told == (user == "carol" and command != "reconcile"), done.stderr
             rows = rows_of(done)
             names = ("partition", "kafka_lag", "lag")
@@ -212,6 +212,7 @@ def test_a_cluster_without_share_groups(tmp_path: Path, secure_broker: KafkaBrok
         line = _the_line(sharelag(*command, "--bootstrap-server", secure_broker.bootstrap_servers))
         assert "the cluster has no topic __share_group_state" in line
         assert "no share group was ever used" in line
+        assert "upgrade --feature share.version=1 turns them on first" in line
     assert list(tmp_path.iterdir()) == []
 
 

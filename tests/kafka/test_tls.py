@@ -90,8 +90,8 @@ def test_who_has_what_it_wants_gets_lag(secured: KafkaBroker, folder: Path, list
     [
         ("unknown authority", "ssl.truststore.location"),
         ("EXPIRED", "(certificate has expired): the broker needs a new one"),
-        ("ELSEWHERE", "use an address that it names"),
-        ("MUTUAL", "or wants one: set ssl.keystore.location"),
+        ("ELSEWHERE", "use an address that the certificate has"),
+        ("MUTUAL", "or requires one: set ssl.keystore.location"),
         ("PASSWORDS", "check user, password"),
     ],
 )

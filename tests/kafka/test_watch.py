@@ -258,7 +258,7 @@ def test_what_goes_wrong_is_reported(broker: KafkaBroker, spark: SparkSession, g
     with stream.watch(servers, groups=group, every=0.5) as live:
         (query,) = spark.streams.active
         query.stop()
-        with pytest.raises(ClusterError, match="stopped by somebody else: watch again"):
+        with pytest.raises(ClusterError, match="stopped from elsewhere: watch again"):
             list(live.updates(seconds=60))
         assert "no longer current: the stream was stopped" in live._repr_mimebundle_()["text/html"]
         assert _total(live.lag) == 10

@@ -196,7 +196,7 @@ def test_what_does_not_fit_is_refused(spark: SparkSession, bench: sharelag.Workb
     of = sharelag.open
     no_value = "value: expected binary, got no such column"
     own_table = r"give the Spark DataFrame.*to_spark\(\)"
-    alike = "offsets: Spark does not tell the columns end_offset and END_OFFSET apart: drop or"
+    alike = "offsets: Spark does not distinguish the columns end_offset and END_OFFSET: drop or"
     no_records = r"raw records: 4 of 7 columns.*key: expected binary"  # decoded ones neither
     lag_table = spark.createDataFrame([], schemas.spark_schema(schemas.LAG))
     wrong: list[tuple[Callable[[], Any], str]] = [

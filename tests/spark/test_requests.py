@@ -1,4 +1,4 @@
-"""A log of requests on Spark is what it is in one process."""
+"""A request log on Spark is what it is in one process."""
 
 import shutil
 from pathlib import Path

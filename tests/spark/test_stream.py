@@ -104,11 +104,11 @@ UNREADABLE: dict[str, tuple[Callable[[Path], Any], str]] = {
     "gone": (shutil.rmtree, r"the offsets at \S+ends are gone: write them there again"),
     "no Parquet": (
         lambda place: (place / "0.parquet").write_bytes(b"no Parquet" * 9),
-        r"cannot read the offsets at \S+ends \(.+\): it has to be a folder of Parquet files",
+        r"cannot read the offsets at \S+ends \(.+\): it must be a folder of Parquet files",
     ),
     "function": (
         lambda place: (place / "0.parquet").write_bytes(b"no Parquet" * 9),
-        "the function that gives the offsets raised ArrowInvalid: .+; it has to give rows whenever",
+        "the function that gives the offsets raised ArrowInvalid: .+; it must return rows whenever",
     ),
 }
 
@@ -315,7 +315,7 @@ def test_a_stream_is_watched(
         expected = _rows(lag_arrow(windows, ends))
         assert any(_rows(lag) == expected for lag in live.updates(seconds=120))
         assert "a DataFrame of raw records" in repr(live)
-    with pytest.raises(InputError, match="a cluster tells them itself"):
+    with pytest.raises(InputError, match="a cluster knows its own"):
         stream.watch("127.0.0.1:1", offsets=ends, spark=spark)
     with pytest.raises(InputError, match="generation"):
         stream.watch(log.raw, generation=99)

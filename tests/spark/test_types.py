@@ -305,7 +305,7 @@ def test_records_without_a_place_are_rejects_that_answers_count(
 def test_offsets_of_no_topic_partition_are_refused(name: str, spark: SparkSession) -> None:
     lost = with_column(ENDS.slice(0, 1), name, [None])
     ends = pa.concat_tables([ENDS, lost])
-    said = "offsets: rows without a topic_id or without a partition belong to no topic partition"
+    said = "offsets: rows without a topic_id or a partition belong to no topic partition"
     ways = {
         "local": lambda: lag_of(RAW, ends, engine="local"),
         "table": lambda: lag_of(RAW, ends, spark=spark),

@@ -165,7 +165,7 @@ def described(at: int, state: str, assignment_epoch: int, *, members: int = 0) -
 
 
 def log_of(folder: Path, *lines: str, zone: str = "UTC") -> Requests:
-    """Write lines as a broker's log of requests, and open it."""
+    """Write lines as a broker's request log, and open it."""
     path = folder / "kafka-request.log"
     path.write_text("".join(f"{one}\n" for one in lines))
     return Requests(RequestLog(path, zone))

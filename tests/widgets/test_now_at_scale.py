@@ -14,6 +14,7 @@ import pytest
 import sharelag
 from sharelag.metrics import explain
 from sharelag.workbench import Workbench
+from sharelag.workbench.judged import summary_lines
 from sharelag.workbench.questions import timeline
 from sharelag_widgets.dashboards import Now, past
 from tests.support.synthetic import capture_of
@@ -77,6 +78,9 @@ def test_a_group_of_many_topics_has_its_worst_causes_and_few_sentences(tmp_path:
     assert explained.to_html().count("<li>") == explained.to_text().count("warning: ") == 20
     for shown in (explained.to_html(), explained.to_text()):
         assert "and 40 more causes in .table" in shown
+    lines = [*summary_lines(explained.summaries)]
+    assert "".join(lines).count("warning: ") == 20
+    assert lines[-1] == "  and 40 more causes: see -o json"
     cards = Now(many).cards
     ranked = explained.summaries[0].causes[:20]
     assert [card["where"] for card in cards.cards] == [cause.where for cause in ranked]

@@ -54,7 +54,7 @@ function build({ model, root, link, say, later }) {
   // ---- what people do ----
   const several = (rows) => (rows.length === 1 ? labels[rows[0]] : counted(rows.length, "partition"));
   function edit(about, what) {
-    if (busy()) return say("The what-if is running: cancel it, or wait, to go on editing.");
+    if (busy()) return say("The what-if is running: cancel it, or wait, to continue editing.");
     lifted = null;
     told_ = what;
     const edits = [...get("edits").slice(0, get("at")), { id: crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`, ...about }];
@@ -79,7 +79,7 @@ function build({ model, root, link, say, later }) {
     edit({ do: "remove", member: name }, `${isolated(name)} removed, with ${counted(held.get(name)?.size ?? 0, "partition")}`);
   }
   function loadChoice() {
-    if (choice.selectedIndex === 0) return edit({ do: "reset" }, "Loaded: as it was at first");
+    if (choice.selectedIndex === 0) return edit({ do: "reset" }, "Loaded: the original");
     return panel.ask("load", choice.value);
   }
   const rowAt = () => (active.position < 0 ? -1 : groups[active.group].rows[active.position]);
@@ -256,7 +256,7 @@ function build({ model, root, link, say, later }) {
     root.setAttribute("aria-busy", String(locked));
     const chosen = picks.rows();
     if (document.activeElement !== filter) filter.value = get("filter");
-    const options = ["As it was at first", ...get("choices")];
+    const options = ["The original", ...get("choices")];
     if (choice.dataset.options !== JSON.stringify(options)) {
       choice.dataset.options = JSON.stringify(options);
       choice.replaceChildren(...options.map((name) => make("option", { value: name }, name)));
@@ -275,7 +275,7 @@ function build({ model, root, link, say, later }) {
     const idle = [...held.values()].filter((rows) => rows.size === 0).length;
     const changed = [added && `${number(added)} added`, taken && `${number(taken)} taken away`, joined.length && `${counted(joined.length, "member")} new`, left.length && `${counted(left.length, "member")} removed`].filter(Boolean);
     const line = `${counted(held.size, "member")}, ${counted(labels.length, "partition")}; ${alone ? `${number(alone)} without a member` : "every one has a member"}${idle ? `; ${counted(idle, "member")} without a partition` : ""}. ` +
-      `${changed.length ? `Edited: ${changed.join(", ")}.` : "As it was at first."}`;
+      `${changed.length ? `Edited: ${changed.join(", ")}.` : "Not edited."}`;
     summary.textContent = line;
     if (root.dataset.told !== line || told_) say(`${told_ ? `${told_}. ` : ""}${line}`);
     told_ = "";

@@ -55,7 +55,7 @@ def held_of(
     held: Held = {}
     for member, topics in assignment.items():
         if not isinstance(member, str) or not member:
-            raise InputError(f"{member!r} cannot name a member: give texts that are not empty")
+            raise InputError(f"{member!r} cannot name a member: give non-empty strings")
         theirs = [(topic, int(number)) for topic, numbers in topics.items() for number in numbers]
         if strict and (missing := [place for place in theirs if place not in places]):
             topic, number = missing[0]
@@ -450,9 +450,9 @@ class AssignmentEditor(RowsView):
         return (
             f"{self.title}: {counted(len(held), 'member')}, "
             f"{counted(len(self.rows), 'partition')}, {counted(len(pairs), 'pair')} of them; "
-            f"{counted(alone, 'partition')} without a member, "
-            f"{counted(idle, 'member')} without a partition; edited: "
-            f"{counted(len(pairs - before), 'pair')} added, {len(before - pairs):,} taken away"
+            f"{counted(alone, 'partition')} without a member, {counted(idle, 'member')} without a "
+            f"partition; edited: {counted(len(pairs - before), 'pair')} added, "
+            f"{len(before - pairs):,} removed"
         )
 
     def to_code(self, rows: str = "assignment") -> str:
@@ -580,7 +580,7 @@ def _places(rows: pa.Table) -> Places:
     places = {place: row for row, place in enumerate(zip(topics, numbers, strict=True))}
     if len(places) < len(rows):
         raise InputError(
-            "a partition of a topic stands in the table twice: choose the rows of one group"
+            "a partition of a topic is in the table twice: choose the rows of one group"
         )
     if any(topic is None or number is None for topic, number in places):
         raise InputError(

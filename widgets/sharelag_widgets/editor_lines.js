@@ -37,7 +37,7 @@ export function placeWords(scene, { name }, row) {
 
 /** A member in words. */
 export function memberWords(scene, group) {
-  if (group.name === null) return group.all ? `${number(group.all)} without a member` : "No partition is without a member";
+  if (group.name === null) return group.all ? `${number(group.all)} without a member` : "Every partition has a member";
   const load = scene.loadOf(group.name);
   const rest = load.text ? `, ${words(scene.measure).toLowerCase()} ${load.text}` : "";
   const label = scene.memberLabels[group.name];

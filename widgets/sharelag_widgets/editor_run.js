@@ -52,7 +52,7 @@ export function runPanel({ model, link, say, later }) {
     if (get("state") === "running") return total ? `Running: ${number(done)} of ${number(total)}` : "Running\u2026";
     if (get("state") === "cancelled") return `Cancelled.${before}`;
     if (get("state") === "failed") return `Failed.${before}`;
-    if (late()) return "The assignment has changed since: what stands below is of another one. Run it again.";
+    if (late()) return "The assignment has changed since: the result below is of another one. Run it again.";
     return get("state") === "done" ? "Done." : "Not run yet.";
   }
   function write() {

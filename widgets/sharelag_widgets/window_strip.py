@@ -337,7 +337,7 @@ class WindowStrip(View):
         Parameters
         ----------
         moment : int, optional
-            Else the one shown.
+            Default: the one shown.
 
         Returns
         -------
@@ -367,7 +367,7 @@ class WindowStrip(View):
         Parameters
         ----------
         moment : int, optional
-            Else the one shown.
+            Default: the one shown.
         """
         if self.limit is None or not self._moments.itemised:
             return None

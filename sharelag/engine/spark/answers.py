@@ -215,8 +215,8 @@ def windows(
         The last record to take into account; offsets leave out the state partitions they do not
         name.
     kafka_version : str, optional
-        Of the brokers, such as ``4.3.1``; the newest if there is none. It decides whether equal
-        neighbours among the batches are one, and how decoding goes: see `sharelag.decode`.
+        Version of the brokers, such as ``4.3.1``; the newest if there is none. It decides whether
+        equal neighbours among the batches are one, and how decoding goes: see `sharelag.decode`.
 
     Returns
     -------
@@ -280,7 +280,7 @@ def history(records: Tabular | Records, gaps: pa.Table | None = None) -> DataFra
     records : DataFrame of Spark or pandas, or pyarrow.Table
         Raw records (`sharelag.schemas.RAW`), or decoded ones (`RECORDS`).
     gaps : pyarrow.Table, optional
-        `sharelag.schemas.GAPS`: offsets that are missing between decoded records. Of raw records
+        `sharelag.schemas.GAPS`: offsets that are missing between decoded records. In raw records
         they are found on the way.
 
     Returns
@@ -394,8 +394,8 @@ def lag(windows: Tabular, offsets: Tabular) -> DataFrame:
         `sharelag.schemas.WINDOWS`, read before the offsets; or raw or decoded records of the state
         topic, of which the windows are found on the way.
     offsets : the same
-        `sharelag.schemas.OFFSETS`; of several rows of a topic partition the latest by ``as_of``,
-        and of one moment that with the largest end.
+        `sharelag.schemas.OFFSETS`; the latest row of each topic partition by ``as_of`` counts, and
+        of one moment that with the largest end.
 
     Returns
     -------
@@ -465,14 +465,14 @@ def imbalance(
     by: str | None = None,
     brokers: Tabular | None = None,
 ) -> DataFrame:
-    """How unevenly the load of each group is spread.
+    """Return how unevenly the load of each group is spread.
 
     Parameters
     ----------
     lag, members, groups, observed, past, brokers : DataFrame of Spark or pandas, or pyarrow.Table
         As for `sharelag.metrics.imbalance.imbalance_arrow`; all but the first are optional.
     by : {"partition", "topic", "member", "broker"}, optional
-        Only the rows over these.
+        Restrict the answer to rows over these.
 
     Returns
     -------
@@ -524,14 +524,14 @@ def _of_loads(
 
 
 def progress(lag: Tabular, observed: Tabular, known: Evidence) -> DataFrame:
-    """Age, rates, drain and retention of every share partition.
+    """Return age, rates, drain and retention of every share partition.
 
     Parameters
     ----------
     lag, observed : DataFrame of Spark or pandas, or pyarrow.Table
         `sharelag.schemas.LAG` and `OBSERVED`.
     known : Evidence
-        What the input tells: ``as_of``, ``past_offsets``, ``times``, ``committed``, ``logs``,
+        What the input knows: ``as_of``, ``past_offsets``, ``times``, ``committed``, ``logs``,
         ``groups`` and ``settings``; one row per topic partition, group or setting, which every task
         gets.
 
@@ -607,8 +607,8 @@ def health(
     found = records_of(raw)
     if found.decoded:
         raise InputError(
-            "the health of the state topic is about raw records, and these are decoded: give the "
-            "raw ones, with the columns " + ", ".join(schemas.RAW.names)
+            "the health of the state topic needs raw records, and these are decoded: give the raw "
+            "ones, with the columns " + ", ".join(schemas.RAW.names)
         )
     found = replace(found, generation=found.generation if generation is None else generation)
 

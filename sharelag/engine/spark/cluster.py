@@ -123,7 +123,7 @@ def offsets(
     spark, bootstrap_server, command_config, properties, timeout
         As for `read_kafka`.
     topics : str or sequence of str
-        Only these; by default all that we are authorized to describe.
+        Restrict the answer to these. Default: all that we are authorized to describe.
     as_of : str or datetime, optional
         As of when, with its zone; see `sharelag.inputs.kafka.topics.past_offsets`.
 

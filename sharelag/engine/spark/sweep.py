@@ -70,7 +70,7 @@ def sweep(
     optimal : bool
         Run each scenario with the assignor ``optimal``, too, and measure the distance to it.
     partitions : int, optional
-        Of the Spark job; many small ones when not given.
+        Tasks of the Spark job. Default: many small ones.
     progress : callable, optional
         Called with ``(done, all)``, in runs.
 

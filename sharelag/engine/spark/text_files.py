@@ -1,6 +1,6 @@
 """Text files on Spark: each task reads a piece of one by the functions of one process.
 
-They are what consumers printed, and brokers' logs of requests.
+They are what consumers printed, and brokers' request logs.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def consumed(
 def request_frame(
     spark: SparkSession, log: request_log.RequestLog, name: str, piece: int = PIECE
 ) -> DataFrame:
-    """Return a table of a log of requests as a DataFrame.
+    """Return a table of a request log as a DataFrame.
 
     Parameters
     ----------

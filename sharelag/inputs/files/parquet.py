@@ -319,7 +319,7 @@ def _octets(column: pa.Array) -> int:
 
 def _too_much(path: Path | str, size: int, what: str) -> InputError:
     return InputError(
-        f"{path} has {size:,} bytes and claims {what}: nobody writes that, so it is not read"
+        f"{path} has {size:,} bytes and claims {what}: no writer produces that, so it is not read"
     )
 
 

@@ -177,7 +177,7 @@ def _size(pieces: Iterable[Piece]) -> int:
 
 
 def deal_out(items: Iterable[T], size_of: Callable[[T], int], count: int) -> list[list[T]]:
-    """Give items to so many tasks of about equal size, the largest first."""
+    """Give items to so many tasks of about equal size, largest first."""
     tasks: list[list[T]] = [[] for _ in range(count)]
     sizes = [0] * count
     for item in sorted(items, key=size_of, reverse=True):

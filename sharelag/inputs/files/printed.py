@@ -57,18 +57,18 @@ def number(value: Any, name: str, kind: str) -> int:
     bits, signed = INT_SIZES[kind] * 8, not kind.startswith("u")
     least, end = (-(1 << bits - 1), 1 << bits - 1) if signed else (0, 1 << bits)
     if type(value) is not int or not least <= value < end:
-        raise NotPrintedError(f"{name} is {_short(value)}: it has to be an {kind}")
+        raise NotPrintedError(f"{name} is {_short(value)}: it must be an {kind}")
     return value
 
 
 def text(value: Any, name: str) -> str:
     """Return a text that Kafka can hold; else NotPrintedError."""
     if not isinstance(value, str):
-        raise NotPrintedError(f"{name} is {_short(value)}: it has to be a text")
+        raise NotPrintedError(f"{name} is {_short(value)}: it must be a string")
     try:
         size = len(value.encode())
     except UnicodeEncodeError as error:
-        raise NotPrintedError(f"{name} is {_short(value)}: half a character is in it") from error
+        raise NotPrintedError(f"{name} is {_short(value)}: it contains half a character") from error
     if size >= 1 << 15:
         raise NotPrintedError(f"{name} is longer than Kafka's texts")
     return value
@@ -167,7 +167,7 @@ def _check_field(field: Field, value: Any) -> Any:
         return None
     if field.type.startswith("[]"):
         if not isinstance(value, list):
-            raise NotPrintedError(f"{field.json_name} is {_short(value)}: it has to be a list")
+            raise NotPrintedError(f"{field.json_name} is {_short(value)}: it must be a list")
         if field.element:
             return [_check_field(field.element, item) for item in value]
         return [_columns(field.fields, _object(item, field.json_name)) for item in value]
@@ -177,14 +177,14 @@ def _check_field(field: Field, value: Any) -> Any:
             topic_id_bytes(found)
         except ValueError as error:
             raise NotPrintedError(
-                f"{field.json_name} is {_short(value)}: it has to be a topic's id"
+                f"{field.json_name} is {_short(value)}: it must be a topic id"
             ) from error
     return found
 
 
 def _object(value: Any, what: str) -> _Row:
     if not isinstance(value, dict):
-        raise NotPrintedError(f"{what} is {_short(value)}: it has to be an object")
+        raise NotPrintedError(f"{what} is {_short(value)}: it must be an object")
     return value
 
 

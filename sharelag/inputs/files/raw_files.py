@@ -327,8 +327,8 @@ def _current_of_delta(place: Path) -> list[RawFile]:
         )
     if mapping != "none":
         raise InputError(
-            f"{place} is a Delta table whose files name columns otherwise (delta.columnMapping.mode"
-            f"={mapping}): {with_spark}"
+            f"{place} is a Delta table whose files use other column names "
+            f"(delta.columnMapping.mode={mapping}): {with_spark}"
         )
     partitions = [name for name in adds.column_names if name.startswith("partition.")]
     files = []

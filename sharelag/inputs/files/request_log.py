@@ -104,8 +104,8 @@ class RequestLog(TextLog):
     """What ``kafka.request.logger`` wrote at DEBUG: `REQUEST_TABLES` by name.
 
     Of several brokers, ``path`` is a folder with the files of all. ``zone`` is the time zone of the
-    log, such as ``Europe/Berlin``: log4j's ``%d`` does not tell it. Without it, times of collectors
-    tell it; where they do not, times count as UTC.
+    log, such as ``Europe/Berlin``: log4j's ``%d`` does not write it. By default it is derived from
+    times of collectors; where they do not show it, times count as UTC.
     """
 
     zone: str | None = None
@@ -113,7 +113,7 @@ class RequestLog(TextLog):
 
     _SCHEMAS = REQUEST_TABLES
     _MISSING = (
-        "log of requests",
+        "request log",
         "the file that the logger kafka.request.logger writes at DEBUG, or a folder of them",
     )
 
@@ -147,7 +147,7 @@ def read_requests(piece: Piece, zone: str | None = None) -> Iterator[Lines]:
 
 
 def lacking_requests(path: Path, counts: LineCounts) -> tuple[str, ...]:
-    """Return what answers lack by a log of requests; InputError if none could be read."""
+    """Return what answers lack by a request log; InputError if none could be read."""
     if not counts.read and counts.first is not None:
         raise InputError(
             f"none of {counted(counts.rejects, 'request')} in {path} could be read "

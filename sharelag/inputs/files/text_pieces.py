@@ -103,7 +103,7 @@ def _blocks(piece: Piece) -> Iterator[Block]:
         start = opened.read(SAMPLE)
         opened.seek(0)
         if start.startswith(_OTHERWISE_PACKED):
-            raise InputError(f"{piece.file} is packed: unpack it, or pack it with gzip")
+            raise InputError(f"{piece.file} is compressed: decompress it, or compress it with gzip")
         is_packed, encoding = start.startswith(_GZIP), UTF_8
         if piece.end is None and not piece.begin:
             encoding = encoding_of(PackedText(opened).read(SAMPLE) if is_packed else start)
@@ -127,15 +127,15 @@ def _blocks(piece: Piece) -> Iterator[Block]:
                         f"cannot unpack {piece.file}: {packed.damage}: copy it again, or give what "
                         f"`gzip -dc {shell_word(piece.file)}` unpacks of it"
                     )
-                why = f"{packed.damage}, and what is behind this was not read"
+                why = f"{packed.damage}, and what follows was not read"
                 yield Block(pa.array([rest.decode("utf-8", "replace")]), pa.array([at]), why)
                 return
             if not block and not rest:
                 return
             if packed and read > most:
                 raise InputError(
-                    f"{piece.file} becomes more than {most >> 20:,} MiB: nobody writes such a log, "
-                    "so it is not read; unpack it and give the file, if you trust it"
+                    f"{piece.file} becomes more than {most >> 20:,} MiB: no such log is that "
+                    "large, so it is not read; decompress it and give that file, if you trust it"
                 )
             data = _require_short(rest, piece.file) + block
             whole = data.rfind(b"\n") + 1 if block else len(data)

@@ -97,8 +97,9 @@ def translate_error(error: KafkaError, what: str, config: ClientConfig) -> Clust
 #: What it means that a topic of Kafka's own is missing.
 _NEVER_USED = {
     STATE_TOPIC: (
-        "no share group was ever used on it. Consume with one (kafka-console-share-consumer.sh), "
-        "or check that this is the right cluster"
+        "no share group was ever used on it. Consume with one (kafka-console-share-consumer.sh; if "
+        "sharelag doctor says share.version 0, kafka-features.sh upgrade --feature share.version=1 "
+        "turns them on first), or check that this is the right cluster"
     ),
     GROUP_TOPIC: "no group of any type was ever used on it",
 }
@@ -115,7 +116,7 @@ def explain_distrust(config: ClientConfig, error: KafkaError) -> str | None:
         return distrust(config)
     if any(alert in error.str() for alert in _WANTS_CERTIFICATE):
         return (
-            f"{config.bootstrap_servers} refused our certificate, or wants one: set "
+            f"{config.bootstrap_servers} refused our certificate, or requires one: set "
             "ssl.keystore.location to a certificate that the broker trusts, with its key"
         )
     return None
@@ -133,8 +134,8 @@ def silence_error(config: ClientConfig, what: str, error: KafkaError | None = No
     why = f" ({error.str()})" if error else ""
     return NoLeaderError(
         f"the request for {what} was not answered at {config.bootstrap_servers} within "
-        f"{config.timeout:g} s{why}, though other requests were: a broker is down, or leaders "
-        "move. Try again; --timeout waits longer"
+        f"{config.timeout:g} s{why}, though other requests were: a broker is down, or leaders are "
+        "moving. Try again; --timeout waits longer"
     )
 
 
@@ -189,8 +190,8 @@ def silent_leaders(config: ClientConfig, topic: str, silent: Mapping[int, Any]) 
     numbers = list_names([*map(str, sorted(silent))])
     error = NoLeaderError(
         f"partition {numbers} of {topic}{led} did not answer within {config.timeout:g} s, though "
-        "other brokers did: its leader is down or moves. Try again, or see "
-        "kafka-topics.sh --describe --unavailable-partitions; --timeout waits longer"
+        "other brokers did: its leader is down or moving. Try again, or see kafka-topics.sh "
+        "--describe --unavailable-partitions; --timeout waits longer"
     )
     error.topic, error.silent = topic, frozenset(silent)
     return error
@@ -205,8 +206,8 @@ def silent_leaders(config: ClientConfig, topic: str, silent: Mapping[int, Any]) 
 _EXPIRED, _HOST, _ADDRESS = 10, 62, 64
 _ADVICE = {
     _EXPIRED: "the broker needs a new one",
-    _HOST: "use a host name that it names, or have it issued for this one",
-    _ADDRESS: "use an address that it names, or have it issued for this one",
+    _HOST: "use a host name that the certificate has, or have it issued for this one",
+    _ADDRESS: "use an address that the certificate has, or have it issued for this one",
 }
 _UNKNOWN = "set ssl.truststore.location to the certificate of the authority that issued it"
 _WITHIN = 1.0  # seconds; the command's timeout has passed already

@@ -365,6 +365,6 @@ def _unreadable(why: str) -> ConfigError:
     return ConfigError(
         f"sasl.jaas.config cannot be parsed: {why}. Write it as: "
         "org.apache.kafka.common.security.plain.PlainLoginModule required "
-        'username="..." password="..."; without the section of a JAAS file around it; a line goes '
-        r"on in the next one only where \ is its very last character"
+        'username="..." password="..."; without the section of a JAAS file around it; a line '
+        r"continues on the next one only if \ is its last character"
     )

@@ -238,7 +238,7 @@ def record_at(config: ClientConfig, topic: str, partition: int, offset: int) -> 
         where, which = ("brokers", "one of them") if len(replicas) > 1 else ("broker", "it")
         raise NoLeaderError(
             f"partition {partition} of {topic} has no leader: its replicas are on {where} "
-            f"{', '.join(str(node.id) for node in replicas)}; start {which}, and ask again"
+            f"{', '.join(str(node.id) for node in replicas)}; start {which}, and try again"
         )
     first, end = (
         kafka.offset_of(

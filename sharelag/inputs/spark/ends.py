@@ -108,7 +108,7 @@ def _call(function: Callable[[], Any]) -> pa.Table:
     except Exception as error:  # whatever the user's own code raises
         raise InputError(
             f"the function that gives the offsets raised {type(error).__name__}: "
-            f"{first_line(error)}; it has to give rows whenever it is called"
+            f"{first_line(error)}; it must return rows whenever it is called"
         ) from error
     if is_of_spark(given):
         schemas.require_conformable(given.schema, schemas.OFFSETS, "offsets")
@@ -135,8 +135,8 @@ def _read_folder(path: str) -> pa.Table:
             gone = error
         except (pa.ArrowException, OSError) as error:
             raise InputError(
-                f"cannot read the offsets at {path} ({first_line(error)}): it has to be a folder "
-                "of Parquet files, or of a Delta table"
+                f"cannot read the offsets at {path} ({first_line(error)}): it must be a folder of "
+                "Parquet files, or of a Delta table"
             ) from error
     raise InputError(
         f"the offsets at {path} are gone: write them there again, or give another place"

@@ -105,7 +105,7 @@ def _require_told_apart(frame: DataFrame, schema: pa.Schema, what: str) -> None:
         alike = [other for other in there if other.lower() == name.lower()]
         if len(alike) > 1 and frame.sparkSession.conf.get("spark.sql.caseSensitive") != "true":
             raise InputError(
-                f"{what}: Spark does not tell the columns {' and '.join(alike)} apart: drop or "
+                f"{what}: Spark does not distinguish the columns {' and '.join(alike)}: drop or "
                 "rename those that are not meant, or set spark.sql.caseSensitive to true"
             )
 

@@ -370,7 +370,7 @@ def _advice(error: Exception, remote: str) -> str:
         advice = f"no Spark Connect server answered at {remote} ({said}): check SPARK_REMOTE"
     else:
         return (
-            f"Spark does not start ({said}): Java 17 or newer with all its modules is needed; "
+            f"Spark did not start ({said}): Java 17 or newer with all its modules is needed; "
             "`sharelag doctor` checks it, and --engine local needs no Java"
         )
     return f"{advice}, or use --engine local"

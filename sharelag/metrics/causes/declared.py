@@ -166,8 +166,8 @@ def open_transaction(given: CauseInputs) -> Found:
 @cause(
     CRITICAL,
     "members are assigned these partitions but make no progress on them",
-    "check the members: they send heartbeats, but neither finish nor release records; "
-    "sharelag doctor names defects of brokers with which fetches hang",
+    "check the members: they send heartbeats, but neither finish nor release records; sharelag "
+    "doctor names broker defects that make fetches hang",
     includes={"slow_consumers", "burst", "hot_partition"},
     command="members",
     needs_members=True,

@@ -72,7 +72,7 @@ class Queues:
             hint = "name a topic that does"
         elif source == MISSING and created != "true":
             why = f"the topic {topic} does not exist"
-            hint = f"create it with {ENABLED}=true, since letters are lost until it is there"
+            hint = f"create it with {ENABLED}=true, since letters are lost until it exists"
             hint += f" ({CREATED} is {created or 'not known'})"
         elif source != MISSING and enabled == "false":
             why = f"brokers write no letters to {topic}"

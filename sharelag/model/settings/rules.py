@@ -89,7 +89,7 @@ def check_all(values: Mapping[str, object], profile: str = NEWEST) -> list[Probl
 def differing(values: Mapping[str, object], profile: str) -> list[str]:
     """Return what other versions of Kafka say of values, where that is not what one says.
 
-    There is a sentence for all releases that say the same, the newest first.
+    There is a sentence for all releases that say the same, newest first.
     """
     refused = {problem.name for problem in check_all(values, profile)}
     said: dict[str, list[str]] = {}
@@ -354,8 +354,8 @@ def _refused(name: str, value: str, force: Mapping[str, Value]) -> Problem | Non
             hint += f" (now {now.value})"
         if name == "enable.auto.commit" and value.strip().lower() == "false":
             hint = (
-                f"for acknowledgements of your own, set {_MODE}=explicit: without it, the next "
-                "poll accepts what the last one returned"
+                f"to acknowledge records yourself, set {_MODE}=explicit: without it, the next poll "
+                "accepts what the last one returned"
             )
         return Problem(name, value, why, hint)
     if name.endswith(_LOCK_DURATION):
@@ -380,7 +380,7 @@ def _meant(
     return Problem(
         name,
         value,
-        f"longer than {_LOCK} = {duration} ({whose}): locks may expire while a poll's records "
-        "are worked on, and others get them again",
-        f"take fewer records a poll, renew their locks{renewal}, or {_GROUP.format(_LOCK)}",
+        f"longer than {_LOCK} = {duration} ({whose}): locks may expire while the records of a poll "
+        "are being processed, and others receive them again",
+        f"take fewer records per poll, renew their locks{renewal}, or {_GROUP.format(_LOCK)}",
     )

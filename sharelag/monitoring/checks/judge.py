@@ -145,7 +145,7 @@ def _milliseconds(rule: Rule) -> float:
 class Checked:
     """The outcome of all rules."""
 
-    table: pa.Table  # CHECKED, the worst first
+    table: pa.Table  # CHECKED, worst first
     level: str  # the worst of those that are not silenced
     as_of: datetime
     evidence: Evidence
@@ -169,7 +169,7 @@ def check(
     engine : {"auto", "local", "spark"}
     as_of : datetime, mapping of state partition to offset, or None
     choice : Choice, optional
-        Only these groups and topics; a rule about others finds nothing.
+        Restrict the check to these groups and topics; a rule about others finds nothing.
     over : timedelta
         The span before each moment over which rates are measured, and in which a level with
         hysteresis may have begun.

@@ -22,7 +22,7 @@ from sharelag.tables.table import COLUMNS, Format
 #: In which unit the columns of a table are, by the first of them.
 _UNITS = {
     "lag": "lag and its parts in offsets",
-    "arrival_rate": "rates in records a second",
+    "arrival_rate": "rates in records per second",
     "records": "sizes in records and in bytes",
     "finished": "progress in offsets",
 }

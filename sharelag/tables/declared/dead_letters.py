@@ -10,11 +10,11 @@ from sharelag.tables.table import Column, Own, Table, declare, view
 from sharelag.tables.table import Format as F
 
 _OF_LETTERS = OF_RUN | {
-    "reason": "rejected, or delivery limit, as the queue says; without a record in it, by the "
-    "delivery count: delivery limit, else rejected or gap; of unreadable records what is wrong"
+    "reason": "rejected, or delivery limit, according to the queue; without a record in it, by "
+    "the delivery count: delivery limit, else rejected or gap; if unreadable, what is wrong"
 }
 
-declare(Column("copied", F.FLAG, "whether the queue has their key or value; null: nothing of it"))
+declare(Column("copied", F.FLAG, "whether the queue has their key or value; null: no record in it"))
 
 WITH_HEADERS = Table(
     "with_headers", "a record of a queue, as Spark's own Kafka source gives it with headers",
@@ -32,11 +32,11 @@ LETTERS = Table(
     Own("group_id", "of the source record, by the headers; null where they are missing or "
         "unreadable"),
     "topic partition offset",
-    Own("delivery_count", "how often it was delivered; null: the broker did not tell"),
+    Own("delivery_count", "how often it was delivered; null: the broker did not say"),
     Column("message", F.TEXT, "why it was given up, in the broker's words"),
     Own("copied", "whether it has the key or the value of the source record"),
-    Column("marker", F.FLAG, "whether key and value are those of a transaction's marker; null: "
-           "not copied"),
+    Column("marker", F.FLAG, "whether key and value are those of a transaction marker; null: not "
+           "copied"),
     Own("problem", "why it is not a dead letter of a share group; else null"),
 )  # fmt: skip
 
@@ -49,12 +49,12 @@ COUNTED_LETTERS = Table(
 
 ARCHIVED_RUNS = Table(
     "archived_runs",
-    "a run of offsets that a history has as archived, or as on their way there",
+    "a run of offsets that are archived, or being archived, in a history",
     "group_id topic_id partition first_offset last_offset",
     Column("delivery_state", F.ORDINAL, "4 archived, 3 archiving", type=pa.int8()),
     "delivery_count",
-    Own("since", "first record that has it so"),
-    Column("record", F.TEXT, "record of the state topic that has it so: state partition:offset"),
+    Own("since", "first record with that state"),
+    Column("record", F.TEXT, "record of the state topic with that state: state partition:offset"),
 )  # fmt: skip
 
 LEDGER = Table(
@@ -62,12 +62,12 @@ LEDGER = Table(
     "group_id topic topic_id partition first_offset last_offset",
     Column("offsets", F.OFFSETS, "number of offsets"),
     Column("status", F.TEXT, "written: archived, with one record in the queue; duplicate: with "
-           "several; missing: with none; archiving: on its way; stuck: so for longer than a "
-           "lock; passed: in the queue, and its state is pruned; unexpected: in the queue, but "
-           "not finished; unknown: its topic is known by its id or its name alone; unreadable: "
-           "not a dead letter"),
+           "several; missing: with none; archiving: on its way; stuck: on its way for longer than "
+           "a lock lasts; passed: in the queue, with its state pruned; unexpected: in the queue, "
+           "but not finished; unknown: only the id or only the name of its topic is known; "
+           "unreadable: not a dead letter"),
     "reason delivery_count",
-    Own("since", "archived, or archiving, since then; null: not in the history", in_view=True),
+    Own("since", "when it was archived, or began to be; null: not in the history", in_view=True),
     "record queue queue_partition",
     Column("first_queue_offset", F.OFFSET, "offset of the first of their records in the queue",
            "Q-FIRST"),
@@ -88,7 +88,7 @@ REDRIVE = Table(
     "redrive", "a run of offsets that could be sent again, and how",
     "group_id topic partition first_offset last_offset offsets status reason",
     Column("from", F.TEXT, "where the records still are: source topic, queue, or lost"),
-    Column("command", F.TEXT, "of Kafka, that sends them again; null: no single one does"),
+    Column("command", F.TEXT, "Kafka's command that sends them again; null: no single one does"),
     view=view(
         "group_id topic partition first_offset last_offset offsets status reason from command",
         _OF_LETTERS,

@@ -16,12 +16,12 @@ MEMBERS = Table(
     "previous_member_epoch assigned_partitions",
     Column("target_partitions", F.LIST, "partitions that the assignor chose for it",
            type=TOPIC_PARTITIONS),
-    Column("joined", F.TIME, "first record of the member that was seen; it may be older"),
+    Column("joined", F.TIME, "first record seen of the member, which may be older"),
     Column("changed", F.TIME, "last record of the member"),
 )  # fmt: skip
 
 MEMBER_ROWS = Table(
-    "member_rows", "a member of a share group with what its assignment amounts to",
+    "member_rows", "a member of a share group with the size of its assignment",
     MEMBERS,
     Column("assigned", F.COUNT, "topic partitions assigned to the member"),
     Column("assignment", F.TEXT, "topics and partitions that the member was assigned, as "
@@ -48,7 +48,7 @@ GROUPS = Table(
 
 GROUP_STATES = Table(
     "group_states",
-    "a share group as Kafka's commands describe it; null where no source tells",
+    "a share group as Kafka's commands describe it; null where no source says",
     "group_id",
     Column("type", F.TEXT, "type of the group: Share, Consumer, Classic or Streams"),
     "state",  # of `sharelag.model`
@@ -90,7 +90,7 @@ BROKERS = Table(
     "brokers", "a share partition with its leader, replicas and coordinators",
     "group_id topic topic_id partition lag leader_id",
     Column("leader_rack", F.TEXT, "broker.rack of that broker"),
-    Column("current_leader_epoch", F.ORDINAL, "of the partition's leader now; above "
+    Column("current_leader_epoch", F.ORDINAL, "epoch of the partition's current leader; above "
            "LEADER-EPOCH: it has not written the state yet"),
     "leader_epoch replicas in_sync_replicas",
     Column("racks", F.LIST, "racks of the replicas, in their order; null: not set"),
@@ -108,40 +108,40 @@ BROKERS = Table(
 #: A metric that is not known of Kafka keeps its name, without an MBean.
 BROKER_METRICS = Table(
     "broker_metrics", "a figure at one moment",
-    Own("as_of", "when it was read there"),
+    Own("as_of", "when it was read from its source"),
     Column("read_from", F.TEXT, "file or address that a figure was read from", "FROM"),
     Own("broker", "as the user, a label or the source itself names it"),
-    Column("mbean", F.TEXT, "domain and type of Kafka's MBean; null: not one that is known"),
+    Column("mbean", F.TEXT, "domain and type of Kafka's MBean; null: not a known one"),
     Column("metric", F.TEXT, "name of the metric, as Kafka calls it"),
-    Column("attribute", F.TEXT, "which of its numbers: Value, Count, OneMinuteRate ..."),
+    Column("attribute", F.TEXT, "attribute of the MBean: Value, Count, OneMinuteRate ..."),
     "group_id topic partition",
     Column("ack_type", F.TEXT, "accept, release, reject or renew; null where the metric has none"),
     Column("client_instance_id", F.TEXT, "id of the client that measured it, by KIP-714"),
     Column("tags", F.LIST, "the other labels, as name=value"),
     Column("figure", F.RATIO, "the number; null where it is NaN"),
-    Column("legacy", F.FLAG, "whether it is as KIP-932 had it before it was adopted: a metric "
-           "under another name, a request with a session in place of a member"),
+    Column("legacy", F.FLAG, "whether it follows KIP-932 before it was adopted: a metric with "
+           "another name, a request with a session instead of a member"),
     view="as_of broker group_id topic partition metric ack_type tags attribute figure",
 )  # fmt: skip
 
 MEASURED = Table(
-    "measured", "a share partition with what brokers' figures say of it, beside its lag",
+    "measured", "a share partition with what brokers' metrics say about it, beside its lag",
     "group_id topic_id partition",
-    Column("in_flight_offsets", F.OFFSETS, "length of the window in the leader's memory, "
-           "finished offsets within it included; null where no broker's metrics of the moment "
-           "say it, or may be of an earlier load"),
+    Column("in_flight_offsets", F.OFFSETS, "length of the window in the leader's memory, including "
+           "finished offsets; null if no broker's metrics of the moment have it, or if they may be "
+           "from an earlier load"),
     Column("in_flight_batches", F.COUNT, "batches in the leader's memory"),
-    Column("acquired_low", F.OFFSETS, "at least so many offsets without a persisted state are "
+    Column("acquired_low", F.OFFSETS, "at least this many offsets without a persisted state are "
            "acquired"),
-    Column("acquired_high", F.OFFSETS, "at most so many offsets without a persisted state are "
+    Column("acquired_high", F.OFFSETS, "at most this many offsets without a persisted state are "
            "acquired"),
-    Column("never_delivered_low", F.OFFSETS, "at least so many offsets are beyond the window in "
+    Column("never_delivered_low", F.OFFSETS, "at least this many offsets are beyond the window in "
            "the leader's memory"),
-    Column("never_delivered_high", F.OFFSETS, "at most so many offsets are beyond the window in "
+    Column("never_delivered_high", F.OFFSETS, "at most this many offsets are beyond the window in "
            "the leader's memory"),
     Column("lock_timeouts", F.COUNT, "acquisition locks that expired since the leader loaded the "
            "share partition"),
-    Column("lock_timeout_rate", F.RATE, "acquisition locks that expired a second, between two "
+    Column("lock_timeout_rate", F.RATE, "acquisition locks that expired per second, between two "
            "readings of the same broker", "TIMEOUTS/S"),
 )  # fmt: skip
 
@@ -174,7 +174,7 @@ LINT = Table(
 )  # fmt: skip
 
 SETTINGS_DRIFT = Table(
-    "settings_drift", "a setting of a group or of the brokers that is not as it was",
+    "settings_drift", "a setting of a group or of the brokers that has changed",
     Own("group_id", "share group; null for the brokers", in_view=True),
     "name",
     Column("value_before", F.TEXT, "value of the setting at the earlier moment"),
@@ -186,29 +186,28 @@ SETTINGS_DRIFT = Table(
 
 ASKED_RIGHTS = Table(
     "asked_rights", "a right, and whether a broker allows it",
-    Column("operation", F.TEXT, "what is done, as Kafka's authorizer calls it"),
+    Column("operation", F.TEXT, "operation, as Kafka's authorizer calls it"),
     Column("resource_type", F.TEXT, "TOPIC, GROUP or CLUSTER", "TYPE"),
     Column("resource", F.TEXT, "name of the topic or group; null: every one"),
-    Column("allowed", F.FLAG, "whether the broker allows it; null: it does not tell"),
+    Column("allowed", F.FLAG, "whether the broker allows it; null: it does not say"),
 )  # fmt: skip
 
 ACLS = Table(
-    "acls", "a rule of the cluster's authorizer, as kafka-acls.sh --list has it",
-    Column("principal", F.TEXT, "who a rule is about, such as User:alice; User:* is everybody"),
+    "acls", "a rule of the cluster's authorizer, as kafka-acls.sh --list shows it",
+    Column("principal", F.TEXT, "who a rule is about, such as User:alice; User:* is everyone"),
     Column("acl_host", F.TEXT, "address that a rule is for; * is any", "HOST"),
     "operation",
-    Column("permission", F.TEXT, "ALLOW or DENY, which wins"),
+    Column("permission", F.TEXT, "ALLOW, or DENY, which takes precedence"),
     "resource_type",
-    Column("pattern_type", F.TEXT, "LITERAL, or PREFIXED: the resource is what its name begins "
-           "with"),
+    Column("pattern_type", F.TEXT, "LITERAL, or PREFIXED: the resource is a prefix of names"),
     "resource",
 )  # fmt: skip
 
 RIGHTS = Table(
     "rights", "a right on one resource, with what needs it",
     "operation resource_type resource",
-    Column("granted", F.TEXT, "yes, no, or unknown where the cluster does not tell"),
-    Column("needed_by", F.LIST, "commands that end with an error without it"),
+    Column("granted", F.TEXT, "yes, no, or unknown if the cluster does not say"),
+    Column("needed_by", F.LIST, "commands that fail without it"),
     Column("used_by", F.LIST, "commands that leave something unknown without it"),
     Column("purpose", F.TEXT, "what it is for"),
     Column("grant", F.TEXT, "the command that grants it; null: it is granted, or no client ever "

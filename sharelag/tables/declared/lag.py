@@ -24,8 +24,8 @@ LAG = Table(
     Column("partition", F.ORDINAL, "partition of the topic; with the group it makes the share "
            "partition"),
     # as kafka-share-groups.sh prints it
-    Column("leader_epoch", F.ORDINAL, "of the partition's leader when it last wrote the state; "
-           "null without a start offset"),
+    Column("leader_epoch", F.ORDINAL, "epoch of the partition's leader when it last wrote the "
+           "state; null without a start offset"),
     Column("start_offset", F.OFFSET, "first offset of the window (SPSO)"),
     Column("effective_start_offset", F.OFFSET, "first offset that is not finished, and still in "
            "the log", "EFFECTIVE-START"),
@@ -36,7 +36,7 @@ LAG = Table(
            "finished, as the coordinator counts them; null where not written, as before Kafka "
            "4.2", "COMPLETE", type=pa.int32()),
     Column("lag", F.OFFSETS, "end offset - start offset - delivery complete count (KIP-1226), in "
-           "offsets; offsets without a record count until a consumer meets them"),
+           "offsets; offsets without a record count until a consumer reaches them"),
     Column("effective_lag", F.OFFSETS, "offsets that are not finished and still in the log, by "
            "the batches themselves", "EFFECTIVE"),
     Column("unread", F.OFFSETS, "offsets beyond the window: never delivered, as far as the state "
@@ -56,7 +56,7 @@ LAG = Table(
 
 BRIEF_LAG = Table(
     "brief_lag",
-    "a share partition with its lag alone",
+    "a share partition with only its lag",
     "group_id topic topic_id partition leader_epoch start_offset log_start_offset end_offset",
     "delivery_complete_count lag lag_reason as_of",
     view="group_id topic partition leader_epoch start_offset lag end_offset",

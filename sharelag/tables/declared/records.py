@@ -59,9 +59,9 @@ RECORDS = Table(
     Column("record_type", F.COUNT, "0 snapshot, 1 update", type=pa.int16()),
     Column("tombstone", F.FLAG, "true: no value; the state of the share partition was deleted"),
     "group_id topic_id partition",
-    Own("snapshot_epoch", "of the snapshot, or of the one that an update belongs to"),
-    Own("state_epoch", "of the state; null in updates"),
-    Own("leader_epoch", "of the partition's leader when it wrote"),
+    Own("snapshot_epoch", "epoch of the snapshot, or of the one that an update belongs to"),
+    Own("state_epoch", "epoch of the state; null in updates"),
+    Own("leader_epoch", "epoch of the partition's leader when it wrote"),
     Own("start_offset", "first offset of the window; null: not known yet, or unchanged"),
     Own("create_timestamp", "when the state was created; null in updates"),
     Own("write_timestamp", "when the snapshot was written; null in updates"),
@@ -70,7 +70,7 @@ RECORDS = Table(
     Column("generation", F.COUNT, "design of the format: null is that of today, 0 to 3 are older "
            "ones", type=pa.int8()),
     # end_offset, back_offset, delta_index
-    Column("older_fields", F.LIST, "fields that only an older design has, such as back_offset",
+    Column("older_fields", F.LIST, "fields that exist only in an older design, such as back_offset",
            type=pa.map_(pa.string(), pa.int64())),
     Column("unknown_tags", F.LIST, "tagged fields that this version does not know, with their "
            "bytes", type=pa.list_(UNKNOWN_TAG)),
@@ -78,7 +78,7 @@ RECORDS = Table(
 
 #: Types 10 to 15; a column that is not part of the record's type is null.
 GROUP_RECORDS = Table(
-    "group_records", "a decoded share-group record of __consumer_offsets, of any time",
+    "group_records", "a decoded share-group record of __consumer_offsets, from any time",
     *_PLACE,
     Own("record_type", "10 to 15: member, group, target assignment of the group and of a member, "
         "current assignment, state partitions"),
@@ -93,17 +93,17 @@ GROUP_RECORDS = Table(
     Column("subscribed_topic_names", F.LIST, "topics that the member subscribes to"),
     # 11, as the next
     Column("epoch", F.ORDINAL, "epoch of the group"),
-    Column("metadata_hash", F.TEXT, "of the topics that the group reads", type=pa.int64()),
+    Column("metadata_hash", F.TEXT, "hash of the topics that the group reads", type=pa.int64()),
     # 12, as the next, which is null when 0
-    Own("assignment_epoch", "of the target assignment"),
+    Own("assignment_epoch", "epoch of the target assignment"),
     Column("assignment_timestamp", F.TIME, "when the target assignment was computed, since Kafka "
            "4.3"),
     # 13
     Column("topic_partitions", F.LIST, "target assignment of the member", type=TOPIC_PARTITIONS),
     # 14, as the next two
-    Column("member_epoch", F.ORDINAL, "of the member's assignment", "EPOCH"),
+    Column("member_epoch", F.ORDINAL, "epoch of the member's assignment", "EPOCH"),
     Column("previous_member_epoch", F.ORDINAL, "previous epoch of the member"),
-    Own("state", "of the member's assignment, as Kafka numbers it", type=pa.int8()),
+    Own("state", "state of the member's assignment, as Kafka numbers it", type=pa.int8()),
     # 14
     Own("assigned_partitions", "current assignment of the member"),
     # 15, as the next two
@@ -135,15 +135,15 @@ OFFSETS = Table(
     TOPIC, "topic_id", PARTITION,
     "log_start_offset",
     "end_offset",  # high watermark: read_uncommitted, also for read_committed groups
-    Own("leader_epoch", "of the partition's leader"),
-    Own("as_of", "when it was read; null: of that moment nothing is known"),
+    Own("leader_epoch", "epoch of the partition's leader"),
+    Own("as_of", "when it was read; null: nothing is known about that moment"),
 )  # fmt: skip
 
 PAST_OFFSETS = Table(
     "past_offsets", "a topic partition at one moment of the span",
     TOPIC, "topic_id", PARTITION,
     "log_start_offset end_offset",
-    Own("leader_epoch", "of the partition's leader"),
+    Own("leader_epoch", "epoch of the partition's leader"),
     Own("as_of", "moment that the row describes"),
 )  # fmt: skip
 
@@ -151,8 +151,8 @@ PAST_OFFSETS = Table(
 LOGS = Table(
     "logs", "a topic partition with its last stable offset and retention",
     TOPIC, "topic_id", PARTITION,
-    Column("last_stable_offset", F.OFFSET, "end for groups that read committed records; below "
-           "the end: open transactions"),
+    Column("last_stable_offset", F.OFFSET, "end for groups that read committed records; if below "
+           "the end offset, transactions are open"),
     Column("cleanup_policy", F.TEXT, "delete, compact, or both"),
     Column("retention_ms", F.DURATION, "retention of the topic; -1: no limit"),
     Column("retention_bytes", F.BYTES, "retention of each partition of the topic; -1: no limit"),
@@ -163,7 +163,7 @@ TIMES = Table(
     "times", "an offset that was looked up, with the time of its record",
     TOPIC, "topic_id", PARTITION,
     Column("asked_offset", F.OFFSET, "offset that was looked up"),
-    Own("offset", "of the first record there or after; null: there is none"),
+    Own("offset", "offset of the first record at or after it; null: there is none"),
     Own("timestamp", "when that record was produced"),
 )  # fmt: skip
 
@@ -180,17 +180,16 @@ HEALTH = Table(
     Column("tombstones", F.COUNT, "records that delete a share partition"),
     Column("rejects", F.COUNT, "records that could not be decoded"),
     Column("bytes", F.BYTES, "bytes of keys and values"),
-    Column("missing", F.OFFSETS, "offsets between the first and the last record that were not "
-           "there"),
-    Column("share_partitions", F.COUNT, "share partitions whose state is there"),
+    Column("missing", F.OFFSETS, "missing offsets between the first and the last record"),
+    Column("share_partitions", F.COUNT, "share partitions with state there"),
     Column("updates_per_snapshot", F.RATIO, "updates for every snapshot (Kafka's default is up "
            "to 500)", "UPDATES/SNAPSHOT"),
     Own("finished", "offsets that these records finished, where known"),
     Column("bytes_per_finished", F.BYTES, "bytes written for every finished offset",
            "BYTES/FINISHED", type=pa.float64()),
     Column("misplaced", F.COUNT, "records whose key hashes to another partition"),
-    Column("needed_from", F.COUNT, "oldest last snapshot: the coordinator may prune what is below"),
-    Column("prunable", F.COUNT, "records below that which are still there"),
+    Column("needed_from", F.COUNT, "oldest last snapshot: the coordinator may prune all below it"),
+    Column("prunable", F.COUNT, "records below it that still exist"),
     Column("pinned_by", F.TEXT, "share partition of that snapshot, as group:topic id:partition"),
     Column("generations", F.LIST, "kinds of records seen, such as update v0 with count"),
     view=view("partition records snapshots updates tombstones rejects missing bytes "

@@ -1,4 +1,4 @@
-"""What a broker's log of requests and the output of consumers tell."""
+"""What a broker's request log and the output of consumers tell."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ REQUESTS = Table(
     Own("group_id", "share group; null: it names none, or several"),
     "member_id",
     Column("session_epoch", F.ORDINAL, "0 opens a share session, -1 closes it"),
-    Own("error_code", "of the whole answer; null where it has none"),
-    Column("session_id", F.ORDINAL, "share session, in a draft's place of a member"),
+    Own("error_code", "error of the whole response; null if it has none"),
+    Column("session_id", F.ORDINAL, "share session, which a draft has instead of a member"),
     "legacy",
     view="timestamp api api_version group_id member_id session_epoch error_code",
 )  # fmt: skip
@@ -45,9 +45,9 @@ ACQUISITIONS = Table(
     *_LINE,
     "group_id topic_id partition member_id first_offset",
     Column("last_offset", F.OFFSET, "last offset"),
-    Column("delivery_count", F.COUNT, "how often it was given to a consumer; not known where no "
-           "state is persisted", type=pa.int16()),
-    Column("lock_ms", F.DURATION, "for how long the lock was given; null: not known", "LOCK",
+    Column("delivery_count", F.COUNT, "how often it was delivered to a consumer; not known where "
+           "no state is persisted", type=pa.int16()),
+    Column("lock_ms", F.DURATION, "how long the lock was granted for; null: not known", "LOCK",
            type=pa.int32()),
     view=view("timestamp group_id topic_id partition first_offset last_offset member_id "
               "delivery_count lock_ms", OF_RUN),
@@ -62,8 +62,8 @@ ACKNOWLEDGEMENTS = Table(
     Column("acknowledge_word", F.TEXT, "accept, release, reject, gap or renew, or unknown with "
            "what it says", "TYPE"),
     "api",
-    Own("error_code", "Kafka's number of the error; 0: it counts; null: not answered"),
-    Own("lock_ms", "from then on, of a renewal; null: the answer does not say"),
+    Own("error_code", "Kafka's number of the error; 0: it took effect; null: not answered"),
+    Own("lock_ms", "lock duration after a renewal; null: the response does not say"),
     "legacy",
     view=view("timestamp group_id topic_id partition first_offset last_offset member_id "
               "acknowledge_word api error_code", OF_RUN),
@@ -73,14 +73,14 @@ HEARTBEATS = Table(
     "heartbeats", "a heartbeat of a member",
     *_LINE,
     "group_id member_id",
-    Own("member_epoch", "as requested: 0 joins, -1 leaves"),
+    Own("member_epoch", "epoch in the request: 0 joins, -1 leaves"),
     "rack_id",
     Own("subscribed_topic_names", "topics that the member subscribes to; null: as before"),
     "error_code",
     Column("answered_epoch", F.ORDINAL, "member epoch in the answer", "ANSWERED"),
     Column("heartbeat_interval_ms", F.DURATION, "until the next heartbeat, as answered", "INTERVAL",
            type=pa.int32()),
-    Own("assigned_partitions", "as answered; null: as before; empty: none"),
+    Own("assigned_partitions", "partitions in the response; null: as before; empty: none"),
     view="timestamp group_id member_id member_epoch answered_epoch error_code",
 )  # fmt: skip
 
@@ -106,7 +106,7 @@ OFFSET_CALLS = Table(
     "leader_epoch",
     Own("lag", "as answered; null: not known (-1), or before version 1"),
     "error_code",
-    Column("error_message", F.TEXT, "what the broker, or the exception, says of it"),
+    Column("error_message", F.TEXT, "what the broker, or the exception, says about it"),
     view="timestamp call group_id topic partition start_offset lag error_code error_message",
 )  # fmt: skip
 
@@ -118,8 +118,8 @@ DESCRIPTIONS = Table(
     "group_epoch assignment_epoch",
     Column("assignor_name", F.TEXT, "assignor of the group", "ASSIGNOR"),
     "members",
-    Column("authorized_operations", F.ORDINAL, "bits of what the client may do; null: it did not "
-           "ask", "OPERATIONS"),
+    Column("authorized_operations", F.ORDINAL, "bits of the operations that the client may "
+           "perform; null: not requested", "OPERATIONS"),
     "error_code",
     view="timestamp group_id group_state group_epoch assignment_epoch assignor_name members",
 )  # fmt: skip
@@ -155,11 +155,11 @@ DESCRIBED_MEMBERS = Table(
 
 CURRENT_LEADERS = Table(
     "current_leaders",
-    "a partition that a member requested of a wrong broker, which named the leader",
+    "a partition that a member requested from the wrong broker, which named the leader",
     *_LINE,
     "group_id topic_id partition member_id",
-    Own("leader_id", "broker that leads; null: the asked one did not know it (-1)"),
-    Own("current_leader_epoch", "of that broker; null: the asked one did not know it"),
+    Own("leader_id", "broker that leads; null: the broker did not know it (-1)"),
+    Own("current_leader_epoch", "epoch of that leader; null: the broker did not know it"),
     "api",
     Own("error_code", "NOT_LEADER_OR_FOLLOWER (6) or FENCED_LEADER_EPOCH (74)"),
     view="timestamp group_id topic_id partition member_id broker leader_id "
@@ -167,7 +167,7 @@ CURRENT_LEADERS = Table(
 )  # fmt: skip
 
 LINE_REJECTS = Table(
-    "rejects", "a line that says that it is a request and cannot be read",
+    "rejects", "a line that looks like a request but cannot be read",
     "source position",
     _AT,
     "reason",
@@ -181,7 +181,7 @@ HOLDS = Table(
     Own("since", type=INSTANT),
     Column("locked_until", F.TIME, "when the lock expires, renewals included; null: not known",
            type=INSTANT),
-    Column("until", F.TIME, "when it ended; null: it goes on where the log ends", type=INSTANT),
+    Column("until", F.TIME, "when it ended; null: not before the end of the log", type=INSTANT),
     Column("ended_by", F.TEXT, "accept, release, reject, gap, lock expired, session closed, "
            "acquired again, state written or leader changed; of a member left, removed, joined "
            "again or changed; of a session forgotten, session closed or session opened anew"),
@@ -201,7 +201,7 @@ HOLDERS = Table(
 )  # fmt: skip
 
 REQUEST_FINDINGS = Table(
-    "findings", "something that Kafka's rules do not allow, or that deserves a look",
+    "findings", "something that Kafka's rules do not allow, or that is worth a look",
     "finding group_id topic_id partition member_id",
     _AT,
     "summary",
@@ -209,14 +209,14 @@ REQUEST_FINDINGS = Table(
 )  # fmt: skip
 
 REQUEST_ERRORS = Table(
-    "errors", "an error, in the answers to the requests of one kind and group",
+    "errors", "an error in the responses to requests of one kind and group",
     Own("group_id", "share group; null: the requests name none"),
     "api error_code",
     Column("error_name", F.TEXT, "Kafka's name of the error; null: none about share groups",
            "NAME"),
-    Column("answers", F.COUNT, "how many answers had it; of acknowledgements, runs of offsets"),
-    Column("first_answer", F.TIME, "when it came first", "FIRST", type=INSTANT),
-    Column("last_answer", F.TIME, "when it came last", "LAST", type=INSTANT),
+    Column("answers", F.COUNT, "how many responses had it; for acknowledgements, runs of offsets"),
+    Column("first_answer", F.TIME, "when it first occurred", "FIRST", type=INSTANT),
+    Column("last_answer", F.TIME, "when it last occurred", "LAST", type=INSTANT),
     Column("meaning", F.TEXT, "what happened"),
     "advice",
     view="group_id api error_code error_name answers first_answer last_answer meaning advice",
@@ -225,7 +225,7 @@ REQUEST_ERRORS = Table(
 MEMBERSHIPS = Table(
     "memberships", "a member from one change to the next, by its heartbeats",
     "group_id member_id",
-    Own("since", "null: the log has nothing but its end", type=INSTANT),
+    Own("since", "null: the log has only its end", type=INSTANT),
     "until",
     Own("ended_by", "left, removed (its heartbeat was refused), joined again, or changed: its "
         "next row says how; null: it goes on where the log ends"),
@@ -243,30 +243,30 @@ MEMBERSHIPS = Table(
 SESSIONS = Table(
     "sessions", "a partition of a member's share session with a broker, from when to when",
     "broker group_id topic_id partition member_id",
-    Own("since", "of a session that began before the log: when it was named first", type=INSTANT),
+    Own("since", "for a session that began before the log: when it was first named", type=INSTANT),
     "until",
     Own("ended_by", "forgotten, session closed or session opened anew"),
     view="group_id member_id broker topic_id partition since until ended_by",
 )  # fmt: skip
 
 BATCHING = Table(
-    "batching", "a member of a share partition, and whether it acknowledges as it acquires",
+    "batching", "a member of a share partition, and whether it acknowledges whole acquired runs",
     "group_id topic_id partition member_id",
     Column("acquired_runs", F.COUNT, "runs of offsets that the member acquired", "ACQUIRED"),
     Column("acquired_offsets", F.OFFSETS, "offsets in them"),
-    Column("acknowledged_runs", F.COUNT, "runs that the member acknowledged, without renewals "
-           "and what was refused", "ACKNOWLEDGED"),
+    Column("acknowledged_runs", F.COUNT, "runs that the member acknowledged, without renewals and "
+           "refused ones", "ACKNOWLEDGED"),
     Column("acknowledged_offsets", F.OFFSETS, "offsets in them"),
-    Column("whole_runs", F.COUNT, "those among them that begin and end where acquired runs do",
+    Column("whole_runs", F.COUNT, "acknowledged runs that begin and end where acquired runs do",
            "WHOLE"),
-    Column("whole_ratio", F.RATIO, "whole runs of those acknowledged; null: none was acknowledged",
+    Column("whole_ratio", F.RATIO, "whole runs / acknowledged runs; null: none was acknowledged",
            "RATIO"),
     view="group_id topic_id partition member_id acquired_runs acquired_offsets "
          "acknowledged_runs acknowledged_offsets whole_runs whole_ratio",
 )  # fmt: skip
 
 DELIVERIES = Table(
-    "deliveries", "a record that a consumer was given",
+    "deliveries", "a record that was delivered to a consumer",
     "source position",
     Own("timestamp", "the record's own time, or when it was consumed; null: not printed",
         type=INSTANT),
@@ -278,7 +278,7 @@ DELIVERIES = Table(
 )  # fmt: skip
 
 OUTCOMES = Table(
-    "outcomes", "a run of offsets whose acknowledgement a consumer's callback heard of",
+    "outcomes", "a run of offsets whose acknowledgement was reported to a consumer's callback",
     "source position",
     Own("timestamp", "when the callback was called", type=INSTANT),
     "topic partition first_offset last_offset",
@@ -289,12 +289,12 @@ OUTCOMES = Table(
 
 #: The text of such a line may hold a payload, and is not kept.
 OUTPUT_REJECTS = Table(
-    "rejects", "a line that says what it is and cannot be read",
+    "rejects", "a line that looks like an event but cannot be read",
     "source position reason",
     view="source position reason",
 )  # fmt: skip
 
-#: What the lines of a log of requests say, as they are read.
+#: What the lines of a request log say, as they are read.
 OF_LINES = (
     *(REQUESTS, ACQUISITIONS, ACKNOWLEDGEMENTS, HEARTBEATS, STATE_CALLS, OFFSET_CALLS),
     *(DESCRIPTIONS, LISTINGS, SESSION_PARTITIONS, DESCRIBED_MEMBERS, CURRENT_LEADERS, LINE_REJECTS),

@@ -8,9 +8,7 @@ from sharelag.tables.table import Column, Own, Table, declare
 from sharelag.tables.table import Format as F
 
 _FLOAT, _INT = pa.float64(), pa.int32()
-_UNKNOWN = Own(
-    "unknown", "runs in which it is not, such as the drain time of one that never drained", _INT
-)
+_UNKNOWN = Own("unknown", "runs without it, such as the drain time of one that never drained", _INT)
 
 declare(
     Column("scenario", F.TEXT, "what was simulated"),
@@ -28,7 +26,7 @@ declare(
     Column("interval", F.TEXT, "of the difference, by Student's t; all variants' together hold "
            "with 95 % confidence"),
     Column("baseline", F.RATIO, "mean over the runs of the group as it is"),
-    Column("better", F.TEXT, "which of the two; null where the runs do not show it"),
+    Column("better", F.TEXT, "which of the two is better; null if the runs do not show it"),
     Column("met", F.TEXT, "whether the goal is met, at the given confidence"),
 )  # fmt: skip
 
@@ -62,7 +60,7 @@ SUMMARY = Table(
     Column("acknowledged", F.OFFSETS, "offsets that members accepted"),
     Own("archived", "rejected, at the delivery limit, or without a record"),
     Own("lost", "deleted before they were finished"),
-    Column("deliveries", F.COUNT, "records that members were given, each time"),
+    Column("deliveries", F.COUNT, "deliveries of records to members, including repeated ones"),
     Column("redeliveries", F.COUNT, "deliveries beyond the first of their record"),
     Column("redelivered_share", F.RATIO, "share of the deliveries that were not the first of their "
            "record; null without any"),
@@ -73,10 +71,10 @@ SUMMARY = Table(
     Column("assignments", F.COUNT, "target assignments that were computed", type=_INT),
     Column("moves", F.COUNT, "partitions taken from members that stayed", type=_INT),
     Column("moves_per_minute", F.RATIO, "partitions taken from members that stayed, a minute"),
-    Column("pairs", F.COUNT, "partitions of all members together, at most at once", type=_INT),
+    Column("pairs", F.COUNT, "partitions of all members together, the most at one time", type=_INT),
     Own("idle_members", "members without a single record", _INT),
-    Column("fairness", F.RATIO, "Jain's index of the members' shares of time busy: 1 is even; null "
-           "where nobody was"),
+    Column("fairness", F.RATIO, "Jain's index of the members' shares of busy time: 1 is even; null "
+           "if nobody was busy"),
     Column("busy_share", F.RATIO, "share of the members' time in which they worked", "BUSY"),
     Column("member_hours", F.RATIO, "hours of all members together"),
 )  # fmt: skip
@@ -138,8 +136,8 @@ DIFFERENCES = Table(
     Own("n", "pairs in which both are known"),
     Own("unknown", "pairs in which one or both are not", _INT),
     Column("difference", F.RATIO, "mean of variant - baseline, run for run"),
-    Own("low", "of the difference; null where the spread of the pairs does not tell"),
-    Own("high", "of the difference; null where the spread of the pairs does not tell"),
+    Own("low", "bound of the difference; null if the pairs do not show it"),
+    Own("high", "bound of the difference; null if the pairs do not show it"),
     # null where one of the two is unknown or not above 0
     Column("ratio", F.RATIO, "geometric mean of variant / baseline, run for run"),
     Column("ratio_low", F.RATIO, "lower bound of the ratio"),
@@ -209,11 +207,11 @@ WANTED = Table(
     Column("members_wanted", F.COUNT, "the fewest that keep the goal; null: not known", type=_INT),
     Own("goal", "age that records are to stay below"),
     "arrival_rate",
-    Column("member_rate", F.RATE, "records that a busy member finishes a second; null: not known"),
+    Column("member_rate", F.RATE, "records that a busy member finishes per second, or null"),
     Column("waiting", F.OFFSETS, "unfinished offsets that members can finish; null: not known"),
     Column("stuck", F.OFFSETS, "unfinished offsets that no number of members finishes; null: not "
            "known"),
-    Own("why", "so many, or why that is not known"),
+    Own("why", "this number, or why it is not known"),
 )  # fmt: skip
 
 #: Ratios are to the same scenarios with the baseline; a time below a second counts as one, and what

@@ -21,8 +21,8 @@ declare(
 WINDOWS = Table(
     "windows", "a share partition with its state",
     "group_id topic_id partition",
-    Column("snapshot_epoch", F.ORDINAL, "of the last snapshot"),
-    Column("state_epoch", F.ORDINAL, "of the state: grows when the share partition is "
+    Column("snapshot_epoch", F.ORDINAL, "epoch of the last snapshot"),
+    Column("state_epoch", F.ORDINAL, "epoch of the state: grows when the share partition is "
            "initialised again or its offsets are reset"),
     "leader_epoch start_offset",
     Own("effective_start_offset", "first offset that is not finished; null where not known"),
@@ -75,10 +75,10 @@ HISTORY = Table(
     Column("released", F.OFFSETS, "offsets given back: released, or their lock expired"),
     Column("redelivered", F.COUNT, "deliveries that ended, beyond the first of their offset"),
     Column("replaced", F.FLAG, "true: the record replaced the state: created, reset or altered"),
-    Column("rewritten", F.FLAG, "true: a snapshot that changed nothing, such as Kafka writes of "
-           "states that are long unchanged; null where that is not known"),
-    Column("leader_changed", F.FLAG, "true: another leader wrote this record than the one "
-           "before; null where a leader did not write both, or one is not known"),
+    Column("rewritten", F.FLAG, "true: a snapshot that changed nothing, such as Kafka writes for "
+           "states that have not changed for long; null where that is not known"),
+    Column("leader_changed", F.FLAG, "true: a different leader wrote the record before; null if "
+           "one of them was not written by a leader, or its leader is not known"),
     "from_snapshot",
     Column("follows", F.FLAG, "false: records may be missing before this one; changes are null "
            "then"),
@@ -107,8 +107,8 @@ OBSERVED = Table(
     Column("released_bins", F.LIST, "`released` in ten equal parts of the span",
            type=pa.list_(pa.int64())),
     # also before the span
-    Column("last_finished", F.TIME, "when anything was finished last"),
-    Column("last_released", F.TIME, "when anything was given back last"),
+    Column("last_finished", F.TIME, "when something was last finished"),
+    Column("last_released", F.TIME, "when something was last given back"),
     Column("release_every_ms", F.DURATION, "median time between records that gave offsets back; "
            "null: fewer than three"),
     Column("head_offset", F.OFFSET, "first offset that is not finished, at the end"),
@@ -116,11 +116,11 @@ OBSERVED = Table(
     Column("head_since", F.TIME, "since when this offset is the first"),
     Column("head_is_older", F.FLAG, "true: it may have been so for longer"),
     "head_delivery_count max_delivery_count",
-    Column("start_back", F.COUNT, "times the start offset fell although the state was not "
+    Column("start_back", F.COUNT, "times the start offset went back although the state was not "
            "replaced"),
     Column("start_back_at", F.TIME, "the last of these times"),
     Column("start_back_record", F.TEXT, "its record, as state partition:offset; --as-of takes it"),
-    Column("count_back", F.COUNT, "times start offset + delivery complete count fell although "
+    Column("count_back", F.COUNT, "times start offset + delivery complete count went back although "
            "the state was not replaced"),
     Column("count_back_at", F.TIME, "the last of these times"),
     Column("count_back_record", F.TEXT, "its record, as state partition:offset; --as-of takes it"),
@@ -180,9 +180,9 @@ DIFF = Table(
            "the first moment"),
     Column("runs_after", F.RUNS, "offsets in the window as first-last:state/delivery count, at "
            "the second moment"),
-    Column("leader_epoch_before", F.ORDINAL, "of the leader that had written last, at the first "
+    Column("leader_epoch_before", F.ORDINAL, "epoch of the leader that last wrote, at the first "
            "moment or before", "EPOCH-BEFORE"),
-    Column("leader_epoch_after", F.ORDINAL, "of the leader that had written last, at the second "
+    Column("leader_epoch_after", F.ORDINAL, "epoch of the leader that last wrote, at the second "
            "moment", "EPOCH-AFTER"),
     view=view("group_id topic partition change finished start_offset_before start_offset_after "
               "window_end_offset_before window_end_offset_after leader_epoch_before "
@@ -192,7 +192,7 @@ DIFF = Table(
 
 declare(
     Column("partial", F.TEXT, "the state is partial: its snapshot was not seen"),
-    Column("first_released", F.TIME, "when anything was given back first"),
-    Column("first_archived", F.TIME, "when anything was archived first"),
-    Column("first_reset", F.TIME, "when the state was replaced first"),
+    Column("first_released", F.TIME, "when something was first given back"),
+    Column("first_archived", F.TIME, "when something was first archived"),
+    Column("first_reset", F.TIME, "when the state was first replaced"),
 )  # fmt: skip

@@ -192,12 +192,11 @@ class Held:
         self.members = list(by_id)
         there = {name for name, topic in group.topics.items() if topic.partitions is not None}
         self.subscribed: dict[str, list[str]] = {}
-        self.names_nothing: dict[str, bool] = {}
+        self.names_nothing = {member.id: not member.subscribed for member in group.members}
         self.old: dict[str, Partitions] = {}
         for member in group.members:
             names = JavaSet.of(string_hash, member.subscribed)
             self.subscribed[member.id] = [name for name in names if name in there]
-            self.names_nothing[member.id] = len(names) == 0
             self.old[member.id] = self.copied(member.current)
 
     def topic_hash(self, topic: str) -> int:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
+from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 
 import numpy as np
 
@@ -137,14 +139,25 @@ _COMMITS = {"poll": at.BY_POLL, "record": at.BY_RECORD, "error": at.BY_ERROR}
 #: Memory of finished runs for the next one: allocating new memory is slow.
 _KEPT: list[Longs] = []
 _MOST_KEPT = 1 << 23
+_MUCH = 1 << 25
 
 
 def _taken(size: int) -> Longs:
     try:
         kept = _KEPT.pop()
     except IndexError:
+        return _new(size)
+    return kept if len(kept) >= size else _new(size)
+
+
+def _new(size: int) -> Longs:
+    """Memory of the system; of much, only the parts that are touched take any.
+
+    NumPy asks for huge pages, and a window of each place, of which little is used, touches all.
+    """
+    if size <= _MUCH:
         return np.zeros(size, np.int64)
-    return kept if len(kept) >= size else np.zeros(size, np.int64)
+    return np.frombuffer(mmap(-1, size * 8, MAP_PRIVATE | MAP_ANONYMOUS), np.int64)
 
 
 class Core:
@@ -186,9 +199,8 @@ class Core:
         self._written = self._ran = 0
         self._missing: dict[int, Longs] = {}  # by place, rows of offsets without a record
         self._globals(requests)
-        self.places = [
-            self._place(number, log, sum(chunks[:number])) for number, log in enumerate(logs)
-        ]
+        begins = [0, *accumulate(chunks)]
+        self.places = [self._place(number, log, begins[number]) for number, log in enumerate(logs)]
         self.members: list[int] = []
         self.grow()
 
@@ -219,7 +231,7 @@ class Core:
         begin = self._end
         self._end += size
         if self._end > len(self.a):
-            larger = np.zeros(2 * self._end, np.int64)
+            larger = _new(2 * self._end)
             larger[:begin] = self.a[:begin]
             self._hold(larger)
         return begin

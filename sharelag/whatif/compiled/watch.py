@@ -8,8 +8,9 @@ holds both against each other.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
-from heapq import heappop, heappush
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
 
 from sharelag.model import TERMINAL_STATES, DeliveryState, StateBatch, Window
 from sharelag.whatif.autoscale import Metric
@@ -83,26 +84,6 @@ def stuck(
     return min(max(0, *held.values()), lag)
 
 
-class Heads:
-    """Find since when the first unfinished offset of each share partition is the first."""
-
-    def __init__(self, places: int) -> None:
-        self._since = [0] * places
-        self._beyond: list[list[tuple[int, int]]] = [[] for _ in range(places)]
-
-    def note(self, finished: Iterable[Sequence[int]]) -> None:
-        """Take up what was finished since the last time: place, first and last offset, time."""
-        for place, first, _, time in finished:
-            heappush(self._beyond[place], (first, time))
-
-    def since(self, place: int, head: int) -> int:
-        """When the last of the offsets before the head was finished, in microseconds."""
-        beyond = self._beyond[place]
-        while beyond and beyond[0][0] < head:
-            self._since[place] = max(self._since[place], heappop(beyond)[1])
-        return self._since[place]
-
-
 def _is_terminal(run: StateBatch) -> bool:
     return run.delivery_state in TERMINAL_STATES
 
@@ -127,7 +108,7 @@ def _next_record(log: Log, offset: int, stable: int, end: int) -> int:
 
 
 class Watch:
-    """Looks at a share group, and remembers since when its heads are what they are."""
+    """Looks at a share group as an autoscaler does."""
 
     def __init__(
         self, scenario: Scenario, clock: Clock, brokers: Brokers, states: Writes, tally: Tally
@@ -138,8 +119,6 @@ class Watch:
         self._compacted = [
             topic.compact_ms is not None or bool(start.missing) for topic, start in starts
         ]
-        self._heads = Heads(len(starts))
-        self._noted = 0
 
     def lag_and_age(self, metric: Metric) -> tuple[int | None, int]:
         """Return both; ``lag_excluding_stuck`` leaves out what more members would not finish."""
@@ -152,18 +131,22 @@ class Watch:
         ]
         known = ((place, end, self._states.written(place)) for place, end in enumerate(ends))
         lags = {place: max(end - sum(one), 0) for place, end, one in known if one is not None}
-        finished = self._tally.finished_rows()[self._noted :].tolist()
-        self._noted += len(finished)
-        self._heads.note(finished)
         if metric == "lag_excluding_stuck":
-            lags = {
-                place: lag and lag - min(self._stuck(place), lag) for place, lag in lags.items()
-            }
+            windows = {place: self._states.window(place) for place, lag in lags.items() if lag}
+            there = {place: window for place, window in windows.items() if window is not None}
+            since = self._heads_since(there)
+            for place, window in there.items():
+                log, is_compacted = brokers.logs[place], self._compacted[place]
+                held = stuck(window, log, self._settings, since[place], now, is_compacted)
+                lags[place] -= min(held, lags[place])
         return sum(lags.values()) if lags else None, max(ages, default=0)
 
-    def _stuck(self, place: int) -> int:
-        window, log = self._states.window(place), self._brokers.logs[place]
-        if window is None or window.effective_start_offset is None:
-            return 0
-        since = self._heads.since(place, window.effective_start_offset)
-        return stuck(window, log, self._settings, since, self._clock.now, self._compacted[place])
+    def _heads_since(self, windows: Mapping[int, Window]) -> list[int]:
+        """When the last offset before the first unfinished one was finished, in microseconds."""
+        heads, since = np.full(len(self._compacted), -1), np.zeros(len(self._compacted), np.int64)
+        for place, window in windows.items():
+            heads[place] = -1 if (head := window.effective_start_offset) is None else head
+        rows = self._tally.finished_rows()
+        before = rows[rows[:, 1] < heads[rows[:, 0]]]
+        np.maximum.at(since, before[:, 0], before[:, 3])
+        return since.tolist()

@@ -38,8 +38,8 @@ _DURATIONS = ("totalTimeMs", "requestQueueTimeMs", "responseQueueTimeMs", "sendT
 #: What a line without a time that is understood lacks.
 LAYOUT = "a date and a time such as %d{yyyy-MM-dd HH:mm:ss,SSS}"
 #: Why a line is a reject whose layout is not one of those that are read.
-NO_TIME = f"it has no time that is understood: its layout needs {LAYOUT}"
-UNCLEAR = "its time has the abbreviation of several zones: name the one of the log with --zone"
+NO_TIME = f"it has no time in a known format: its layout needs {LAYOUT}"
+UNCLEAR = "its time has an ambiguous time zone: name the one of the log with --zone"
 #: A duration in milliseconds that no request takes: 31 years.
 _LONGEST = 1e12
 _HEADER = pa.struct(
@@ -78,7 +78,7 @@ class Lines(NamedTuple):
 def read_lines(
     lines: pa.Array, positions: pa.Array, zone: str | None = None, source: str = ""
 ) -> Lines:
-    """Read lines of a broker's log of requests, each with the byte at which it begins in the file.
+    """Read lines of a broker's request log, each with the byte at which it begins in the file.
 
     ``zone`` is that of times without one; see `sharelag.wire.requests.lines.times_of`. ``source``
     is what tables call the file.

@@ -15,13 +15,16 @@ from sharelag.tables import gaps, views
 from sharelag.tables.arrow import as_table, rows_by_group, sum_known
 from sharelag.workbench.ask import question
 from sharelag.workbench.judged import headline, judge_groups, summarize_groups, worst_cause
-from sharelag.workbench.opened import Tables
+from sharelag.workbench.opened import Tables, rated
 from sharelag.workbench.result import Result, chart
+
+#: Causes that rest on when records arrived.
+_BY_ARRIVALS = ("hot_partition", "slow_consumers", "burst")
 
 
 @question("evidence")
 def overview(t: Tables) -> Result:
-    """How each group is, the worst first; the title says it in a sentence."""
+    """How each group is, worst first; the title says it in a sentence."""
     evidence = t.bench.evidence()
     groups = judge_groups(evidence, t.bench.patience)
     progress = rows_by_group(evidence.progress, ["group_id", "arrival_rate", "completion_rate"])
@@ -47,7 +50,7 @@ def overview(t: Tables) -> Result:
         *gaps.of_rows(dark, len(evidence.lag), "the age", [gaps.NO_AGE]),
     )
     notes = _grade_forecasts(t)
-    base, title = t.bench.base_of(evidence), headline(groups, [])
+    base, title = t.bench.base_of(evidence, rated(evidence)), headline(groups, [])
     return base.answer(title, table, views.OVERVIEW, notes=notes, unknown=unknown)
 
 
@@ -64,10 +67,11 @@ def _grade_forecasts(t: Tables) -> tuple[str, ...]:
 
 @question("evidence")
 def explain(t: Tables, group: str | None = None, patience: timedelta | None = None) -> Result:
-    """Why groups lag: causes with their evidence, the most severe first."""
+    """Why groups lag: causes with their evidence, most severe first."""
     evidence, patience = t.bench.evidence(group), patience or t.bench.patience
     causes = as_table(ranking.explain(evidence, patience))
-    return t.bench.base_of(evidence).answer(
+    by_rates = causes.filter(pc.is_in(causes.column("cause"), pa.array(_BY_ARRIVALS)))
+    return t.bench.base_of(evidence, by_rates).answer(
         "Why is there lag?",
         causes,
         views.CAUSES,
@@ -95,7 +99,7 @@ def progress(t: Tables, group: str | None = None) -> Result:
             breaks, len(table), "all changes", ["records are missing: the rates are lower bounds"]
         ),
     )
-    return t.bench.base_of(evidence).answer(
+    return t.bench.base_of(evidence, rated(evidence)).answer(
         "Age, rates and forecast",
         table,
         views.progress(t.bench.metrics is not None),

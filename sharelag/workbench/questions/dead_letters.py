@@ -32,8 +32,8 @@ _PRUNED = (
 )
 #: What an answer lacks where statuses are unknown.
 NAMELESS = (
-    "which letters belong to topics of which only the ids are known, as letters have names: give "
-    "the records of __consumer_offsets, too, a capture, or the running cluster"
+    "which letters belong to topics known only by their ids, as letters have names: also give the "
+    "records of __consumer_offsets, or give a capture or the running cluster"
 )
 _GAPS = (
     "a record that is neither in the queue nor at the delivery limit was rejected, or was a gap: "
@@ -42,15 +42,15 @@ _GAPS = (
 )
 _ONCE = (
     "whether missing letters were in the queue before: retention, or a queue that was deleted, "
-    "takes them away, and nothing tells"
+    "removes them without a trace"
 )
 _ALIKE = (
     "which letters without key and value belong to markers of transactions: Kafka 4.4 sends these "
     f"when their locks expire; with {COPIES}=true later ones show it"
 )
 _TO_ALL = (
-    "Nothing was sent. What is sent to the topic again comes to all its groups; a reset "
-    "(sharelag plan-reset) brings it back to one."
+    "Nothing was sent. Records sent to the topic again reach all its groups; a reset (sharelag "
+    "plan-reset) returns them to one."
 )
 _AS_TEXT = (
     "The console tools read keys and values as text, take a missing key for the text null, and "
@@ -58,7 +58,7 @@ _AS_TEXT = (
 )
 _BEYOND = (
     "Where offsets without a copy are gaps (markers, compacted records), their command reads as "
-    "many records after the run: compare its output with the run before it is piped on."
+    "many records after the run: compare its output with the run before piping it on."
 )
 
 
@@ -83,7 +83,7 @@ def _may_have_markers(ledger: pa.Table) -> bool:
 def dead_letters(
     t: Tables, group: str | None = None, queue: Any = None, statuses: tuple[str, ...] = ()
 ) -> Result:
-    """Return what was archived, and what of it is in the dead-letter queue (KIP-1191)."""
+    """Return archived offsets, and which are in the dead-letter queue (KIP-1191)."""
     asked = _of_queue(t, group, queue)
     found = _ledger(t, asked, group, queue)
     table, total = found.table, pc.sum(found.sums.column("rows")).as_py() or 0

@@ -37,7 +37,7 @@ from sharelag.tables.arrow import keys
 from sharelag.tables.words import counted, percent
 from sharelag.version import __version__
 from sharelag.workbench.ask import question
-from sharelag.workbench.opened import Tables
+from sharelag.workbench.opened import Tables, rated
 from sharelag.workbench.questions.timeline import lags_at
 from sharelag.workbench.result import Result
 
@@ -54,7 +54,8 @@ def forecasts(t: Tables, ledger: str | Path, horizon: timedelta) -> Result:
     better = graded.filter(graded.column("shown")).column("forecast")
     told = f"{counted(kept.new, 'new forecast')}, {scored.num_rows:,} scored"
     untold = scored.column("actual_ms").null_count
-    return t.bench.base_of(t.bench.evidence()).answer(
+    evidence = t.bench.evidence()
+    return t.bench.base_of(evidence, rated(evidence)).answer(
         "Forecasts of the lag",
         _show_intervals(made, pc.is_in(made.column("forecast"), better.combine_chunks())),
         views.FORECASTS,
@@ -103,7 +104,7 @@ def calibration_sentences(graded: pa.Table) -> list[str]:
     for row in graded.to_pylist():
         what = f"{counted(row['scored'], 'forecast')} of {row['forecast']}"
         if not row["scored"]:
-            said.append(f"no forecast of {row['forecast']} with an interval was scored yet")
+            said.append(f"no forecast of {row['forecast']} with an interval has been scored yet")
             continue
         far, rate = (duration(row[name]) for name in ("crps_ms", "rate_crps_ms"))
         compared = "not shown yet: too few to compare with lag / rate"

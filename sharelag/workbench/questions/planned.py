@@ -69,7 +69,7 @@ def plan_reset(
         to = _before(evidence.as_of, to)
     commands = reset.reset_commands(group, topics, to, *address_of(source), plan)
     notes = [
-        "Nothing was written. Delivery counts and locks of all records are forgotten by a reset.",
+        "Nothing was written. A reset forgets the delivery counts and locks of all records.",
         said,
         _say_refused(evidence, group),
         _beyond(plan, to),
@@ -95,15 +95,15 @@ def plan_delete(
     plan, said = _simulate(evidence, group, plan, simulate, members)
     what = f"its offsets of {', '.join(topics)}" if topics else "the group"
     gone = (
-        f"A deletion of {what} forgets the state of {counted(plan.num_rows, 'share partition')}. "
-        f"Members that subscribe again begin where {begins} says."
+        f"Deleting {what} forgets the state of {counted(plan.num_rows, 'share partition')}. "
+        f"Members that subscribe again start where {begins} says."
     )
     command = reset.delete_command(group, topics, *address_of(source))
     notes = [
         f"Nothing was written. {gone}",
         said,
         _say_refused(evidence, group),
-        "" if topics else "Settings of the group stay: kafka-configs.sh deletes them.",
+        "" if topics else "The group's settings stay: delete them with kafka-configs.sh.",
         *_commands_in_words([command], source, kafka_version, asks=False),
     ]
     title = f"What would a deletion of {what if topics else shown_name(group)} do?"
@@ -255,7 +255,7 @@ def _simulate(
     """Add how long the new lag takes at today's rates, null where a run did not finish; say it."""
     if not simulate:
         if members is not None:
-            raise InputError("members are those of a simulation: add simulate=True")
+            raise InputError("members are only for a simulation: add simulate=True")
         return plan, not_simulated()
     found = simulate_drain(after_reset(scenario_from(evidence, group), plan, members))
     at = plan.schema.get_field_index("new_drain_ms")
@@ -297,8 +297,8 @@ def _beyond(plan: pa.Table, to: Target) -> str:
         return ""
     return (
         f"Offset {to} is beyond the end of {beyond.num_rows:,} of {counted(plan.num_rows, 'log')}. "
-        "Admin.alterShareGroupOffsets does not refuse that: until such a log is that long, its lag "
-        "is not known to Kafka and nothing of it is delivered. kafka-share-groups.sh goes to the "
+        "Admin.alterShareGroupOffsets does not refuse that: until such a log reaches it, Kafka "
+        "does not know its lag and delivers nothing of it. kafka-share-groups.sh resets to the "
         "end of such a log."
     )
 

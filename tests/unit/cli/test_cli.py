@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,7 +19,9 @@ import yaml
 from sharelag import schemas
 from sharelag.cli.output import exit_code
 from sharelag.errors import BrokerUnreachableError, NoLeaderError
+from sharelag.inputs import KafkaInput
 from sharelag.inputs.files.captures import CaptureInfo, write_capture
+from sharelag.inputs.recorded import folder_of
 from sharelag.tables.gaps import KAFKA_SETTING
 from sharelag.wire import (
     GROUP_KINDS,
@@ -32,6 +35,7 @@ from tests.support.command import refused, rows_of, sharelag, sharelag_process
 from tests.support.fields import assert_fields
 from tests.support.own_process import run_code
 from tests.support.records import raw, raw_file, row
+from tests.support.written_input import Write, WrittenInput
 
 HOSTILE = "=cmd|' /C calc'!A0\x1b[31m<img src=x>"
 NOW = datetime(2026, 11, 21, 3, 10, tzinfo=UTC)
@@ -259,7 +263,34 @@ def test_wrong_usage_is_exit_2(line: str) -> None:
 
 def test_the_name_of_a_report_comes_before_its_options() -> None:
     said = refused("report", "--capture", "demo", code=2)
-    assert "--capture belongs behind the name of a report, such as daily" in said
+    assert "--capture goes after the name of a report, such as daily" in said
+
+
+def test_watched_lag_of_two_states_has_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A state topic that got more partitions: nothing tells which state goes on."""
+    written = WrittenInput([Write(10, 5), Write(10, 6, partition=1)], partitions_of_topic=2)
+    rounds = 2
+
+    def batches(_: object, topic: str) -> Iterator[pa.RecordBatch]:
+        for one in written.batches(topic):
+            yield one
+            moved = one.set_column(3, one.schema.field(3), pa.array([1, 1], pa.int32()))
+            yield moved.slice(0, 1)
+
+    def wait(_: float) -> None:
+        nonlocal rounds
+        rounds -= 1
+        if not rounds:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(KafkaInput, "batches", batches)
+    monkeypatch.setattr(KafkaInput, "offsets", lambda _, *asked: written.offsets(*asked))
+    monkeypatch.setattr(KafkaInput, "size", lambda _: 3)
+    monkeypatch.setattr("sharelag.cli.questions.time.sleep", wait)
+    watch = ("lag", "--bootstrap-server", "localhost:1", "--watch", "1s", "-o", "json")
+    done = sharelag(*watch, code=130)
+    changes = [(row["partition"], row["change"]) for row in rows_of(done)]
+    assert changes == [(0, None), (0, None), (1, None), (0, None), (0, None), (1, 0)]
 
 
 def test_a_reader_that_stops_early_is_no_error(capture: Path) -> None:
@@ -279,13 +310,27 @@ def test_a_reader_that_stops_early_is_no_error(capture: Path) -> None:
         ("lint kafka-share-groups.sh --group billing --delete | true", 1),
         ("settings --capture poison --set share.delivery.count.limit=999 | true", 1),
         ("simulate --capture demo --group billing --since 10m | true", 3),
+        ("doctor | true", 0),
+        ("doctor --bootstrap-server localhost:1 --timeout 1s | true", 1),
+        pytest.param(
+            "report daily --capture {lost} --engine local --no-figures --out {rules}-out | true",
+            1,
+            marks=pytest.mark.slow,
+        ),
+        ("report schedule daily --cron '0 6 * * *' --capture demo | true", 0),
+        ("check --example | true", 0),
     ],
 )
 def test_what_nobody_reads_ends_as_it_would(command: str, code: int, tmp_path: Path) -> None:
     """Monitoring goes by the code: of a check, 0 is fine, and 1 a warning."""
     rules = tmp_path / "rules.yaml"
     rules.write_text("version: 1\nrules: [{name: lag, measure: lag, critical: 1}]\n")
-    line = f"set -o pipefail; {sys.executable} -m sharelag {command.format(rules=rules)}"
+    lost = tmp_path / "lost"
+    shutil.copytree(folder_of("poison"), lost)
+    (records,) = (lost / "records").glob("*.parquet")
+    records.write_bytes(records.read_bytes()[:200] + bytes(200) + records.read_bytes()[400:])
+    line = f"{sys.executable} -m sharelag {command.format(rules=rules, lost=lost)}"
+    line = f"set -o pipefail; {line}"
     answer = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
     assert answer.returncode == code, answer.stderr
     assert "Traceback" not in answer.stderr

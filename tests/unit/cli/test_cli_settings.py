@@ -375,12 +375,15 @@ def test_a_group_without_state_and_a_name_that_is_wrong() -> None:
     ("arguments", "said"),
     [
         (["--set", "x"], "--set takes NAME=VALUE"),
-        (["--consumer-config", __file__, "--set", "a=b"], "is checked without --set"),
-        (["--consumer-config", __file__, "--group", "g"], "--group with --consumer-config: remove"),
+        (["--consumer-config", __file__, "--set", "a=b"], "cannot be used with --set"),
+        (
+            ["--consumer-config", __file__, "--group", "g"],
+            "--consumer-config ignores --group: remove",
+        ),
         (["--capture", "demo", "--before", "demo", "--problems"], "--before compares what is in"),
         (["--capture", "x", "--kafka-version", "draft"], "--kafka-version draft is for --set"),
-        (["--set", "a=1", "--topic", "t", "--engine", "local"], "--topic and --engine without"),
-        (["--set", "a=1", "--topic", "t"], "--topic without an input: add one, or remove"),
+        (["--set", "a=1", "--topic", "t", "--engine", "local"], "--topic and --engine only with"),
+        (["--set", "a=1", "--topic", "t"], "--topic only with an input: add one, or remove"),
         ([], "--bootstrap-server"),
     ],
 )
@@ -435,8 +438,8 @@ def test_where_the_version_is_not_known_those_that_differ_are_named(tmp_path: Pa
         (None, 1, "checked as Kafka 4.3, by the settings that are known"),
         ("4.4", 0, "checked as Kafka 4.4, of the input"),
         ("4.2", 1, "checked as Kafka 4.2, of the input"),
-        ("4.0", 1, "checked as Kafka 4.1, the oldest that is known, in place of 4.0 of the input"),
-        ("4.9", 0, "checked as Kafka 4.4, the newest that is known, in place of 4.9 of the input"),
+        ("4.0", 1, "checked as Kafka 4.1, the oldest known, instead of 4.0 of the input"),
+        ("4.9", 0, "checked as Kafka 4.4, the newest known, instead of 4.9 of the input"),
     ):
         given = {} if version is None else {"kafka_version": version}
         (tmp_path / "capture" / "capture.json").write_text(
@@ -466,7 +469,7 @@ def bench_notes(
     [
         ("4.4.0", 0, "4.4.0"),
         ("8.1.2-ccs", 1, "4.1, which is 8.1.2-ccs"),
-        ("4.9", 0, "4.4, the newest that is known, in place of 4.9"),
+        ("4.9", 0, "4.4, the newest known, instead of 4.9"),
     ],
 )
 def test_values_are_checked_by_any_version(version: str, code: int, said: str) -> None:

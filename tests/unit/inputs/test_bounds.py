@@ -72,9 +72,9 @@ def test_records_that_fill_the_memory_are_refused(rows: int, value: bytes, captu
     assert _same(capture / RECORDS, rows, value) < 1 << 20
     before = _peak_mb()
     for source in (capture, capture / RECORDS):
-        with pytest.raises(InputError, match=r"part-0\.parquet .* nobody writes that"):
+        with pytest.raises(InputError, match=r"part-0\.parquet .* no writer produces that"):
             sharelag.open(str(source), engine="local").windows()
-    with pytest.raises(InputError, match="nobody writes that"):
+    with pytest.raises(InputError, match="no writer produces that"):
         _read_in_pieces(capture / RECORDS)
     assert _peak_mb() - before < MOST_MB
 
@@ -95,7 +95,7 @@ def test_a_table_of_a_capture_that_would_fill_the_memory_is_refused(capture: Pat
     with pq.ParquetWriter(capture / "offsets.parquet", table.schema, compression="zstd") as file:
         file.write_table(pa.concat_tables([rows] * 3000).combine_chunks())
     assert (capture / "offsets.parquet").stat().st_size < 150_000
-    with pytest.raises(InputError, match=r"offsets\.parquet has .* nobody writes that"):
+    with pytest.raises(InputError, match=r"offsets\.parquet has .* no writer produces that"):
         sharelag.open(str(capture), engine="local").lag()
 
 
@@ -451,6 +451,6 @@ def test_what_is_sent_is_bounded_by_its_records(
         untyped._send(spark, of_paths([path]), schemas.RAW)
     sent.clear()
     _write(path, 200, bytes(1 << 20))
-    with pytest.raises(InputError, match=r"records\.parquet .* nobody writes that"):
+    with pytest.raises(InputError, match=r"records\.parquet .* no writer produces that"):
         untyped._send(spark, of_paths([path]), schemas.RAW)
     assert sent == []

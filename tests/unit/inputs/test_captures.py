@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+import sharelag as package
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput, RawInput
@@ -19,6 +20,7 @@ from sharelag.inputs.files import pieces
 from sharelag.inputs.files.captures import CaptureInfo, read_capture, write_capture
 from sharelag.inputs.files.pieces import plan, read_pieces
 from sharelag.inputs.kafka.config import client_config
+from sharelag.inputs.recorded import folder_of
 from sharelag.wire import GROUP_TOPIC, STATE_TOPIC
 from tests.support.captures import describe
 from tests.support.chapters import CAPTURE
@@ -138,6 +140,26 @@ def test_ends_that_were_noted_before_are_used(tmp_path: Path) -> None:
     for ago, end, noted in ((60, 50, earlier[1]), (150, 40, earlier[0]), (240, None, None)):
         (row,) = source.offsets([place["topic_id"]], AS_OF - timedelta(seconds=ago)).to_pylist()
         assert (row["end_offset"], row["as_of"], row["log_start_offset"]) == (end, noted, None)
+
+
+def test_answers_by_earlier_ends_say_whose_times_these_are(tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(folder_of("slow"), tmp_path / "slow"))
+    said = "earlier ends of slow-orders, and rates by them, go by times that producers set"
+
+    def are_told() -> list[bool]:
+        bench = package.open(folder, engine="local")
+        then = bench.at(bench.evidence().as_of - timedelta(seconds=5))
+        answers = (bench.progress(), bench.explain(), bench.overview(), then.lag(), then.explain())
+        told = [sum(said in note for note in answer.notes) for answer in answers]
+        assert not [note for note in bench.lag().notes if said in note]
+        return [*map(bool, told)] if max(told) < 2 else []
+
+    assert are_told() == [True] * 5
+    settings = pq.read_table(folder / "settings.parquet")
+    by_brokers = pc.replace_substring(settings["value"], "CreateTime", "LogAppendTime")
+    at = settings.schema.get_field_index("value")
+    pq.write_table(settings.set_column(at, "value", by_brokers), folder / "settings.parquet")
+    assert are_told() == [False] * 5
 
 
 def test_a_capture_holds_no_secret(tmp_path: Path) -> None:

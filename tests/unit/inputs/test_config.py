@@ -468,7 +468,7 @@ def test_lines_of_other_tools(text: str, name: str, value: str | None, tmp_path:
 
 
 SECTION = "without the section of a JAAS file around it"
-LAST_CHARACTER = "only where \\ is its very last character"
+LAST_CHARACTER = "only if \\ is its last character"
 NO_STORE = "=C:certsca.pem: No such file or directory; write C:/certs, or C:\\\\certs"
 #: A JAAS file is written into one line otherwise.
 JAAS = [

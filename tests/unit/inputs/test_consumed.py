@@ -154,5 +154,5 @@ def test_a_packed_file_is_read_up_to_where_it_is_cut(tmp_path: Path) -> None:
     assert log.tables["deliveries"].column("offset").to_pylist() == [0, 1, 2]
     (reject,) = log.tables["rejects"].to_pylist()
     assert reject["source"] == "out.gz"
-    assert reject["reason"] == "it is cut off, and what is behind this was not read"
+    assert reject["reason"] == "it is cut off, and what follows was not read"
     assert log.counted == (4, 0)

@@ -131,7 +131,7 @@ RECORDS: dict[str, tuple[Callable[[Path], int], Callable[[], bytes]]] = {
     "state records as JSON": (_read_printed, lambda: _printed(STATE_TOPIC)),
     "group records as JSON": (_read_printed, lambda: _printed(GROUP_TOPIC)),
     "a dumped log": (_read_printed, _dumped),
-    "a log of requests": (_read_lines, _lines),
+    "a request log": (_read_lines, _lines),
     "what consumers print": (_read_consumed, lambda: CONSUMED),
 }
 #: The same of texts without records.
@@ -179,7 +179,7 @@ def test_damaged_texts_are_read_or_refused(
             assert time.process_time() - begun < MOST_SECONDS, seed
     assert [text for text in said if "hunter2" in text or "\n" in text] == []
     assert seen["texts read"] > 0
-    assert said or name in ("a log of requests", "what consumers print")  # which have rejects
+    assert said or name in ("a request log", "what consumers print")  # which have rejects
     seen["refusals with the reason"] = len(said)
     # Many a damaged text is another valid one: there is nothing to compare what it says with.
     kind = "without" if lost is None else "with"

@@ -194,5 +194,5 @@ def test_options_of_an_input_do_not_go_with_it(tmp_path: Path) -> None:
     text = given(tmp_path, LISTED)
     for option in (["--capture", "chapters"], ["--as-of", "0:1"], ["--engine", "local"]):
         said = refused("groups", *text, *option, code=2)
-        assert f"{option[0]} with --kafka-output: remove one of them" in said
+        assert f"--kafka-output ignores {option[0]}: remove one of them" in said
     refused("members", *text, "--group", "nobody")

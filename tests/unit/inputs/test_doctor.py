@@ -82,7 +82,7 @@ def test_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str | No
     assert (check.verdict, check.what) == ("fail", "java")
     assert "not found" in check.found
     assert (home or "") in check.found
-    assert "--engine local works without" in check.advice
+    assert "--engine local works without it" in check.advice
 
 
 @pytest.mark.parametrize("packages", [["pyspark"], ["pyspark-client"], []])
@@ -320,9 +320,9 @@ def test_versions(
     ("arguments", "said"),
     [
         (["--rights"], "--rights asks a cluster: add --bootstrap-server"),
-        (["--group", "billing"], "--group without --rights: add it"),
-        (["-o", "json"], "--output without --rights"),
-        (["--principal", "User:a", "--topic", "t"], "--topic and --principal without --rights"),
+        (["--group", "billing"], "--group only with --rights: add it"),
+        (["-o", "json"], "--output only with --rights"),
+        (["--principal", "User:a", "--topic", "t"], "--topic and --principal only with --rights"),
     ],
 )
 def test_options_of_rights_alone(arguments: list[str], said: str) -> None:
@@ -338,7 +338,9 @@ def test_a_capture_has_no_rights() -> None:
         rights_of(cluster, ["g"], ["t"], "alice")
     with pytest.raises(InputError, match="invalid principal 'admin': give its type and name"):
         rights_of(cluster, ["g"], ["t"], "User:alice", ["admin"])
-    with pytest.raises(InputError, match="super users are for judging somebody: add --principal"):
+    with pytest.raises(
+        InputError, match="super users are only for judging a principal: add --principal"
+    ):
         rights_of(cluster, ["g"], ["t"], super_users=["User:admin"])
 
 

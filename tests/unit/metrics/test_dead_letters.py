@@ -136,7 +136,7 @@ def test_letters_that_are_markers_are_their_own_kind() -> None:
     planned = redrive_arrow(found).to_pylist()
     assert sum(row["offsets"] for row in planned) == 6
     assert min(row["first_offset"] for row in planned) == 12
-    with pytest.raises(InputError, match="nothing to send of markers"):
+    with pytest.raises(InputError, match="markers cannot be sent again"):
         redrive_arrow(found, ("marker",))
 
 

@@ -64,7 +64,7 @@ def test_members_leave_when_the_group_says_so(demo: Workbench) -> None:
     assert demo.events("analytics").table.column("event").to_pylist().count(events.DEPARTED) == 2
 
 
-def test_a_reset_is_one_and_the_first_state_is_none() -> None:
+def test_resets_and_deletions_are_events_and_the_first_state_is_none() -> None:
     shop = sharelag.open("chapters", engine="local")
     table = shop.events().table
     resets = table.filter(pc.equal(table.column("event"), events.RESET))
@@ -72,6 +72,10 @@ def test_a_reset_is_one_and_the_first_state_is_none() -> None:
     again = history.filter(pc.and_(history.column("replaced"), history.column("follows")))
     again = again.filter(pc.greater(again.column("snapshot_epoch"), 0))
     assert pc.sum(resets.column("occurrences")).as_py() == len(again) > 0
+    deleted = table.filter(pc.equal(table.column("event"), events.DELETED))
+    gone = history.filter(pc.equal(history.column("record_kind"), "tombstone"))
+    assert set(deleted.column("group_id").to_pylist()) == {"trial"}  # deleted in its last chapter
+    assert deleted.column("happened_at").to_pylist() == gone.column("record_timestamp").to_pylist()
 
 
 def test_many_within_a_step_are_one_row_at_the_time_of_the_first() -> None:

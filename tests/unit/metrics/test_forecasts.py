@@ -194,11 +194,11 @@ def test_a_drain_lasts_until_a_twentieth_is_left() -> None:
 @pytest.mark.parametrize(
     ("starts", "values", "reason"),
     [
-        ([570] * STEPS + [None], {}, "its state then is not known"),
-        ([570] * (STEPS + 1), {"group_id": "G2"}, "its state then is not known"),
+        ([570] * STEPS + [None], {}, "its state at that time is not known"),
+        ([570] * (STEPS + 1), {"group_id": "G2"}, "its state at that time is not known"),
         ([590] * 9 + [570] * (STEPS - 8), {}, "its start offset was set back"),
-        ([570] * (STEPS + 1), {"is_ended": False}, "where its log ended then is not known"),
-        ([-5] * (STEPS + 1), {}, "when its oldest record came is not known"),
+        ([570] * (STEPS + 1), {"is_ended": False}, "where its log ended at that time is not known"),
+        ([-5] * (STEPS + 1), {}, "when its oldest record arrived is not known"),
     ],
 )
 def test_untold_says_why(starts: Sequence[int | None], values: dict[str, Any], reason: str) -> None:

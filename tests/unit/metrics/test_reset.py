@@ -206,7 +206,7 @@ def test_a_plan_is_what_that_version_takes(plan: tuple[str, ...], version: str |
     lines = [one for one in said.stderr.splitlines() if one.startswith((f"{begun}: ", f"{begun},"))]
     asked = [one.partition(": ")[2].partition(": ")[2] for one in lines]
     judged = {
-        "4.9": "4.4, the newest that is known, in place of 4.9",
+        "4.9": "4.4, the newest known, instead of 4.9",
         None: "4.3, by the settings that are known, as the input does not have their version",
     }.get(version, version)
     assert bool(asked) == has_reached(version or "4.3", first)

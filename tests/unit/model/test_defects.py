@@ -108,7 +108,7 @@ def test_commands_say_which_release_stands_for_a_version(text: str, is_newer: bo
     assert ("unknown: Kafka" in said) == is_newer or text == "8.0.0"
     line = ("kafka-share-groups.sh", "--bootstrap-server", "b:1", "--group", "g", "--describe")
     told = sharelag("lint", "--kafka-version", text, *line).stderr
-    assert (f"of Kafka 4.4, the newest that is known, in place of {text}," in told) == is_newer
+    assert (f"of Kafka 4.4, the newest known, instead of {text}," in told) == is_newer
     assert "accepts it" in told
 
 

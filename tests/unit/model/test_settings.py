@@ -130,9 +130,9 @@ def test_a_version_that_nobody_gives_is_the_newest() -> None:
         ("4.2.1", "4.2", "4.2.1"),
         ("8.1.2-ccs", "4.1", "4.1, which is 8.1.2-ccs"),
         ("2.13-4.4.0", "4.4", "4.4.0, which is 2.13-4.4.0"),
-        ("4.9", "4.4", "4.4, the newest that is known, in place of 4.9"),
-        ("4.10.0", "4.4", "4.4, the newest that is known, in place of 4.10.0"),
-        ("4.0", "4.1", "4.1, the oldest that is known, in place of 4.0"),
+        ("4.9", "4.4", "4.4, the newest known, instead of 4.9"),
+        ("4.10.0", "4.4", "4.4, the newest known, instead of 4.10.0"),
+        ("4.0", "4.1", "4.1, the oldest known, instead of 4.0"),
     ],
 )
 def test_settings_of_any_version(version: str | None, judged: str, said: str) -> None:

@@ -240,7 +240,7 @@ def test_the_example_on_a_recording(tmp_path: Path) -> None:
     level, rows = checked(example.model_copy(update={"rules": begun}))
     said = {row["summary"] for row in rows if row["group_id"] == "analytics"}
     assert level == "ok"
-    why = "no record was finished or released yet, so the start offset is unknown"
+    why = "no record has been finished or released yet, so the start offset is unknown"
     assert f"not judged: {why}" in said
     file = tmp_path / "rules.yaml"
     soon = text.replace("critical: 1\n    for: 1m", "critical: 1\n    for: 10s")
@@ -261,7 +261,9 @@ def test_what_was_never_fetched_is_what_its_rule_says() -> None:
         row = outcome(source, f"measure: lag, per: {per}, warn: 5000, not_started: warn")
         result = [row[name] for name in ("level", "partition", "value", "at_this_level")]
         assert result == ["warning", 1, None, 1]
-        assert row["summary"].startswith("no record was finished or released yet, so the start")
+        assert row["summary"].startswith(
+            "no record has been finished or released yet, so the start"
+        )
     assert outcome(source, "measure: poison, warn: 1, not_started: critical")["level"] == "critical"
     assert outcome(source, "measure: imbalance, warn: 3, not_started: ok")["level"] == "ok"
     # Its end is not known either; that it was never fetched is.
@@ -288,7 +290,7 @@ def test_unfetched_counts_as_it_waits(reset: str, level: str, value: int, at_lea
     for line in ("measure: lag, warn: 5000", "measure: lag, warn: 5000, for: 5m"):
         row = outcome(source, line)
         assert (row["level"], row["value"], row["at_least"]) == (level, value, at_least)
-        assert at_least == ("lag 600 or more: no record was finished" in row["summary"])
+        assert at_least == ("lag 600 or more: no record has been finished" in row["summary"])
     # What is known is enough to know that it is too much.
     row = outcome(source, "measure: lag, warn: 500")
     assert (row["level"], row["value"]) == ("warning", value)

@@ -106,11 +106,11 @@ def test_what_was_never_fetched_is_fine_only_where_nothing_came() -> None:
 
     never, known = Write(600, -1, count=-1), Write(600, 6600, partition=1)
     assert found(known) == []
-    came = ("warning", "records arrived, but none was finished or released yet")
+    came = ("warning", "records have arrived, but none has been finished or released yet")
     assert found(never, known) == [came]  # a record a second arrives
     assert found(never, rate=0.0, reset="earliest") == [("ok", "nothing to fetch has arrived yet")]
     dark = found(never, known, unreachable=frozenset({0}))
-    words = "nothing was finished or released yet, and it is unknown whether records arrived"
+    words = "nothing has been finished or released yet; whether records arrived is unknown"
     expected = [("unknown", words)]
     assert dark == expected
     before = WrittenInput([never], rate=0.0).past_offsets(

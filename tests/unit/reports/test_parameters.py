@@ -55,7 +55,7 @@ def test_parameters_that_are_not_given(given: dict[str, Any], result: str, tmp_p
 def test_a_moment_is_a_time() -> None:
     """Offsets of state partitions, which other commands take, belong to one topic."""
     said = sharelag("report", "make", "--help").stdout
-    assert "A time with its zone" in said
+    assert "As of this moment: a time with its zone" in said
     assert "offsets of state" not in said
 
 

@@ -43,7 +43,7 @@ def runs_of(call: dict[str, Any]) -> list[tuple[int, int, int, int]]:
 
 
 def recorded(calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows of the records that a coordinator makes of the writes that a log of requests has."""
+    """Rows of the records that a coordinator makes of the writes that a request log has."""
     writes = [
         (-1 if call["start_offset"] is None else call["start_offset"], runs_of(call))
         for call in calls
@@ -57,7 +57,7 @@ def recorded(calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def opened(folder: Path, rows: list[dict[str, Any]]) -> sharelag.Workbench:
-    """Records beside the log of requests of a folder."""
+    """Records beside the request log of a folder."""
     path = raw_file(folder, encode(pa.RecordBatch.from_pylist(rows, schema=RECORDS)))
     return sharelag.open(path, engine="local", requests=folder / LOG)
 
@@ -118,7 +118,7 @@ def test_a_write_while_the_coordinator_loads_is_refused(tmp_path: Path) -> None:
     assert [one["error_code"] for one in shown(tmp_path, "state_calls")] == [14, 0]
     (error,) = shown(tmp_path, "errors")
     assert error["error_name"] == "COORDINATOR_LOAD_IN_PROGRESS"
-    assert error["meaning"] == "the coordinator still reads its partition"
+    assert error["meaning"] == "the coordinator is still reading its partition"
 
 
 @pytest.mark.row("RPC-09", "RPC-15")
@@ -200,14 +200,14 @@ ASKED = {
     10: [acknowledge(9_500, "c1", 5, [(110, 110, ACCEPT)])],
     11: [acknowledge(10_000, "c3", 3, [(111, 112, ACCEPT)])],
 }
-#: When the log of requests begins.
+#: When the request log begins.
 BEGIN = datetime(2026, 11, 23, tzinfo=UTC)
 #: Step -> when its state is written. After step 7 the locks of 111 and 112 have expired: at 8,000.
 WRITTEN = {0: 500, 2: 2_100, 4: 5_100, 5: 5_600, 7: 8_100, 8: 8_600, 10: 9_600, 11: 10_100}
 
 
 def up_to(step: int) -> list[str]:
-    """The log of requests up to a step."""
+    """The request log up to a step."""
     lines = []
     for one in range(step + 1):
         lines += ASKED.get(one, [])

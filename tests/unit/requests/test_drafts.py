@@ -1,4 +1,4 @@
-"""ShareAcknowledge as a draft of KIP-932 had it, in a log of requests."""
+"""ShareAcknowledge as a draft of KIP-932 had it, in a request log."""
 
 import random
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A log of requests beside a capture: who holds what, in lag, in causes, and on the terminal."""
+"""A request log beside a capture: who holds what, in lag, in causes, and on the terminal."""
 
 from pathlib import Path
 
@@ -89,9 +89,9 @@ def test_nothing_is_called_never_delivered_where_the_log_began_later(log: Path) 
 def test_commands_say_from_when_to_when_the_log_goes(log: Path, name: str) -> None:
     answer = command(name, "--capture", str(CAPTURE), "--requests", str(log), code=0)
     # With milliseconds, as the log has them: its first request came in 2 ms before it was done.
-    goes = "the log of requests goes from 2026-11-21T11:44:59.998Z to 2026-11-21T11:45:50.000Z"
+    goes = "the request log covers 2026-11-21T11:44:59.998Z to 2026-11-21T11:45:50.000Z"
     assert goes in answer.stderr
-    assert ", its times taken as UTC since nothing tells their zone" in answer.stderr
+    assert ", its times read as UTC, since their zone is not known" in answer.stderr
     assert "is not known" not in answer.stderr
     # Two hours east of UTC the same clock was earlier.
     east = ("--requests-zone", "Asia/Tokyo")
@@ -110,14 +110,14 @@ def test_windows_name_members_in_every_form(log: Path) -> None:
     drawn = command(*given, "--picture")
     assert f"  {held}\n" in drawn.stdout
     assert "680-699" in drawn.stdout
-    assert "Q acquired, by the log of requests" in drawn.stdout
-    assert "the log of requests goes from" in drawn.stderr
+    assert "Q acquired, by the request log" in drawn.stdout
+    assert "the request log covers" in drawn.stderr
     assert held in command(*given).stdout
     bench = sharelag.open("chapters", engine="local", requests=log)
     shown = bench.windows("billing")
     assert [one for one in shown.table.column("notes").to_pylist() if one] == [mine]
     assert "acquired by m-7" in shown.to_text()
-    assert "leave out --since" in refused(*given, "--since", "10m", code=2)
+    assert "remove --since" in refused(*given, "--since", "10m", code=2)
 
 
 @pytest.mark.parametrize(
@@ -155,10 +155,10 @@ def test_requests_shows_tables_and_counts_findings(log: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ([], "nobody holds any offset where the log ends; --show holds has every lock"),
+        ([], "nobody holds any offset at the end of the log; --show holds lists every lock"),
         (["--as-of", "2026-11-21T11:45:09Z"], "nobody holds any offset at 2026-11-21T11:45:09"),
-        (["--group", "other"], "nobody holds any offset where the log ends"),
-        (["--show", "listings"], "the log of requests has nothing for --show listings"),
+        (["--group", "other"], "nobody holds any offset at the end of the log"),
+        (["--show", "listings"], "the request log has no rows for --show listings"),
         (["--show", "findings"], "the checkers found nothing wrong"),
         (["--show", "findings", "--group", "billing"], "the checkers found nothing wrong"),
     ],

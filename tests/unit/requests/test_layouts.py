@@ -313,7 +313,7 @@ def test_late_lines_have_the_zone_of_the_log(minutes: tuple[float, float], tmp_p
     path = shipped(tmp_path, *minutes, prompt=3)
     check(path)
     said = command("requests", str(path)).stderr
-    assert "its times are in the zone that a collector's times beside them tell" in said
+    assert "its times are in the zone derived from a collector's times beside them" in said
 
 
 #: Minutes at which a log in UTC was shipped: none tells a zone, or they do not agree.
@@ -322,7 +322,7 @@ def test_a_time_of_shipping_is_not_a_zone(minutes: tuple[float, float], tmp_path
     path = shipped(tmp_path, *minutes, log=timezone(timedelta(0)))
     check(path)
     said = command("requests", str(path)).stderr
-    assert "its times taken as UTC since nothing tells their zone: name it" in said
+    assert "its times read as UTC, since their zone is not known: name it" in said
 
 
 @pytest.mark.parametrize(
@@ -376,7 +376,7 @@ def test_a_collector_tells_the_zone_before_and_after_summer_time_begins(tmp_path
 @pytest.mark.parametrize("zone", ["IST", "CST", "BST", "AST"])
 def test_an_abbreviation_of_several_zones_is_not_guessed(zone: str, tmp_path: Path) -> None:
     path = written(tmp_path, lambda at, said: f"[{own(at)} {zone}] DEBUG {said}")
-    words = "its time has the abbreviation of several zones: name the one"
+    words = "its time has an ambiguous time zone: name the one"
     assert words in refused("requests", str(path))
     check(path, "--zone", "Africa/Abidjan")
 

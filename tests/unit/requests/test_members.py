@@ -1,4 +1,4 @@
-"""Memberships, sessions, locks and acknowledgements of members, from a log of requests."""
+"""Memberships, sessions, locks and acknowledgements of members, from a request log."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A log of requests, read: nothing is lost, what cannot be read is a reject; and what checks find."""
+"""A request log, read: nothing is lost, what cannot be read is a reject; and what checks find."""
 
 import gzip
 import json
@@ -291,7 +291,7 @@ def test_a_folder_is_all_of_its_files(tmp_path: Path) -> None:
     (tmp_path / "kafka-request.log.1").write_text(described(1, "Stable", 2) + "\n")
     log = RequestLog(tmp_path)
     assert log.tables["descriptions"].column("group_state").to_pylist() == ["Empty", "Stable"]
-    with pytest.raises(InputError, match="no log of requests at"):
+    with pytest.raises(InputError, match="no request log at"):
         RequestLog(tmp_path / "missing").tables  # noqa: B018
 
 
@@ -351,7 +351,7 @@ def test_a_packed_file_is_read_up_to_where_it_is_cut(tmp_path: Path) -> None:
         (reject,) = found.log.tables["rejects"].to_pylist()
         assert reject["position"] == before.rfind(b"\n") + 1
         assert before.decode().endswith(reject["text"])
-        assert reject["reason"] == "it is cut off, and what is behind this was not read"
+        assert reject["reason"] == "it is cut off, and what follows was not read"
         assert found.log.counted == (before.count(b"\n") + 1, 0)
     assert not packed(tmp_path, whole).log.tables["rejects"].num_rows
 
@@ -398,13 +398,11 @@ def test_packed_files_fill_no_memory(tmp_path: Path, block: bytes, times: int, w
 
 def test_a_file_that_is_packed_otherwise_is_refused(tmp_path: Path) -> None:
     (tmp_path / "request.log.zst").write_bytes(b"(\xb5/\xfd")
-    with pytest.raises(InputError, match="is packed: unpack it, or pack it with gzip"):
+    with pytest.raises(InputError, match="is compressed: decompress it, or compress it with gzip"):
         _ = RequestLog(tmp_path).tables
 
 
-REFUSED = (
-    "write with leader epoch 4 and state epoch 1 was refused: the leader epoch is an older one"
-)
+REFUSED = "write with leader epoch 4 and state epoch 1 was refused: the leader epoch is outdated"
 
 
 def found(folder: Path, *lines: str, history: pa.Table | None = None) -> list[tuple[Any, ...]]:
@@ -448,12 +446,12 @@ def test_errors_are_counted_and_explained(tmp_path: Path) -> None:
         ("g", "ShareFetch", 30, "GROUP_AUTHORIZATION_FAILED", 2),
         ("g", "ShareAcknowledge", 122, "SHARE_SESSION_NOT_FOUND", 1),
     ]
-    assert table.column("meaning")[0].as_py() == "the member does not hold the record any more"
+    assert table.column("meaning")[0].as_py() == "the member no longer holds the record"
     assert "share.record.lock.duration.ms" in table.column("advice")[0].as_py()
     assert table.column("advice")[1].as_py().endswith("--operation Describe --group g")
     done = sharelag("requests", str(tmp_path / "kafka-request.log"), "--show", "errors")
     assert "INVALID_RECORD_STATE" in done.stdout
-    assert "the member does not hold the record any more" in done.stdout
+    assert "the member no longer holds the record" in done.stdout
 
 
 #: What is said of states, with their assignment epochs, that do not come so.
@@ -506,7 +504,7 @@ def test_a_state_that_was_deleted_in_part_is_found(tmp_path: Path) -> None:
     begun = [state_call("InitializeShareGroupState", n, n, stateEpoch=1) for n in (0, 1)]
     assert found(tmp_path, *begun) == []
     assert found(tmp_path, *begun, *deleted(0, 1)) == []
-    words = "the state of 1 of 2 partitions was deleted: the deletion goes on, or stopped halfway"
+    words = "the state of 1 of 2 partitions was deleted: the deletion is still running, or stopped halfway"
     assert found(tmp_path, *begun, *deleted(0)) == [("partial delete", words)]
 
 

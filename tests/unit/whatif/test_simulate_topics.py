@@ -25,6 +25,7 @@ from sharelag.whatif import (
 )
 from sharelag.whatif.scenario import BEGINS_MS
 from sharelag.whatif.simulation.loop import SimulationTables
+from tests.support.own_process import run_code
 from tests.support.simulations import at, only
 
 
@@ -201,3 +202,16 @@ def test_a_backlog_that_nobody_gets_through_costs_no_memory() -> None:
     left = [only(one.summary)["lag_end"] for one in (few, many)]
     assert left[1] - left[0] == 10**14 - 50_000
     assert left[0] < 50_000
+
+
+def test_thousands_of_share_partitions_take_the_memory_that_they_use() -> None:
+    """A window has room for what may be in flight, of which a quiet share partition has little."""
+    code = """
+from resource import RUSAGE_SELF, getrusage
+from sharelag.whatif import Member, Scenario, Topic, simulate
+for count in (1, 3000):
+    simulate(Scenario((Topic("t", count),), (Member(),), duration_ms=1000))
+    print(getrusage(RUSAGE_SELF).ru_maxrss >> 10)
+"""
+    few, many = map(int, run_code(code).split())
+    assert many - few < 200

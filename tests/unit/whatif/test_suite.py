@@ -227,7 +227,7 @@ def test_a_command_ranks_a_function_of_a_file(mine: str) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("--suite", "--suite goes by --assignor"),
+        ("--suite", "--suite needs --assignor"),
         ("--suite --assignor simple --seed 1 --seed 2", "one --seed at most"),
         ("--suite --assignor simple --members 3", "remove --members"),
         ("--suite --assignor simple --compare", "cannot be combined"),

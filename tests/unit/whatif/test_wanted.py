@@ -1,7 +1,9 @@
 """The fewest members that keep records young: the sums, what is stuck, what is not known, KEDA."""
 
+import cProfile
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from sharelag.whatif.autoscale import autoscaler_of, fewest
 from tests.support.chapters import CAPTURE
 from tests.support.command import ask, refused
 from tests.support.command import sharelag as sharelag_command
+from tests.support.synthetic import capture_of
 from tests.support.written_input import Write, WrittenInput
 
 SCENARIOS = CAPTURE.parent / "scenarios"
@@ -92,6 +95,19 @@ def test_keda_gets_the_same_number_and_the_reason() -> None:
         status, told = asked(now, "/keda/billing", f"goal={goal}")
         said = {"error": "goal must be a duration such as 30s"}
         assert (status, told) == ("400 Bad Request", said)
+
+
+def test_one_of_many_groups_costs_as_one(tmp_path: Path) -> None:
+    """KEDA asks for each group by itself, every half minute."""
+    calls, said = [], set()
+    for groups in (10, 1000):
+        evidence = engines.gather(capture_of(tmp_path / f"{groups}", groups, 1, 6), "local")
+        members_wanted(evidence, "group-00001")  # what is imported first
+        profile = cProfile.Profile()
+        said.add(profile.runcall(members_wanted, evidence, "group-00001"))
+        calls.append(sum(one.callcount for one in profile.getstats()))
+    assert len(said) == 1
+    assert calls[1] < 1.2 * calls[0]
 
 
 def test_only_lag_tells_no_members() -> None:

@@ -47,7 +47,7 @@ def test_age_is_when_the_end_passed_the_oldest_unfinished_offset() -> None:
     assert figure.layout.meta["title"] == (
         "g: no lag was left at 2026-11-21 03:10:30 UTC; the most was 100 offsets, t-0 at 2026-11-21 03:10:10 UTC"
     )
-    why = "no record was finished or released yet, so the start offset<br />is unknown"
+    why = "no record has been finished or released yet, so the start offset<br />is unknown"
     assert figure.data[0].hovertext[4].endswith(f"lag not known: {why}<br>age not known")
 
 
@@ -313,7 +313,7 @@ def test_an_unknown_rate_is_no_point_at_zero() -> None:
     told = figure.layout.meta["title"]
     assert told == "g: more arrives than is finished in 2 of 5 share partitions"
     said = figure.layout.meta["facts"]
-    assert "Records are missing for 1 share partition, so the rates are at least these." in said
+    assert "Records are missing for 1 share partition, so the rates are lower bounds." in said
 
 
 def test_words_for_an_unknown_rate_stand_where_no_mark_is() -> None:

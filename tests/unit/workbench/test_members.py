@@ -57,6 +57,13 @@ def test_of_many_members_that_are_behind_the_first_are_named() -> None:
     assert len(notes) == 11
     assert notes[0].startswith("billing: m00 is not at its target assignment: epoch 1, topic")
     assert notes[-1] == "not at their target assignment either: 2 members"
+    groups = WithMembers([Write(10, 5, group=f"g{n:02}") for n in range(12)])
+    notes = sharelag.open(groups, engine="local").imbalance().notes
+    assert len(notes) == 11
+    assert (
+        notes[-1]
+        == "where the lag of 2 more groups concentrates: bench.skew(), imbalance --verdict"
+    )
 
 
 # ---- groups in one row each: state, epochs, members and lag; and members with their assignments --

@@ -90,7 +90,7 @@ def opened(**given: Any) -> Workbench:
 
 NAIVE = datetime(2026, 1, 1)
 MISTAKES: list[tuple[Callable[[Workbench], Any], str]] = [
-    (lambda b: b.lag(3), "share groups have names: give a text, not 3"),  # type: ignore[arg-type]
+    (lambda b: b.lag(3), "share groups have names: give a string, not 3"),  # type: ignore[arg-type]
     (lambda b: b.lag(by="member"), "cannot sum lag by 'member': choose one of group, topic"),
     (
         lambda b: b.lag(by=[]),  # type: ignore[arg-type]
@@ -142,13 +142,13 @@ MISTAKES: list[tuple[Callable[[Workbench], Any], str]] = [
     (lambda b: b.at("nope"), "invalid time 'nope': give one such as"),
     (
         lambda b: b.only(["billing"]),  # type: ignore[arg-type]
-        "groups are given one after the other, as texts, not as (['billing'],)",
+        "give groups one after the other, as strings, not as (['billing'],)",
     ),
     (lambda _: opened(as_of=NAIVE), "has no time zone: add tzinfo=UTC"),
-    (lambda _: opened(groups=3), "groups are given by their names, as texts, not as 3"),
-    (lambda _: opened(topics=[1]), "topics are given by their names, as texts, not as [1]"),
+    (lambda _: opened(groups=3), "give groups by their names, as strings, not as 3"),
+    (lambda _: opened(topics=[1]), "give topics by their names, as strings, not as [1]"),
     (lambda _: opened(topics={"orders": 1}), "give lists of partitions, as {'orders': [0]}, not"),
-    (lambda _: opened(topics={1: [0]}), "topics are given by their names, as texts"),
+    (lambda _: opened(topics={1: [0]}), "give topics by their names, as strings"),
     (lambda _: opened(over="soon"), "invalid duration 'soon': use a number with a unit"),
     (lambda _: sharelag.open("chapter", engine="local"), "did you mean 'chapters'?"),
     (lambda _: sharelag.open(3), "cannot open 3: give a cluster as HOST:PORT"),  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ import pytest
 from sharelag.inputs.kafka.records import TopicRecord
 from sharelag.workbench.peeked import Mask, PeekedRecord
 
-HIDDEN = "(hidden: it has no fields of JSON, so none can be masked)"
+HIDDEN = "(hidden: it is not a JSON object, so no field can be masked)"
 CARD = "4111111111111111"
 
 
@@ -42,7 +42,7 @@ def test_a_field_is_masked_however_deep_and_in_any_form(found: Any, form: str) -
 def test_a_name_that_matches_nothing_is_told() -> None:
     said = peeked(json.dumps({"Card": {"number": CARD}}).encode(), ["card.number"])
     last = said.text().splitlines()[-1]
-    assert last == "no field 'card.number' to mask: check its spelling, upper and lower case matter"
+    assert last == "no field 'card.number' to mask: check its spelling, which is case-sensitive"
     assert said.fields()["value"] == "(hidden: it has none of the fields to mask)"
     assert CARD not in said.text("hex")
     assert said.fields()["not_found"] == ["card.number"]

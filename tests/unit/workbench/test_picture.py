@@ -43,7 +43,7 @@ def test_offsets_states_and_counts_stand_below_each_other() -> None:
 
 @pytest.mark.row("WIN-20")
 def test_with_what_is_acquired_it_is_the_picture_of_the_kip() -> None:
-    """GL-09, with acquired offsets from a log of requests, one of them delivered again."""
+    """GL-09, with acquired offsets from a request log, one of them delivered again."""
     runs = [3, 3, 0, 2], [4, 4, 0, 1], [5, 5, 2, 1], [6, 6, 4, 5], [7, 9, 0, 0]
     held = [(2, 2, 1), (4, 4, 2)]
     assert list(pictures([row(2, 10, *runs) | {"held": held}]))[1:6] == [
@@ -120,4 +120,4 @@ def test_the_command_draws_what_its_json_says() -> None:
 @pytest.mark.parametrize("other", [("-o", "json"), ("--since", "1h")])
 def test_options_that_a_picture_would_ignore_are_refused(other: tuple[str, str]) -> None:
     said = refused("windows", "--capture", CHAPTERS, "--picture", *other, code=2)
-    assert "leave out --since and -o" in said
+    assert "remove --since and -o" in said

@@ -70,7 +70,7 @@ def test_a_deletion_is_planned_with_kafkas_command() -> None:
     assert plan.table.column("new_start_offset").to_pylist() in ([0] * 4, [500] * 4)
     whole = command(*given)
     assert whole.stderr.count("--group billing --delete\n") == 1
-    assert "Settings of the group stay" in whole.stderr
+    assert "The group's settings stay" in whole.stderr
     assert "did you mean 'payments'" in refused(*given, "--topic", "paymnets")
     assert delete_command("a b", ["t 1", "u"], "b:1").endswith(
         "--bootstrap-server b:1 --group 'a b' --topic 't 1' --topic u --delete-offsets"

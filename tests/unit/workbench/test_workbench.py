@@ -392,7 +392,7 @@ def test_offsets_units_and_what_is_unknown_are_there(demo: Workbench) -> None:
     row = max((one for one in result.table.to_pylist() if one["lag"]), key=lambda one: one["lag"])
     names = ("group_id", "topic", "partition", "leader_epoch", "start_offset", "lag")
     assert re.search(" +".join(str(row[name]) for name in names) + " ", text)
-    assert "not known: the lag in 5 of 32 share partitions (no record was finished or" in text
+    assert "not known: the lag in 5 of 32 share partitions (no record has been finished or" in text
     assert text.endswith(
         f"capture of {found['cluster_id']} at {found['as_of'][:19]}Z, local engine"
     )

@@ -328,7 +328,7 @@ class GroupDashboard(Dashboard):
     ----------
     bench : Workbench
     group : str, optional
-        Else the one with the most lag.
+        Default: the one with the most lag.
     **options
         As for `Dashboard`.
     """

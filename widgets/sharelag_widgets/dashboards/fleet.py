@@ -31,7 +31,7 @@ from .pieces import ChartPart, Part, TablePart, choice, show_known
 RATES = ("arrival_rate", "completion_rate")
 #: Of the groups, what decides first.
 COLUMNS = ("level", "group_id", "lag", "trend", "age_ms", "cause", *RATES, "gone", "members")
-#: Groups that are copied for the incident channel, the worst first.
+#: Groups that are copied for the incident channel, worst first.
 COPIED = 20
 
 
@@ -120,7 +120,7 @@ class FleetView(Dashboard):
     HELP = {
         "What it shows": "every share group of the cluster, and every share partition as a cell",
         "Picking": "a group in the table, cells in the grid or bars of share partitions: "
-        "everything else shows those; a bar that is picked, picked again: all",
+        "everything else then shows those; pick a picked bar again to show all",
     } | meanings_of(
         ["lag", "age_ms", "unread", "window_available", "window_unknown", "window_complete"]
     )
@@ -220,8 +220,7 @@ class StateTopicHealth(Dashboard):
     IS_GRID = False
     HELP = {
         "What it shows": "every partition of __share_group_state, by the records that are there",
-        "Findings": "what should not be so: records in wrong places, gaps, state that holds "
-        "pruning back",
+        "Findings": "problems: misplaced records, gaps, state that holds back pruning",
     } | meanings_of(_MEASURES)
 
     def __init__(self, bench: Workbench, **options: Any) -> None:

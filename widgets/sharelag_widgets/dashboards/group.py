@@ -322,7 +322,7 @@ class PoisonHunt(GroupDashboard):
 
     TITLE = "Poison records"
     HELP = {
-        "What it shows": "offsets in the window that were delivered at least so often without "
+        "What it shows": "offsets in the window that were delivered at least this often without "
         "being acknowledged, those that are archived, and those that the start offset waits for",
         "What it cannot show": "archived offsets that the start offset has passed, and why a "
         "record failed: look at it at its offset with a consumer",

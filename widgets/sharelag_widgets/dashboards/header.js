@@ -156,7 +156,7 @@ function render({ model, el }) {
     renew(about, get("about"), (text) => [bdi(text)]);
     hide(picked, !get("code"));
     hide(more, !get("code") && !get("about"));
-    renew(picked, get("code"), (code) => codeButtons(root, voice, below, [["Copy the Python of what is picked", code]], true));
+    renew(picked, get("code"), (code) => codeButtons(root, voice, below, [["Copy the Python for what is picked", code]], true));
     renew(facts, ["finding", "facts", "notes"].map(get), factsOf);
     const unknown = main ? get("unknown") : []; // of a part, the dashboard's header says it
     hide(chip, !unknown.length);

@@ -63,10 +63,10 @@ READING = "Reading how it came about ..."
 #: Where a field of the lab cannot be read; the lab says which and why.
 LAB_REFUSES = "Correct the field in the what-if lab below first."
 STORY_HELP = meanings_of(["lag", "age_ms"]) | {
-    "shade": "as long as a cause has lasted, named where it begins",
+    "shade": "how long each cause has lasted, labelled where it begins",
     "mark": "a member joined or left, the last one left, a new leader, records archived (also "
-    "by retention, which the state does not tell apart), or a reset",
-    "dragging": "goes through time: the window below is that of the moment",
+    "by retention, which the state does not tell apart), a reset, or a deleted state",
+    "dragging": "moves through time: the window below shows that moment",
     "curves": "after a what-if: lag from now on, with its 95 % interval",
 }
 
@@ -77,12 +77,12 @@ class Now(PastGroup):
     TITLE = "Now"
     IS_GRID = False
     HELP = {
-        "What it shows": "how the share groups are, the worst first, and one of them in detail",
+        "What it shows": "the state of the share groups, worst first, and one of them in detail",
         "Picking": "a group in the table, by / and its name or by arrows and Enter; a moment "
         "in the chart or the window moves everything to it",
         CLEARS: "the what-if lab opens and tries assignors with more and more members, until it is",
-        "What if": f"the group simulated for {duration(LONGEST_MS)} from where it is, or shorter "
-        f"where much arrives, with {len(SEEDS)} seeds, as it is and with one thing changed",
+        "What if": f"the group simulated for {duration(LONGEST_MS)} from its current state, or "
+        f"shorter if much arrives, with {len(SEEDS)} seeds, as it is and with one change",
     } | meanings_of(["lag", "age_ms"])
 
     def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:

@@ -191,7 +191,7 @@ class PeekView(Piece):
 
 
 CAUSES_HELP = {
-    "cause": "what holds lag, the most severe first; each with what shows it and what to do",
+    "cause": "what causes lag, most severe first; each with its evidence and what to do",
     "holds": "how many offsets of lag the cause explains",
     "nothing found": "no cause could be shown; with everything known, nothing is wrong",
 }
@@ -199,12 +199,12 @@ CAUSES_HELP = {
 _CARD = ("severity", "cause", "where", "summary", "evidence", "advice")
 
 
-#: Cards that are shown, the most severe first.
+#: Cards that are shown, most severe first.
 MOST_CARDS = 20
 
 
 class CauseCards(Piece):
-    """How a group is in a sentence, and a card for each cause with its what-if, the worst first."""
+    """How a group is in a sentence, and a card for each cause with its what-if, worst first."""
 
     _esm = script("dashboards/cards.js")
     _css = style("dashboards/cards.css")
@@ -265,7 +265,7 @@ class CauseCards(Piece):
 
 
 def _begun(later: Workbench, group: str, then: datetime, known: Collection[str]) -> list[str]:
-    """Return the causes that had begun by then and were not known yet, the most severe first."""
+    """Return the causes that had begun by then and were not known yet, most severe first."""
     rows = later.explain(group).table.sort_by([("rank", "ascending")]).to_pylist()
     return [
         f"{spell_out(row['cause'])} since {moment(row['since'])}"

@@ -28,12 +28,12 @@ from sharelag.whatif import (
     variants,
     what_clears,
 )
-from sharelag.whatif.clearing import ASSIGNORS
+from sharelag.whatif.clearing import ASSIGNORS, search
 from sharelag.whatif.comparison import rows as trials
 from sharelag.whatif.comparison.intervals import enough_seeds
 from sharelag.whatif.comparison.rows import measure_words
 from sharelag.whatif.consumers import require_members
-from sharelag.whatif.horizon import SHORTEST_MS, cut_short
+from sharelag.whatif.horizon import SHORTEST_MS, cut_short, require_end, size
 from sharelag.whatif.simulation.clock import cancellable
 
 from .pieces import Chips, Field, counter
@@ -188,6 +188,7 @@ def watch_comparison(
     progress: Callable[[int, int], None],
 ) -> Comparison:
     """Compare scenarios, until nobody waits any more: then a simulation ends in its middle."""
+    require_end([*map(size, chosen.values())], len(seeds), LESS)
     with cancellable(cancelled, progress) as report:
         return compare(chosen, seeds=seeds, progress=report)
 
@@ -199,8 +200,14 @@ def watch_search(
     progress: Callable[[int, int], None],
 ) -> Clearing:
     """Search what clears the lag of a scenario by `what_clears`, until nobody waits any more."""
+    most = search(scenario, **{name: value for name, value in given.items() if name != "seeds"})
+    require_end([most.size], most.runs * len(given.get("seeds") or range(most.seeds)), LESS)
     with cancellable(cancelled, progress) as report:
         return what_clears(scenario, baseline=BASELINE, progress=report, **given)
+
+
+#: What makes simulations shorter that would take hours.
+LESS = "simulate fewer seconds, members or runs, or see sharelag simulate --sweep"
 
 
 def notes_of(comparison: Comparison) -> tuple[str, ...]:

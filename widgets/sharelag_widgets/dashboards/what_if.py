@@ -27,6 +27,7 @@ from sharelag.whatif import (
 from sharelag.whatif.comparison.rows import measure_words, sentence
 from sharelag.whatif.compiled.coordinator import by_topic
 from sharelag.whatif.fixed import with_assignment
+from sharelag.whatif.horizon import require_end, size
 from sharelag.whatif.simulation.clock import CancelledError
 from sharelag.workbench.result import chart
 
@@ -36,6 +37,7 @@ from ..view import Selection
 from .dashboard import GroupDashboard
 from .pieces import ChartPart, Fold, Part, TablePart, Verdict, choice, words_of
 from .trials import (
+    LESS,
     MEANS,
     OF_MEASURES,
     Presets,
@@ -90,6 +92,7 @@ class ByHand(Part):
         def tried_out(held: Assignment, cancelled: Any, progress: Any) -> Difference | None:
             seconds, seeds = chance()
             base = shorter(scenario, seconds)
+            require_end([size(base)] * 2, len(seeds), LESS)
             assumed = with_assignment(base, held).assumed
             rows = what_if(base, held, seeds=seeds, cancelled=cancelled, progress=progress)
             if rows is None:
@@ -182,7 +185,7 @@ def clients_of(group: str, members: pa.Table) -> dict[str, str]:
 #: What stands there before anything was run.
 _INVITED = (
     "Find what clears the lag; or change members, lock duration or assignors, and run it: what "
-    "would become of the lag?"
+    "would happen to the lag?"
 )
 
 
@@ -212,8 +215,8 @@ class WhatIfLab(GroupDashboard):
     HELP = {
         "What it shows": "the group simulated as it is (baseline), and with each combination "
         "of what is chosen, over the same time and with the same seeds",
-        "seed": "random seed of a run: with the same seed all variants meet the same luck, and the "
-        "same choices give the same result again",
+        "seed": "random seed of a run: with the same seed all variants see the same random "
+        "events, and the same choices give the same result",
         "empty fields": "as it is in the group; several numbers, such as 8, 16, are all tried",
     } | MEANS
 

@@ -12,7 +12,7 @@ export async function copied(root, text, words, below) {
     // No leave to use the clipboard, as in a page from disk: let people take it themselves.
     const field = ownsKeys(make("textarea", { rows: 5, "aria-label": `${words}: copy it from here`, style: { width: "100%" } }));
     field.value = text;
-    below.replaceChildren(make("span", { class: "sl-soft" }, "The browser does not let a page copy here. Take it yourself: "), field);
+    below.replaceChildren(make("span", { class: "sl-soft" }, "The browser does not allow copying here. Copy it yourself: "), field);
     field.select();
     return false;
   }

@@ -47,7 +47,7 @@ export function linked(model, hear) {
       timer = setTimeout(() => {
         timer = 0;
         if (answered >= sent) return;
-        note.textContent = "Python does not answer: the kernel is busy or gone. This view works on; what you pick reaches Python when it answers.";
+        note.textContent = "Python does not answer: the kernel is busy or gone. This view keeps working; what you pick reaches Python when it answers.";
         note.hidden = false;
       }, SILENCE);
       try {

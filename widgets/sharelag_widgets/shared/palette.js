@@ -13,8 +13,8 @@ export const KINDS = [
   { name: "unknown", words: "Unknown", pattern: "backslash", means: "acquired, or never persisted: the topic does not say which" },
   { name: "unread", words: "Unread", pattern: "plain", means: "beyond the window: never delivered, as far as the topic shows" },
   { name: "finished", words: "Complete", pattern: "specks", means: "acknowledged or archived; the start offset has not passed it yet" },
-  { name: "other", words: "Another state", pattern: "plus", means: "of a newer Kafka than this sharelag" },
-  { name: "window", words: "In the window", pattern: "mesh", means: "this table has no states offset by offset" },
+  { name: "other", words: "Another state", pattern: "plus", means: "of a newer Kafka than sharelag knows" },
+  { name: "window", words: "In the window", pattern: "mesh", means: "this table has no state of each offset" },
 ];
 /** An available offset whose next delivery is its last: at the limit of deliveries Kafka archives it. */
 export const LAST = { name: "last", words: "Next delivery is the last", means: "one delivery below the limit: if it fails again, Kafka archives the record" };

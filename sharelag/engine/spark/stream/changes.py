@@ -96,7 +96,7 @@ def windows(
         A stream of `sharelag.schemas.RAW`, of any connector or table; other columns and topics are
         left out. Or one of `sharelag.schemas.RECORDS`, which costs more: decoded records are moved.
     groups : iterable of str
-        Only these share groups.
+        Restrict the answer to these share groups.
     generation : int, optional
         As for `sharelag.decode`, of raw records.
     kafka_version : str or callable, optional
@@ -156,8 +156,8 @@ def windows(
 def lag(windows: DataFrame, offsets: Ends | Tabular) -> DataFrame:
     """Return the lag of every share partition that a micro-batch changed.
 
-    Of share partitions that did not change only the end offset can be another: `sharelag.lag` of
-    the windows kept so far tells it, and `watch` and `to_delta` keep it current.
+    Share partitions that did not change can only have another end offset: `sharelag.lag` of the
+    windows kept so far has it, and `watch` and `to_delta` keep it current.
 
     Parameters
     ----------

@@ -137,7 +137,7 @@ class Live(Displayable):
         Parameters
         ----------
         seconds : float, optional
-            For how long; without it, until `stop`.
+            How long to do so. Default: until `stop`.
 
         Yields
         ------
@@ -148,7 +148,7 @@ class Live(Displayable):
         Raises
         ------
         ClusterError
-            When the stream has ended by itself, which it does not because brokers are away.
+            When the stream has ended by itself, which it does not do because brokers are away.
         """
         until = None if seconds is None else time.monotonic() + seconds
         seen, number = None, 0
@@ -300,7 +300,7 @@ class Live(Displayable):
             return
         failure = query.exception()
         if failure is None:
-            raise ClusterError("the stream was stopped by somebody else: watch again")
+            raise ClusterError("the stream was stopped from elsewhere: watch again")
         if DataLossError.__name__ not in str(failure):
             raise failure
         # What was pruned unread is superseded, but share partitions may have been deleted
@@ -449,7 +449,7 @@ def watch(
         Beside a stream, as for `lag`: read each time that lag is computed, in this process, so that
         a function may use the session. Without it, lag is not known.
     groups : str or sequence of str
-        Only these share groups.
+        Restrict the answer to these share groups.
     generation : int, optional
         As for `sharelag.decode`.
     every : float
@@ -462,7 +462,7 @@ def watch(
     command_config, properties, timeout
         As for ``sharelag.open``.
     spark : pyspark.sql.SparkSession, optional
-        Without it, the active one, or one that is made.
+        Default: the active one, or one that is made.
     checkpoints : path, optional
         Where Spark keeps its state meanwhile: on a cluster, a folder that all of its machines
         share. Without it, Spark chooses a temporary one.
@@ -487,7 +487,7 @@ def watch(
     if isinstance(cluster, str):
         cluster = config_of(cluster, command_config, properties, timeout)
     if offsets is not None and isinstance(cluster, ClientConfig):
-        raise InputError("offsets are for a stream: a cluster tells them itself")
+        raise InputError("offsets are only for a stream: a cluster knows its own")
     source: ClientConfig | FrameInput
     if isinstance(cluster, ClientConfig):
         source, spark = cluster, spark or session()
