@@ -171,11 +171,11 @@ def of_unanswered(lag: pa.Table) -> tuple[str, ...]:
 
 
 def of_record_times(topics: Sequence[str]) -> tuple[str, ...]:
-    """Say that earlier ends of topics go by the times of records, which their producers set."""
+    """Say that earlier end offsets of topics are estimated from timestamps that producers set."""
     said = (
-        f"earlier ends of {list_names(topics)}, and rates by them, go by times that producers set "
-        "(message.timestamp.type=CreateTime): where their clocks are off, these and lag of then "
-        "are wrong; an archive (capture --follow) needs no times"
+        f"earlier end offsets of {list_names(topics)} are estimated from timestamps that producers "
+        "set (CreateTime): lag and rates are wrong if their clocks are; an archive (capture "
+        "--follow) needs no timestamps"
     )
     return (said,) if topics else ()
 

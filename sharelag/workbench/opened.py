@@ -340,14 +340,10 @@ class Opened:
         notes = () if len(table) else self._without_records()
         return self._describe_reading(read, read.counted, engines.rejects_of(read), notes)
 
-    def base_of(self, evidence: Evidence, by_rates: pa.Table | None = None) -> Result:
-        """Return what an answer says that rests on this evidence.
-
-        ``by_rates`` are its rows that rest on how fast records arrive.
-        """
+    def base_of(self, evidence: Evidence) -> Result:
+        """Return what an answer says that rests on this evidence."""
         notes, log = () if len(evidence.lag) else self._without_records(), self.requests
-        past = self.of_past_ends(evidence.lag)
-        notes += past if past or by_rates is None else self.of_past_ends(by_rates, is_past=True)
+        notes += self.of_past_ends(evidence.lag)
         if evidence.lag_only:
             lacks = engines.rejects_of(self.reading)
             base = self._describe_reading(self.reading, evidence, lacks, notes)

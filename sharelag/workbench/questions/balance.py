@@ -38,7 +38,7 @@ def imbalance(t: Tables, group: str | None = None, by: str | None = None) -> Res
     if (left := len(notes) - _MOST_NOTES) > 0:
         rest = f"where the lag of {counted(left, 'more group')} concentrates"
         notes[_MOST_NOTES:] = [f"{rest}: bench.skew(), imbalance --verdict"]
-    return t.bench.base_of(evidence, evidence.progress).answer(
+    return t.bench.base_of(evidence).answer(
         "How is the load spread?",
         only(table, group),
         views.IMBALANCE,

@@ -18,9 +18,6 @@ from sharelag.workbench.judged import headline, judge_groups, summarize_groups, 
 from sharelag.workbench.opened import Tables
 from sharelag.workbench.result import Result, chart
 
-#: Causes that rest on when records arrived.
-_BY_ARRIVALS = ("hot_partition", "slow_consumers", "burst")
-
 
 @question("evidence")
 def overview(t: Tables) -> Result:
@@ -50,7 +47,7 @@ def overview(t: Tables) -> Result:
         *gaps.of_rows(dark, len(evidence.lag), "the age", [gaps.NO_AGE]),
     )
     notes = _grade_forecasts(t)
-    base, title = t.bench.base_of(evidence, evidence.progress), headline(groups, [])
+    base, title = t.bench.base_of(evidence), headline(groups, [])
     return base.answer(title, table, views.OVERVIEW, notes=notes, unknown=unknown)
 
 
@@ -70,8 +67,7 @@ def explain(t: Tables, group: str | None = None, patience: timedelta | None = No
     """Why groups lag: causes with their evidence, most severe first."""
     evidence, patience = t.bench.evidence(group), patience or t.bench.patience
     causes = as_table(ranking.explain(evidence, patience))
-    by_rates = causes.filter(pc.is_in(causes.column("cause"), pa.array(_BY_ARRIVALS)))
-    return t.bench.base_of(evidence, by_rates).answer(
+    return t.bench.base_of(evidence).answer(
         "Why is there lag?",
         causes,
         views.CAUSES,
@@ -99,7 +95,7 @@ def progress(t: Tables, group: str | None = None) -> Result:
             breaks, len(table), "all changes", ["records are missing: the rates are lower bounds"]
         ),
     )
-    return t.bench.base_of(evidence, evidence.progress).answer(
+    return t.bench.base_of(evidence).answer(
         "Age, rates and forecast",
         table,
         views.progress(t.bench.metrics is not None),

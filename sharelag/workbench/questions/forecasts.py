@@ -54,8 +54,7 @@ def forecasts(t: Tables, ledger: str | Path, horizon: timedelta) -> Result:
     better = graded.filter(graded.column("shown")).column("forecast")
     told = f"{counted(kept.new, 'new forecast')}, {scored.num_rows:,} scored"
     untold = scored.column("actual_ms").null_count
-    evidence = t.bench.evidence()
-    return t.bench.base_of(evidence, evidence.progress).answer(
+    return t.bench.base_of(t.bench.evidence()).answer(
         "Forecasts of the lag",
         _show_intervals(made, pc.is_in(made.column("forecast"), better.combine_chunks())),
         views.FORECASTS,
