@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from sharelag.whatif.scenario import Scenario
 
-#: About how many runs the tuner makes.
+#: The approximate number of the tuner's runs.
 _TUNED = 700
 
 
@@ -144,7 +144,7 @@ def _require_an_end(
 
 
 def _each(options: dict[str, Any]) -> int:
-    """Return runs of a variant and seed, those of a search as many as halving takes at least."""
+    """Return the runs of a variant and seed, for a search at least those of the bisection."""
     if options["fewest_members"]:
         least, most = options["between"] or BETWEEN
         return 1 + int(log2(most - least + 1))
@@ -172,7 +172,7 @@ def _runs(tried: dict[str, Scenario], options: dict[str, Any]) -> pa.Table:
 
 
 def _sweep(options: dict[str, Any]) -> Callable[..., pa.Table] | None:
-    """Return what simulates on Spark and keeps the runs, if a folder for them was named."""
+    """Return the function that simulates on Spark and keeps the runs, if a folder was named."""
     if not options["sweep"]:
         return None
     from sharelag.engine.spark.sweep import sweep
@@ -189,13 +189,13 @@ def _timelines(tried: dict[str, Scenario], options: dict[str, Any]) -> Iterator[
             result = run(scenario, seed)
             (of,) = plain_rows(result.summary.select(["assignor", "members", "seed"]))
             for row in each_row(result.timeline):
-                # of the partition; the run has a column of that name, too
+                # of the partition; the run has a column with the same name
                 fetching = row.pop("members")
                 yield {"variant": name, **of, **row, "fetching": fetching}
 
 
 def _compare(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -> str:
-    """Print a comparison; return its verdict."""
+    """Print a comparison, and return its verdict."""
     from sharelag.whatif.compare import compared
     from sharelag.whatif.comparison import rows as trials
 
@@ -213,7 +213,7 @@ def _compare(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
 
 
 def _clear(scenario: Scenario, output: str, options: dict[str, Any]) -> str:
-    """Print what clears the lag; return the verdict."""
+    """Print what clears the lag, and return the verdict."""
     from sharelag.whatif.clearing import what_clears
 
     with simulation_bar() as progress:
@@ -260,7 +260,7 @@ def _search(tried: dict[str, Scenario], output: str, options: dict[str, Any]) ->
 def _tune(
     tried: dict[str, Scenario], settings: pa.Table | None, output: str, options: dict[str, Any]
 ) -> str:
-    """Print the settings that fit, or what other ones would give; return the verdict."""
+    """Print the settings that fit, or the trade-offs, and return the verdict."""
     from sharelag.metrics.settings import choose_basis
     from sharelag.model.versions import told
     from sharelag.whatif.tune import tune
@@ -313,7 +313,7 @@ def _against(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
 
 
 def _rank(output: str, options: dict[str, Any]) -> int:
-    """Print how assignors do over the suite; return the exit code."""
+    """Print the ranking of assignors on the suite, and return the exit code."""
     from sharelag.whatif.ranking import rank_assignors
 
     chosen: dict[str, Any] = {"baseline": options["baseline"]} if options["baseline"] else {}
@@ -334,7 +334,7 @@ def _rank(output: str, options: dict[str, Any]) -> int:
 
 
 def _print_wanted(output: str, options: dict[str, Any]) -> int:
-    """Print how many members each group wants; return the exit code: whether all are known."""
+    """Print how many members each group wants, and return the exit code."""
     from sharelag.whatif.horizon import members_wanted
 
     evidence = evidence_of(options)
@@ -349,9 +349,9 @@ def _print_wanted(output: str, options: dict[str, Any]) -> int:
 
 
 def _otherwise(output: str, options: dict[str, Any]) -> int:
-    """Print what happened, the same simulated, and what would have been otherwise.
+    """Print what happened, and its simulation with and without changes.
 
-    Returns the exit code, which says whether the simulation explains what happened.
+    Returns the exit code: whether the simulation explains what happened.
     """
     from sharelag.whatif.otherwise import AS_IT_WAS, Alert, otherwise
 

@@ -233,12 +233,12 @@ TRIALS = [
 
 
 def given_seeds(options: dict[str, Any]) -> list[int]:
-    """Return the seeds that were named; none where the question decides."""
+    """Return the given seeds; none if the question decides."""
     return list(options["seed"]) or list(range(options["seeds"] or 0))
 
 
 def seeds_of(options: dict[str, Any], variants: int = 1) -> list[int]:
-    """Return the seeds that were named, or as many as the question takes of so many variants."""
+    """Return the given seeds, or as many as the question needs for a number of variants."""
     from sharelag.whatif.comparison.intervals import enough_seeds
 
     many = any(options[name] for name in ("against", "fewest_members", "sweep", "since", "tune"))
@@ -247,7 +247,7 @@ def seeds_of(options: dict[str, Any], variants: int = 1) -> list[int]:
 
 
 def settings_of(given: tuple[str, ...]) -> dict[str, dict[str, str]]:
-    """Every combination of values, by a label that names them."""
+    """Return all combinations of values, by a label that names them."""
     choices: dict[str, list[str]] = {}
     for one in given:
         name, equals, listed = one.partition("=")
@@ -260,14 +260,14 @@ def settings_of(given: tuple[str, ...]) -> dict[str, dict[str, str]]:
 
 
 def variants_of(scenario: Scenario, options: dict[str, Any]) -> dict[str, Scenario]:
-    """Return the variants of a scenario by name; those of an input begin with it as it is."""
+    """Return the variants of a scenario by name; those of an input start with it as it is."""
     from sharelag.whatif.grid import AS_IT_IS, variants
 
     tried = variants(
         scenario,
         assignors=options["assignor"],
         members=options["members"] or (),
-        # The tuner's are ranges, and no variants.
+        # The tuner takes ranges, not variants.
         settings=settings_of(() if options["tune"] else options["setting"]),
         autoscalers=options["autoscale"],
     )
@@ -277,7 +277,7 @@ def variants_of(scenario: Scenario, options: dict[str, Any]) -> dict[str, Scenar
 
 
 def ranges_of(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the values that the tuner may try of what was named, as numbers or texts."""
+    """Return the values that the tuner may try, as numbers or texts."""
     found: dict[str, Any] = {}
     for one in options["setting"]:
         name, equals, value = one.partition("=")
@@ -293,9 +293,9 @@ def ranges_of(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def scenario_of(options: dict[str, Any]) -> tuple[Scenario, pa.Table | None]:
-    """Return the scenario that was named, or one that continues from an input, and its settings.
+    """Return the given scenario, or one that starts from an input, and the input's settings.
 
-    Those are `sharelag.schemas.SETTINGS`; None of a scenario that was named.
+    The settings are `sharelag.schemas.SETTINGS`; None for a given scenario.
     """
     from sharelag.whatif.gallery import named
     from sharelag.whatif.horizon import cut_short
@@ -323,7 +323,7 @@ def scenario_of(options: dict[str, Any]) -> tuple[Scenario, pa.Table | None]:
 
 
 def past_of(options: dict[str, Any]) -> Past:
-    """Return the span of the past that was named, of an input's group."""
+    """Return the given span of the past of an input's group."""
     from sharelag.cli.ask import open_bench
     from sharelag.workbench.pasts import gather_past
 
@@ -355,8 +355,8 @@ def _from_file(name: str) -> Scenario:
 
 
 def evidence_of(options: dict[str, Any]) -> Evidence:
-    """Gather the evidence of the groups that were named."""
-    # A sweep starts Spark after this, which does not do without what others are spared.
+    """Gather the evidence of the given groups."""
+    # A sweep starts Spark after this, which needs files that others can do without.
     is_spared = not options["sweep"]
     with reading_of(options["engine"], options["over"], options, is_spared) as (begun, _):
         evidence: Evidence = begun.evidence
@@ -372,14 +372,14 @@ def _from_input(options: dict[str, Any]) -> tuple[Scenario, pa.Table]:
     return scenario, evidence.settings
 
 
-#: What says where an input is and what is taken of it; a scenario has all that itself.
+#: Options about an input, which a scenario replaces.
 _OF_INPUT = (
     *("bootstrap_server", "command_config", "command_property", "capture", "raw", "segments"),
     "generation",
     *("group", "all_groups", "topic", "as_of", "engine", "timeout"),
     *("service", "service_ms", "over"),
 )
-#: Of which questions options are that others do not go by.
+#: Options that only some questions use.
 _OF = {
     "baseline": ("compare", "suite"),
     "measure": ("compare",),
@@ -392,7 +392,7 @@ _OF = {
     "alert": ("since",),
     "chart": ("since",),
 }
-#: A question, options that it has itself or varies, and why they are refused beside it.
+#: A question, the options that it sets or varies itself, and why they are refused.
 _ALONE = (
     ("fewest_members", "members", "varies the number of members: remove {}, or use --between"),
     ("tune", "members autoscale", "varies the number of members: remove {}, or use --between"),
@@ -410,7 +410,7 @@ _ALONE = (
     ),
     ("fewest_members", "autoscale", "and {} both vary the number of members: choose one"),
 )
-#: What the suite's scenarios leave to choose.
+#: The options that apply to the suite's scenarios.
 _OF_SUITE = ("suite", "assignor", "baseline", "seed", "sweep", "output", "verbose")
 _QUESTIONS = (
     *("against", "compare", "what_clears", "fewest_members", "timeline", "show_scenario"),
@@ -419,7 +419,7 @@ _QUESTIONS = (
 
 
 def require_one_question(options: dict[str, Any]) -> None:
-    """Refuse options that do not go together, with what to leave out or to add."""
+    """Refuse options that do not go together, with what to remove or add."""
     given = given_options()
     if options["scenario"] == "list":
         if others := [name for name in given if name not in ("scenario", "output")]:
@@ -444,14 +444,14 @@ def require_one_question(options: dict[str, Any]) -> None:
 
 
 def require_names(options: dict[str, Any]) -> None:
-    """Check that everything named exists, before an input is read for nothing."""
+    """Check that all given names exist before an input is read."""
     from sharelag.errors import InputError, list_names
     from sharelag.whatif.compare import require_baseline
     from sharelag.whatif.comparison.tables import MEASURED, OVER_OPTIMAL
     from sharelag.whatif.scenario import Member, Scenario, Topic
     from sharelag.whatif.search import Goal
 
-    # What variants are called does not depend on what they are variants of.
+    # The names of variants do not depend on the scenario.
     names = list(variants_of(Scenario((Topic("any", 1),), (Member(),)), options))
     if options["show_scenario"] and len(names) > 1:
         raise click.UsageError(

@@ -420,10 +420,10 @@ class Reading(ABC):
         """
 
     @abstractmethod
-    def ledger(self, asked: OfQueue, most: int) -> Ledger:
+    def ledger(self, asked: OfQueue, most: int, statuses: tuple[str, ...] = ()) -> Ledger:
         """Compare archived offsets of share partitions with the records of a dead-letter queue.
 
-        At most ``most`` rows are returned, first those that need attention.
+        At most ``most`` rows (of these ``statuses``) are returned, first those that need attention.
         """
 
     @abstractmethod

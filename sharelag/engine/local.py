@@ -297,7 +297,7 @@ class QuickReading(Reading):
     def over_records(self, each: Each, schema: pa.Schema, keys: pa.Table) -> pa.Table:
         return as_table(each(one_batch(self._records(keys)))).cast(schema)
 
-    def ledger(self, asked: OfQueue, most: int) -> Ledger:
+    def ledger(self, asked: OfQueue, most: int, statuses: tuple[str, ...] = ()) -> Ledger:
         from sharelag.metrics import dead_letters as dlq
 
         archived = self.over_records(dlq.archived_arrow, schemas.ARCHIVED_RUNS, asked.lag)
@@ -305,7 +305,7 @@ class QuickReading(Reading):
         found = (dlq.count_letters(batch, names, asked.groups) for batch in batches)
         letters = pa.concat_tables([schemas.COUNTED_LETTERS.empty_table(), *found])
         table = dlq.ledger_arrow(archived, letters, asked.lag, asked.limits, milliseconds(self.now))
-        return Ledger(dlq.first_of(table, most), dlq.sums_of(table))
+        return Ledger(dlq.first_of(table, most, statuses), dlq.sums_of(table))
 
     def windows_at(self, keys: pa.Table, moments: Sequence[int] | int) -> pa.Table:
         from sharelag.metrics.columns import evenly_spaced

@@ -1,4 +1,4 @@
-"""What-ifs: try assignors, members and settings on a share group, in virtual time.
+"""What-ifs: simulate a share group with other assignors, members or settings in virtual time.
 
     scenario = named("uneven")  # or sharelag.whatif.from_cluster.scenario_from(evidence)
     simulate(scenario, seed=0).summary
@@ -6,10 +6,10 @@
     what_clears(scenario)                                       # assignors x members
     tune(scenario, ["age_p95<30s", "redelivered_share<1%"])     # settings and members that fit
     assign("simple", members, topics)                           # an assignor alone
-    check_contract("simple"), rank_assignors(["sticky-spread"]) # by drawn groups and scenarios
+    check_contract("simple"), rank_assignors(["sticky-spread"]) # on drawn groups and scenarios
 
-Importing this is cheap: what a name needs (numpy, Arrow, the solver) is imported when the name is
-first used.
+Importing this package is cheap: numpy, Arrow and the solver are imported with the first name that
+needs them.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ if TYPE_CHECKING:
     from sharelag.whatif.tune import Tuned as Tuned
     from sharelag.whatif.tune import tune as tune
 
-#: Where each name is, in this package.
+#: The names of each module of this package.
 _HOMES = {
     "assignors.group": "Group",
     "assignors.jar": "jar_assignor",

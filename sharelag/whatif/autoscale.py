@@ -1,7 +1,7 @@
-"""Autoscalers, which add and remove members while a scenario runs, as frozen values.
+"""Autoscalers, which add and remove members during a scenario, as frozen values.
 
     autoscaler = Keda(lag_threshold=100, min_replica_count=1, max_replica_count=20)
-    simulate(replace(named("burst"), autoscaler=autoscaler)).scaling   # what it saw, wanted and did
+    simulate(replace(named("burst"), autoscaler=autoscaler)).scaling   # its decisions
 
 Names are those of KEDA and Kubernetes, times are milliseconds. Sources: keda.sh, *ScaledObject
 specification* and *Apache Kafka* scaler, ``pkg/scalers/kafka_scaler.go`` and
@@ -23,13 +23,13 @@ from sharelag.durations import parse_duration
 from sharelag.errors import InputError
 from sharelag.whatif.consumers import require_least
 
-#: What `Keda` may go by: Kafka's lag, or without what no member can finish, as in exports.
+#: The metric of `Keda`: Kafka's lag, or the lag without stuck offsets, as in exports.
 Metric: TypeAlias = Literal["lag", "lag_excluding_stuck"]
 
 
 @dataclass(frozen=True)
 class Policy:
-    """At most so many members, or percent of them, are added or removed a period."""
+    """At most this number or percentage of members is added or removed per period."""
 
     type: Literal["pods", "percent"]
     value: int
@@ -38,16 +38,17 @@ class Policy:
 
 @dataclass(frozen=True)
 class Rules:
-    """How fast the number of members may change in one direction (``HPAScalingRules``).
+    """Limits on changes of the number of members in one direction (``HPAScalingRules``).
 
     Attributes
     ----------
     stabilization_window_ms
-        Of all that was wanted in this window the least change counts.
+        The smallest change recommended in this window counts.
     policies
+        Limits per period.
     select_policy
-        Whether the policy that allows the most change counts, or the one that allows the least; or
-        nothing changes.
+        Whether the policy that allows the largest or the smallest change counts, or changes are
+        disabled.
     """
 
     stabilization_window_ms: int = 0
@@ -70,10 +71,10 @@ class Hpa:
     sync_period_ms
         ``--horizontal-pod-autoscaler-sync-period``.
     tolerance
-        Nothing changes where the metric is off its target by no more than this part.
+        Nothing changes if the metric deviates from its target by at most this share.
     scale_up, scale_down
-        None for both of them is an HPA without a ``behavior``: it goes up to the double or to 4,
-        whichever is more, and down by the highest of five minutes.
+        None for both is an HPA without a ``behavior``: it at most doubles the members or goes to 4,
+        whichever is more, and goes down to the highest recommendation of five minutes.
     """
 
     sync_period_ms: int = 15_000
@@ -93,15 +94,15 @@ class Hpa:
 
 @dataclass(frozen=True)
 class Pods:
-    """What scaling costs in time.
+    """The time that scaling takes.
 
     Attributes
     ----------
     startup_ms
         From the decision until a new member joins: scheduling, image, start of the process.
     grace_ms
-        ``terminationGracePeriodSeconds``: a member that goes finishes the records at hand and
-        closes; who needs longer is killed.
+        ``terminationGracePeriodSeconds``: a member that is removed finishes its current records and
+        closes, or is killed after this time.
     """
 
     startup_ms: int = 10_000
@@ -110,26 +111,25 @@ class Pods:
 
 @dataclass(frozen=True)
 class Keda:
-    """A ScaledObject with one trigger on the lag of the group, and the HPA that KEDA makes for it.
+    """A ScaledObject with one trigger on the lag of the group, and the HPA that KEDA creates.
 
-    The HPA wants ``ceil(metric / lag_threshold)`` members (``AverageValue`` of an external metric).
-    KEDA itself goes from none to some, and back, by what it polls.
+    The HPA recommends ``ceil(metric / lag_threshold)`` members (``AverageValue`` of an external
+    metric). KEDA itself scales from zero and back, by what it polls.
 
     Attributes
     ----------
     activation_lag_threshold
-        From none to some above this lag only.
+        The lag above which it scales from zero.
     polling_interval_ms, cooldown_period_ms
-        How often KEDA looks whether there is work at all; how long after it last saw some it goes
-        to none.
+        How often KEDA checks for work; how long after the last work it scales to zero.
     use_cached_metrics
-        The HPA gets what was polled last; else KEDA asks again whenever the HPA does.
+        The HPA gets the value of the last poll; otherwise KEDA queries the source for each request.
     refresh_ms
-        How often the source of the metric gathers anew, such as an exporter with a cache; 0: it is
-        always live.
+        The interval at which the source of the metric refreshes its values, such as an exporter
+        with a cache; 0: always live.
     limit_to_partitions
-        As KEDA's Kafka scaler does for consumer groups unless ``allowIdleConsumers`` is set.
-        Members of share groups need no separate partition.
+        The limit that KEDA's Kafka scaler has for consumer groups without ``allowIdleConsumers``.
+        Members of share groups need no exclusive partition.
     """
 
     lag_threshold: int = 10
@@ -157,22 +157,22 @@ class Keda:
 class TargetAge:
     """As many members as keep records from waiting longer than ``goal_ms``; not part of KEDA.
 
-    It wants enough for what arrives, at ``utilization``, and enough to finish what waits now before
-    it is too old::
+    They suffice for the arrivals, at ``utilization``, and finish the waiting records before these
+    are too old::
 
         members = ceil(max(arrival rate / utilization, lag / time left) / service rate of one
         member) time left = max(goal - age of the oldest unfinished record - startup, goal / 4)
 
-    Without a ``utilization`` they are the fewest that keep what arrives below the goal, as `fewest`
-    has it: what ``/keda/GROUP`` calls ``members_wanted``.
+    Without a ``utilization``, it is the smallest number that keeps arrivals below the goal, by
+    `fewest`, which ``/keda/GROUP`` returns as ``members_wanted``.
 
-    Rates are those of the last ``window_ms``; a member's is what it finished by the time it was at
-    work. The same rules as the HPA's keep it from flapping.
+    Rates are those of the last ``window_ms``; the service rate of a member is its finished records
+    per working time. The rules of the HPA prevent flapping.
 
     Attributes
     ----------
     metric
-        Which lag; of what is stuck nothing would be finished by more members.
+        Which lag; more members would not finish stuck offsets.
     """
 
     goal_ms: int
@@ -187,7 +187,7 @@ class TargetAge:
 
     def __post_init__(self) -> None:
         _require_bounds(self.min_replica_count, self.max_replica_count)
-        # It measures what members do, so one has to stay.
+        # It measures members at work, so one has to stay.
         require_least(self, 1, "goal_ms", "window_ms", "min_replica_count")
         if self.utilization is not None and not 0 < self.utilization <= 1:
             raise InputError(
@@ -197,10 +197,10 @@ class TargetAge:
 
 @dataclass(frozen=True)
 class Fixed:
-    """A fixed number of members, to compare with. As in a Deployment, one that ends is replaced."""
+    """A fixed number of members for comparison. As in a Deployment, one that ends is replaced."""
 
     replicas: int
-    hpa: Hpa = Hpa()  # how often it is looked whether they are all there
+    hpa: Hpa = Hpa()  # how often the number is checked
     pods: Pods = Pods()
     kind: Literal["fixed"] = "fixed"
 
@@ -208,37 +208,38 @@ class Fixed:
         require_least(self, 0, "replicas")
 
 
-#: The share of records that may wait for longer than the goal.
+#: The share of records that may wait longer than the goal.
 _LATE = 0.05
-#: Where the sum ends: no broker lets more join.
+#: The end of the sum: no broker accepts more members.
 _MOST = 1000
 
 
 class Fewest(NamedTuple):
-    """How many members keep up with what comes, and how many also finish what waits in time."""
+    """The fewest members that keep up with arrivals, and that also finish the backlog in time."""
 
     keep_up: int
     catch_up: int
 
     @property
     def members(self) -> int:
-        """The fewest that do both."""
+        """The fewest members that do both."""
         return max(self.keep_up, self.catch_up)
 
 
 def fewest(arriving: float, each: float, waiting: float, goal_ms: float) -> Fewest:
     """Return the fewest members that keep records younger than a goal.
 
-    They have to keep up with what comes: of records that arrive by chance, 95 % may wait no longer
-    than the goal (Erlang's C). And beside what comes they finish what waits within the goal.
-    ``arriving`` and ``each`` are records a second: that come, and that a busy member finishes.
+    They keep up with arrivals: of records that arrive at random, at most 5 % wait longer than the
+    goal (Erlang C). And they finish the waiting records within the goal, besides the arrivals.
+    ``arriving`` and ``each`` are records per second: arrivals, and those that a busy member
+    finishes.
     """
 
     def late(members: int) -> float:
-        """Return the share of records that wait longer than the goal, of Erlang's queue M/M/c."""
+        """Return the share of records that wait longer than the goal in an M/M/c queue."""
         load, lost = arriving / each, 1.0
         for count in range(1, members + 1):
-            lost = load * lost / (count + load * lost)  # his B, which his C is made of
+            lost = load * lost / (count + load * lost)  # Erlang B, from which Erlang C follows
         waits = lost / (1 - load / members * (1 - lost))
         return waits * exp(-(members * each - arriving) * goal_ms / 1000)
 
@@ -260,7 +261,7 @@ def _require_bounds(least: int, most: int) -> None:
 
 
 def autoscaler_of(text: str) -> Autoscaler:
-    """Read an autoscaler, such as ``keda:threshold=100,min=1,max=20``."""
+    """Return the autoscaler of a text such as ``keda:threshold=100,min=1,max=20``."""
     kind, _, rest = text.strip().partition(":")
     if kind not in _KINDS:
         raise InputError(
@@ -294,7 +295,7 @@ def _replace(whole: Any, path: str, value: Any) -> Any:
 
 
 def _read(how: Callable[[str], Any], kind: str, name: str, value: str) -> Any:
-    """Read a value; readers raise what to give instead."""
+    """Return a value; errors of readers say what to give instead."""
     try:
         return how(value)
     except InputError as error:
@@ -338,7 +339,7 @@ def _yes(value: str) -> bool:
 
 _some, _span = partial(_count, least=1), partial(_seconds, least=1)
 _EXAMPLE = "keda:threshold=100,min=1,max=20"
-#: What each kind can be given: the field that it is, and how it is read.
+#: The options of each kind: their field, and the function that reads them.
 _Readers = dict[str, tuple[str, Callable[[str], Any]]]
 _SHARED: _Readers = {
     "min": ("min_replica_count", _count), "max": ("max_replica_count", _some),
@@ -356,7 +357,7 @@ _KINDS: dict[str, _Readers] = {
     "target-age": {
         "goal": ("goal_ms", _span), "utilization": ("utilization", _share),
         "window": ("window_ms", _span), **_SHARED,
-        "min": ("min_replica_count", _some),  # it measures what members do, so it keeps one
+        "min": ("min_replica_count", _some),  # it measures members at work, so it keeps one
     },
     "fixed": {},
 }  # fmt: skip

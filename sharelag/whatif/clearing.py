@@ -1,9 +1,9 @@
-"""Which assignor with how many members clears a group's lag, and how soon.
+"""Search assignors and numbers of members for what clears a group's lag, and how soon.
 
-How long is simulated follows from the rates: a little more than three times the members take at
-their best, after the records that go on failing. The present number of members grows by half of
-it until the lag clears, or from the fewest with which it can clear in that time by the rates, where
-these are more.
+The simulated time follows from the rates: a little more than three times the members need at best,
+after the records that keep failing. The number of members grows in steps of half the present number
+until the lag clears, or starts at the smallest number that can clear it in that time by the rates,
+if that is larger.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from sharelag.whatif.horizon import long_enough, rates, size
 from sharelag.whatif.presenting import present
 from sharelag.whatif.scenario import Scenario
 
-#: What is tried beside the assignor in force: each has several members on a partition.
+#: Assignors that are tried besides the current one: each puts several members on a partition.
 ASSIGNORS = ("all-to-all", "lag-aware-sticky")
-#: Numbers of members to try in any case, until the lag clears, and where it does in some runs.
+#: Numbers of members to try: at least, without success in all runs, and without success in any.
 _LEAST, _USUAL, _MOST = 3, 5, 8
 
 #: One assignor with one number of members.
@@ -42,16 +42,16 @@ CELLS = pa.schema(
         ("assignor", pa.string()),
         ("members", pa.int32()),
         ("variant", pa.string()),  # of the comparison
-        # until nothing was left, the mean of the runs; null where one never drained
+        # until nothing was left, the mean of the runs; null if one never drained
         ("drain_ms", pa.float64()),
         ("drained", pa.int32()),  # runs that drained
-        ("runs", pa.int32()),  # runs that went through
-        ("horizon_ms", pa.int64()),  # simulated, so that others take longer or never drain
-        ("age_p95_ms", pa.float64()),  # mean over the runs; null: unknown in one
+        ("runs", pa.int32()),  # runs that did not fail
+        ("horizon_ms", pa.int64()),  # the simulated time
+        ("age_p95_ms", pa.float64()),  # mean of the runs; null: unknown in one
         ("member_hours", pa.float64()),
         ("clears", pa.bool_()),  # every run drained
-        # with the fewest members that are shown to clear it, or to do so sooner than the group as
-        # it is, and no other assignor is sooner by a tenth
+        # the fewest members that are shown to clear it, or to clear it sooner than the group as it
+        # is, and no other assignor is sooner by a tenth
         ("answer", pa.bool_()),
     ]
 )
@@ -59,16 +59,16 @@ CELLS = pa.schema(
 
 @dataclass(frozen=True)
 class Clearing(Displayable):
-    """What was tried, and what clears the lag.
+    """The cells that were tried, and those that clear the lag.
 
     Attributes
     ----------
     cells
         One row per assignor and number of members: `CELLS`.
     comparison
-        Of the same runs, with the group as it is as baseline.
+        The comparison of the same runs, with the group as it is as the baseline.
     horizon_ms
-        How long was simulated.
+        The simulated time.
     """
 
     cells: pa.Table
@@ -77,11 +77,11 @@ class Clearing(Displayable):
 
     @property
     def answers(self) -> list[dict[str, Any]]:
-        """The cells that clear the lag with the fewest members; none: nothing that was tried."""
+        """The cells that clear the lag with the fewest members; empty if none was found."""
         return [row for row in self.cells.to_pylist() if row["answer"]]
 
     def verdict(self) -> str:
-        """Return one sentence, without a full stop: what clears the lag, and what does not."""
+        """Return one sentence, without a full stop, about what clears the lag and what does not."""
         found, cells, answers = self.comparison, self.cells.to_pylist(), self.answers
         usual = found.scenarios[found.baseline]
         if unknown := words.unknown_work(usual):
@@ -138,7 +138,7 @@ class Clearing(Displayable):
         return list(down.values()), view
 
     def presentation(self) -> Presentation:
-        """Return the grid, with the verdict and what else to know."""
+        """Return the grid, with the verdict and other notes."""
         found, view = self.grid()
         shown = present("What clears the lag", found, view, (self.verdict(), *self.sentences()))
         names = [row["assignor"] for row in found]
@@ -149,7 +149,7 @@ class Clearing(Displayable):
         return replace(shown, columns=columns, best=frozenset(best))
 
     def sentences(self) -> list[str]:
-        """Return how long was simulated, and what to know of the comparison."""
+        """Return the simulated time, the reasons, and the conditions of the comparison."""
         said = f"{duration(self.horizon_ms)} simulated; cells: drains in, p95 age, member-hours"
         why = [f"why: {reason}" for reason in self.reasons()]
         return [said, *why, *self.comparison.conditions()]
@@ -172,22 +172,22 @@ def what_clears(
     scenario : Scenario
         The group as it is: the baseline, whose assignor and members are tried as well.
     assignors : str or iterable of str
-        Assignors to try beside that of the scenario.
+        Assignors to try besides that of the scenario.
     members : int or iterable of int
-        Numbers of members to try, all of them; by default more and more, until the lag clears.
+        Numbers of members to try; by default, more and more until the lag clears.
     seeds : iterable of int, optional
-        By default as many as tell all cells from the baseline.
+        Random seeds; by default as many as distinguish all cells from the baseline.
     duration_ms : int, optional
-        How long is simulated; by default as long as the rates say that clearing takes.
+        The simulated time; by default, the time that clearing takes by the rates.
     baseline : str
-        What the group as it is is called.
+        The name of the group as it is.
     progress : callable, optional
-        Called with ``(done, all)``, in runs, as far as can be foreseen.
+        Called with ``(done, all)``, in runs, as far as they are known in advance.
 
     Raises
     ------
     InputError
-        An assignor is not known, a number of members cannot be, or an autoscaler decides on it.
+        An assignor is unknown, a number of members is invalid, or an autoscaler decides on it.
     """
     require_fixed(scenario)
     given = list(members) if isinstance(members, Iterable) else [members]
@@ -218,17 +218,17 @@ def what_clears(
 
 
 class Search(NamedTuple):
-    """The widest search for what clears the lag."""
+    """The widest search that `what_clears` may make."""
 
     assignors: list[str]
     members: list[int]
     horizon_ms: int
-    seeds: int  # that tell all of it from the baseline
-    size: float  # of the largest run that it begins with, as `sharelag.whatif.horizon.size`
+    seeds: int  # that distinguish all cells from the baseline
+    size: float  # of the largest first run, as `sharelag.whatif.horizon.size`
 
     @property
     def runs(self) -> int:
-        """Runs of each seed."""
+        """The number of runs per seed."""
         return len(self.assignors) * len(self.members)
 
 
@@ -238,7 +238,7 @@ def search(
     members: Iterable[int] = (),
     duration_ms: int | None = None,
 ) -> Search:
-    """Return what `what_clears` tries when it is given the same."""
+    """Return the search that `what_clears` makes with the same arguments."""
     others = [assignors] if isinstance(assignors, str) else assignors
     names = list(dict.fromkeys([scenario.assignor, *others]))
     now, horizon_ms = len(scenario.each_member()), duration_ms or long_enough(scenario)
@@ -248,13 +248,13 @@ def search(
     if not members and any(
         why(usual) for why in (words.unknown_work, words.say_blocked, _say_too_many)
     ):
-        counts = counts[:1]  # no number of members answers it
+        counts = counts[:1]  # no number of members clears the lag
     largest = size(usual.with_members(max(tried)) if members else usual)
     return Search(names, counts, horizon_ms, enough_seeds(len(names) * len(counts)), largest)
 
 
 def drain_words(row: dict[str, Any]) -> str:
-    """Return when a cell drains, or that it does not; in how many runs where not in all."""
+    """Return when a cell drains, or that it does not, and in how many runs unless in all."""
     if row["clears"]:
         return duration(row["drain_ms"])
     if not row["runs"]:
@@ -272,7 +272,7 @@ def costs_in_words(row: dict[str, Any]) -> list[str]:
 
 
 def _more(scenario: Scenario, now: int) -> list[int]:
-    """Return larger numbers of members: by halves of what there are, or as the rates demand."""
+    """Return larger numbers of members: in steps of half the present number, or by the rates."""
     known, step = rates(scenario), max(ceil(now / 2), 1)
     counts = [now + step * number for number in range(1, _MOST)]
     if (soonest := known.fewest(scenario.duration_ms)) > counts[_USUAL - 2]:
@@ -287,10 +287,10 @@ def _most_members(scenario: Scenario) -> int:
 
 
 def _say_too_many(scenario: Scenario) -> str:
-    """Say that no number of members that the group may have clears the lag; empty if one may."""
+    """Say that no allowed number of members clears the lag; empty if one may."""
     most = _most_members(scenario)
     said = rates(scenario).say_fewest(scenario.duration_ms, most)
-    # Records may be gone by then or never have been there, and some partitions may be less work.
+    # Records may be missing or deleted by then, and some partitions may be less work.
     kept = [topic.retention_ms for topic in scenario.topics if topic.retention_ms is not None]
     oldest_ms = min(kept, default=inf) - scenario.duration_ms
     is_less_work = (
@@ -311,7 +311,7 @@ def _cells(found: Comparison, counts: Sequence[int]) -> pa.Table:
     rows = []
     for name, scenario in found.scenarios.items():
         if (members := len(scenario.each_member())) not in counts:
-            continue  # a group without members is compared with, and answers nothing
+            continue  # a group without members is only a baseline
         drain = found.cells[name, "drain_ms"]
         means = {measure: found.cells[name, measure]["mean"] for measure in words.DECIDING}
         rows.append(
@@ -333,7 +333,7 @@ def _answers(found: Comparison, clearing: Sequence[dict[str, Any]]) -> set[str]:
     ahead = {name for name, cell in drain.items() if cell["better"]} | {found.baseline}
     shown = [row for row in clearing if row["variant"] in ahead]
     if not drain[found.baseline]["n"]:
-        shown = shown or list(clearing)  # of runs that are too few to show it
+        shown = shown or list(clearing)  # too few runs to show it
     if not shown:
         return set()
     fewest = min(row["members"] for row in shown)

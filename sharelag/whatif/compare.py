@@ -1,15 +1,15 @@
-"""Compare variants of a group: simulate each under the same chance, and tell differences from luck.
+"""Compare variants of a group: simulate each with the same seeds, and separate effects from chance.
 
     tried = variants(scenario, assignors=["simple", "lag-aware-sticky"], members=[8, 16])
     comparison = compare(tried, seeds=range(20))
     comparison.measures, comparison.differences      # Arrow tables
-    comparison.winner("age_p95_ms")                  # a name, or None: the runs do not say
+    comparison.winner("age_p95_ms")                  # a name, or None if the runs show none
 
-With the same seed all variants meet the same luck, so that they are compared run by run: what is
-left is what the variants do to it, and few runs show it. Intervals are Student's t; those of one
-measure are narrowed by the number of comparisons (Bonferroni), so that with a confidence of 0.95
-not even one of them is wrong in 95 of 100 comparisons. Over several measures nothing is corrected:
-who looks at twenty of them finds one that seems to differ by luck.
+With the same seed, chance is the same for all variants, so they are compared run by run: the
+remaining differences are effects of the variants, and few runs show them. Intervals are Student's
+t; those of one measure are corrected for the number of comparisons (Bonferroni), so with a
+confidence of 0.95 all of them are right in 95 of 100 comparisons. There is no correction over
+several measures: among twenty measures, one seems to differ by chance.
 """
 
 from __future__ import annotations
@@ -61,12 +61,13 @@ def compare(
     variants : mapping of str to Scenario
         By name, as `variants` makes them, or any scenarios of the same duration.
     seeds : iterable of int
+        Random seeds.
     baseline : str, optional
-        What the others are compared to; the first variant when not given.
+        The variant that the others are compared to; by default the first.
     confidence : float
-        Of the intervals.
+        Confidence of the intervals.
     optimal : bool
-        Run each scenario with the assignor ``optimal``, too, and measure the distance to it.
+        Also run each scenario with the assignor ``optimal``, and measure the distance to it.
     progress : callable, optional
         Called with ``(done, all)``, in runs.
 
@@ -98,23 +99,23 @@ def compared(
     confidence: float = 0.95,
     scenarios: Mapping[str, Scenario] | None = None,
 ) -> Comparison:
-    """Compare runs that are there already, such as those of a sweep.
+    """Compare existing runs, such as those of a sweep.
 
     Parameters
     ----------
     runs : pyarrow.Table
-        ``variant``, ``seed``, and columns of `RUNS` to be compared by; others are passed over.
-        Failed runs (with an ``error``) are counted, and left out of all else.
+        ``variant``, ``seed``, and columns of `RUNS` to compare by; other columns are ignored.
+        Failed runs (with an ``error``) are counted, and otherwise left out.
     baseline, confidence
         As for `compare`.
     scenarios : mapping of str to Scenario, optional
-        What the runs are of, by variant: the verdict then says where an open transaction blocks
-        them, and where the work of a record is not known.
+        The scenarios of the runs, by variant: with them, the verdict mentions open transactions
+        that block them, and unknown processing times.
 
     Raises
     ------
     InputError
-        There is no run, a variant has the same seed twice, or runs are not of the same duration.
+        There are no runs, a variant has the same seed twice, or runs differ in duration.
     """
     needed = pa.schema([RUNS.field("variant"), RUNS.field("seed")])
     require_conformable(runs.schema, needed, "runs")
@@ -137,7 +138,7 @@ def compared(
 
 
 def require_baseline(names: list[str], baseline: str | None) -> str:
-    """Return the variant to compare to: the first when none is given."""
+    """Return the variant to compare to, by default the first."""
     if baseline is not None and baseline not in names:
         raise InputError(
             f"unknown variant {baseline!r} to compare to: "
@@ -154,7 +155,7 @@ def _durations(runs: pa.Table) -> list[int]:
 
 @dataclass(frozen=True)
 class Comparison(Displayable):
-    """What came of it, as tables of `sharelag.whatif.comparison.tables`.
+    """A comparison of variants, as tables of `sharelag.whatif.comparison.tables`.
 
     Attributes
     ----------
@@ -164,10 +165,10 @@ class Comparison(Displayable):
         As they were given.
     projected
         Lag and age over time, the mean of the runs of each variant:
-        `sharelag.whatif.compare.PROJECTED`.
-        Empty for runs that were made elsewhere, such as those of a sweep: they keep no timeline.
+        `sharelag.whatif.compare.PROJECTED`. Empty for runs without a timeline, such as those of a
+        sweep.
     scenarios
-        What was compared, by variant; empty where only the runs are at hand.
+        The scenarios by variant; empty if only the runs are known.
     """
 
     runs: pa.Table
@@ -175,7 +176,7 @@ class Comparison(Displayable):
     confidence: float
     projected: pa.Table = field(default_factory=PROJECTED.empty_table)
     scenarios: Mapping[str, Scenario] = field(default_factory=dict)
-    #: What `_wins` found, by measure.
+    #: Results of `_wins`, by measure.
     _won: dict[str, set[tuple[str, str]]] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
@@ -203,24 +204,24 @@ class Comparison(Displayable):
 
     @cached_property
     def seeds(self) -> int:
-        """How many seeds there are."""
+        """The number of seeds."""
         return len(self.runs.column("seed").unique())
 
     @cached_property
     def horizon_ms(self) -> int | None:
-        """How long was simulated; None where runs that were made elsewhere do not tell."""
+        """The simulated time; None if the runs do not have it."""
         return next(iter(_durations(self.runs)), None)
 
     @cached_property
     def cells(self) -> dict[tuple[str, str], intervals.Cell]:
-        """What is known of a variant by a measure, with its difference to the baseline."""
+        """The values of a variant by measure, with its difference to the baseline."""
         cells = intervals.contrast(self.runs, MEASURED, self.baseline, self.confidence)
         return {(cell["variant"], cell["measure"]): cell for cell in cells}
 
     def presentation(self) -> Presentation:
-        """Return the table that decides, with the verdict before what else to know.
+        """Return the decision table, with the verdict first among its notes.
 
-        It is the same on every page: the baseline first, what is best in bold.
+        It is the same on every page: the baseline first, the best values in bold.
         """
         rows = [words.decision_for_people(row) for row in self.decision()]
         notes = (self.verdict(), *self.sentences())
@@ -233,12 +234,12 @@ class Comparison(Displayable):
         )
 
     def decision(self) -> list[dict[str, Any]]:
-        """Return one row per variant with what decides, the baseline first.
+        """Return one row per variant with the measures that decide, the baseline first.
 
         Returns
         -------
         list of dict
-            ``variant``, ``drain_ms`` (mean; None where a run never drained), ``drained`` (runs that
+            ``variant``, ``drain_ms`` (mean; None if a run never drained), ``drained`` (runs that
             did), ``age_p95_ms`` and its difference to the baseline in words, ``lag_p95``,
             ``redeliveries``, ``member_hours`` and ``verdict``, which agrees with `verdict`. `rows`
             has all measures. ``age_p95_span`` has low, mean and high of the difference.
@@ -279,14 +280,14 @@ class Comparison(Displayable):
         return frozenset((row(name), one) for one in known for name in self.best(one).names)
 
     def winner(self, measure: str) -> str | None:
-        """The variant that is better than each of the others; None where the runs do not show one.
+        """Return the variant that is better than all others; None if the runs do not show one.
 
         All pairs of variants are compared, and the confidence holds for all of them together.
 
         Raises
         ------
         InputError
-            The measure is not among those compared, or no direction of it is better.
+            The measure is not among those compared, or has no better direction.
         """
         counts = Counter(name for name, _ in self._wins(measure))
         return next((name for name in counts if counts[name] == len(self.names) - 1), None)
@@ -294,10 +295,10 @@ class Comparison(Displayable):
     def best(self, measure: str) -> Best:
         """Return the variants that are best by a measure, as far as the runs show it.
 
-        That is the best of those that are better than the baseline, and those of them that it is
-        not shown to be better than: they tie. So do others that are behind these by less than a
-        tenth of the best's gain. Where the baseline is better than each of the others, it is the
-        baseline. None is best by a measure of which neither direction is better.
+        That is the best of those that are better than the baseline, together with those of them
+        that it is not shown to be better than: they tie. Others that are behind by less than a
+        tenth of the best's gain tie as well. If the baseline is better than all others, it is the
+        baseline. A measure without a better direction has no best variant.
 
         Raises
         ------
@@ -312,7 +313,7 @@ class Comparison(Displayable):
         sign = 1 if MEASURED[measure].better == "lower" else -1
 
         def place(name: str) -> tuple[bool, int, float]:
-            """Return what sorts from the best: the runs that do not know it, then the mean."""
+            """Return the sort key of a variant: the runs in which it is unknown, then the mean."""
             values = np.array(list(by_variant[name].values()))
             there = values[~np.isnan(values)]
             mean = float(there.mean()) if len(there) else 0.0
@@ -322,7 +323,7 @@ class Comparison(Displayable):
         names = sorted(ahead, key=place)
 
         def behind(name: str) -> float:
-            """Return how far one is behind the best, in parts of its gain; NaN where unknown."""
+            """Return the distance to the best, as a share of its gain; NaN where unknown."""
             one, first = cells[name], cells[names[0]]
             own, best = one["difference"], first["difference"]
             if own is None or not best or one["unknown"] != first["unknown"]:
@@ -342,11 +343,11 @@ class Comparison(Displayable):
 
     @cached_property
     def decisive(self) -> dict[str, Best]:
-        """The best by each measure that decides, as far as it was compared."""
+        """The best by each measure that decides, if it was compared."""
         return {name: self.best(name) for name in words.DECISIVE if name in self.runs.column_names}
 
     def _wins(self, measure: str) -> set[tuple[str, str]]:
-        """Return pairs of variants, the better one first; the confidence holds for all of them."""
+        """Return pairs of variants, better one first; the confidence holds for all of them."""
         if measure in self._won:
             return self._won[measure]
         if (self.baseline, measure) not in self.cells or MEASURED[measure].better is None:
@@ -365,7 +366,7 @@ class Comparison(Displayable):
         return wins
 
     def rows(self, measures: tuple[str, ...] = ()) -> Iterator[dict[str, Any]]:
-        """One row per measure and variant, and whether it wins; last, what a run does not know."""
+        """Yield a row per measure and variant, with the winner; measures with unknown runs last."""
         chosen: dict[str, list[intervals.Cell]] = {}
         for (_, measure), cell in self.cells.items():
             if not measures or measure in measures:
@@ -381,11 +382,11 @@ class Comparison(Displayable):
     def verdict(self) -> str:
         """Return one sentence: which variant is better by which measure, and how each would go.
 
-        The age of the oldest record, at its 95th percentile, and the time until the lag is gone
-        decide. Variants that are better than the baseline and do not differ among themselves tie; a
-        certain gain may still be too small to act on. Where no variant clears the lag, it says what
-        would; nothing is said of what is better where nobody knows how long a record takes, and
-        that no change helps where an open transaction holds what decides.
+        The 95th percentile of the age of the oldest record and the time until the lag is gone
+        decide. Variants that are better than the baseline and do not differ tie; a certain gain may
+        still be too small to act on. If no variant clears the lag, the sentence says what would. It
+        names no better variant if the processing time is unknown, and says that no change helps if
+        an open transaction blocks the deciding measures.
         """
         scenario, held = self.scenarios.get(self.baseline), ""
         if scenario is not None:
@@ -396,12 +397,12 @@ class Comparison(Displayable):
         for measure, one in self.decisive.items():
             if one.names:
                 best.setdefault(one.names, []).append(measure)
-        # Whose figures it has: the best, others as far as they fit, the baseline.
+        # The variants with figures: the best, others as far as they fit, and the baseline.
         apart = {self.baseline}.union(*best)
         fits = len(self.names) <= words.MOST_TOLD
         others = [(name,) for name in self.names if fits and name not in apart]
         told = list(dict.fromkeys([*best, *others, (self.baseline,)]))
-        # Who alone is named before the colon is not named again after it.
+        # A variant that alone is named before the colon is not named again after it.
         is_one = len(best) == 1 or (not best and not held and len(told) == 2)
         figures = "; ".join(
             course(self, names)
@@ -428,8 +429,8 @@ class Comparison(Displayable):
     def reasons(self, variant: str | None = None) -> Iterator[str]:
         """Yield why a variant, by default the best, differs from the baseline, as the runs show.
 
-        Members finish less than arrives, a poll takes longer than a lock, or members have nothing
-        to do while others are behind.
+        Members finish less than arrives, a poll takes longer than a lock, or members are idle while
+        others are behind.
         """
         if variant is None:
             best = (name for one in self.decisive.values() for name in one.names)
@@ -439,7 +440,7 @@ class Comparison(Displayable):
             return
 
         def both(measure: str) -> tuple[float, float] | None:
-            """Return the means of baseline and variant where the runs tell them apart."""
+            """Return the means of baseline and variant if the runs show a difference."""
             cell = self.cells.get((variant, measure), {})
             low, high = cell.get("difference_low"), cell.get("difference_high")
             if low is None or high is None or low <= 0 <= high:
@@ -476,12 +477,12 @@ class Comparison(Displayable):
             )
 
     def sentences(self) -> Iterator[str]:
-        """Yield why the best differs, and what to know when reading it."""
+        """Yield why the best variant differs, and the conditions of the comparison."""
         yield from (f"why: {reason}" for reason in self.reasons())
         yield from self.conditions()
 
     def conditions(self) -> Iterator[str]:
-        """Yield what was run, by which intervals, what was assumed, and which runs failed."""
+        """Yield the number of runs, the intervals, too few seeds, and failed runs."""
         yield (
             f"{counted(len(self.names), 'variant')}, {counted(self.seeds, 'seed')}, "
             f"compared seed by seed with {self.baseline}; "
@@ -497,16 +498,16 @@ class Comparison(Displayable):
 
 # ---- in words -----------------------------------------------------------------------------------
 
-#: A difference of the share of time that members are busy, below which it explains nothing.
+#: A difference in busy time below this share explains nothing.
 _BUSIER = 0.05
-#: A poll that takes this part of a lock on average often takes all of it.
+#: A poll that takes this share of a lock on average often takes all of it.
 _LONG_POLL = 0.5
-#: By the variants that are best, the measures by which they are.
+#: The measures by which variants are best, by these variants.
 _ByBest: TypeAlias = dict[tuple[str, ...], list[str]]
 
 
 def _place(name: str, best: Best, better: bool | None) -> str:
-    """Say where a variant stands by a measure; empty where the runs do not tell."""
+    """Say how a variant stands by a measure; empty if the runs do not show it."""
     if name not in best.names:
         return {True: "better", False: "worse", None: ""}[better]
     how = "ties" if len(best.names) > 1 else "best" if best.beats_all else "better"
@@ -514,7 +515,7 @@ def _place(name: str, best: Best, better: bool | None) -> str:
 
 
 def _who(found: Comparison, by_best: _ByBest) -> str:
-    """Say who is best by which of the measures that decide, and by how much those that tie are."""
+    """Say which variants are best by which deciding measures, with the gains of ties."""
     said, verb = list[str](), ""
     for names, measures in by_best.items():
         best = min((found.decisive[name] for name in measures), key=lambda one: one.beats_all)
@@ -533,7 +534,7 @@ def _who(found: Comparison, by_best: _ByBest) -> str:
 
 
 def _what_clears(found: Comparison) -> str:
-    """Say what would clear a lag that no variant clears; empty where one does, or nobody knows."""
+    """Say what would clear a lag that no variant clears; empty if one does, or if it is unknown."""
     usual, over_ms = found.scenarios.get(found.baseline), found.horizon_ms
     drains = [cell for name in found.names if (cell := found.cells.get((name, "drain_ms")))]
     if usual is None or over_ms is None or any(cell["n"] for cell in drains):
@@ -545,7 +546,7 @@ def _what_clears(found: Comparison) -> str:
 
 
 def course(found: Comparison, names: tuple[str, ...]) -> str:
-    """Say how the lag of variants went, on average; of several from the least to the most."""
+    """Say how the lag of variants develops on average, as a range for several of them."""
     drains, ages, ends = (
         [cell for name in names if (cell := found.cells.get((name, measure)))]
         for measure in ("drain_ms", "age_p95_ms", "lag_end")
@@ -565,7 +566,7 @@ def course(found: Comparison, names: tuple[str, ...]) -> str:
 
 
 def _trend(found: Comparison, ends: Sequence[intervals.Cell]) -> str:
-    """Say where the lag goes that ends so; empty where the runs do not tell."""
+    """Say where a lag that does not drain goes; empty if the runs do not show it."""
     usual = found.scenarios.get(found.baseline)
     bounds = [one[bound] for one in ends for bound in ("low", "high")]
     if usual is None or not bounds or None in bounds:

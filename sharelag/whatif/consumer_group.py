@@ -1,17 +1,17 @@
 """A share group's producers, backlog, members and work, simulated as a consumer group.
 
-What is a consumer group's: a partition has one member at most (``UniformAssignor`` of
-``group.protocol=consumer``), its records are worked on in order, and positions are committed every
-``auto.commit.interval.ms``. A member that crashes is missed when its session times out; then
-another one goes on from what was committed. Members that have no partition wait.
+As in a consumer group, a partition has at most one member (``UniformAssignor`` of
+``group.protocol=consumer``), its records are processed in order, and positions are committed every
+``auto.commit.interval.ms``. A crash is noticed when the session times out; then another member
+continues from the committed position. Members without a partition wait.
 
-What has to be assumed, since a consumer group has no acknowledgement of single records: a record
-that a member of the share group would release is tried again in place, at once,
-``ConsumerSettings.attempts`` times in all, and is then given up like a rejected one (skipped, or
-put into a dead letter queue: ``archived``). One that it would never acknowledge counts as done. A
-record that crashes its member crashes the next one as well; nothing counts its deliveries. Another
-leader of a partition, and a broker that is down, make no difference. Records that the share group
-had finished beyond its start offset are not work.
+Assumptions, since a consumer group does not acknowledge single records: a record that a member of
+the share group would release is retried in place, at once, up to ``ConsumerSettings.attempts``
+attempts, and then given up like a rejected one (skipped, or sent to a dead-letter queue:
+``archived``). A record that would never be acknowledged counts as done. A record that crashes its
+member crashes the next one as well, since deliveries are not counted. New leaders and stopped
+brokers make no difference. Records that the share group finished beyond its start offset are not
+work.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ from sharelag.whatif.simulation.loop import SimulationTables, run_to_end
 from sharelag.whatif.simulation.tables import SUMMARY
 
 CONSUMER, SHARE = "consumer group", "share group"
-#: One run: the summary, and what only this comparison asks.
+#: One run: the summary, and columns of this comparison.
 RUNS = pa.schema(
     [
         ("variant", pa.string()),  # consumer group or share group
         *SUMMARY,
-        # members at work, on average while anything was left; null: nothing ever was
+        # members at work, on average while anything was left; null: nothing was
         ("parallelism", pa.float64()),
-        # of the offsets finished, those with an earlier one unfinished then
+        # share of the finished offsets with an earlier unfinished one
         ("out_of_order_share", pa.float64()),
-        # redeliveries that no member requested: work that may have been done twice
+        # redeliveries without a release by a member: work that may be done twice
         ("duplicates", pa.int64()),
     ]
 )
@@ -74,7 +74,7 @@ _MEASURES = {
 
 @dataclass(frozen=True)
 class Moving(Displayable):
-    """What came of it.
+    """A comparison of a consumer group and a share group.
 
     Attributes
     ----------
@@ -88,13 +88,13 @@ class Moving(Displayable):
     answers: pa.Table
 
     def presentation(self) -> Presentation:
-        """Return the table that people are shown of it."""
+        """Return the table that is displayed."""
         moved = [words.moving_for_people(row) for row in self.rows()]
         title = "Consumer group or share group?"
         return present(title, moved, views.MOVING.without("variant"), (words.MOVING,))
 
     def rows(self, variant: str = "") -> list[dict[str, Any]]:
-        """One row per measure, as a consumer group and as a share group."""
+        """Return one row per measure, as a consumer group and as a share group."""
         return [{"variant": variant, **row} for row in self.answers.to_pylist()]
 
 
@@ -106,20 +106,20 @@ def consumer_group_twin(
     Parameters
     ----------
     scenario : Scenario
-        Of its settings only ``isolation_level``, ``auto_offset_reset`` and, as a limit of attempts,
-        ``delivery_count_limit`` are used.
+        Of its settings, only ``isolation_level``, ``auto_offset_reset`` and, as a limit of
+        attempts, ``delivery_count_limit`` are used.
     seed : int
-        With the seed of `simulate` arrivals are the same, and so are the work in each record and
-        what it does in which attempt.
+        With the seed of `simulate`, arrivals, the work of each record and the outcome of each
+        attempt are the same.
     settings : ConsumerSettings, optional
-        Kafka's defaults when not given.
+        Kafka's defaults if omitted.
 
     Returns
     -------
     SimulationTables
-        The tables of a `SimulationResult`. In the timeline ``start_offset`` is where the work has
-        got to, ``window_end_offset`` how far records were delivered; the committed offset, which
-        Kafka's lag goes by, is up to ``auto.commit.interval.ms`` older.
+        The tables of a `SimulationResult`. In the timeline, ``start_offset`` is the first
+        unfinished offset and ``window_end_offset`` the end of deliveries; the committed offset,
+        which Kafka's lag uses, is up to ``auto.commit.interval.ms`` older.
     """
     begin = partial(ConsumerGroupSimulation, scenario, seed, settings or ConsumerSettings())
     return run_to_end(begin)[1]
@@ -138,17 +138,18 @@ def should_move(
     ----------
     scenario : Scenario
     seeds : iterable of int
+        Random seeds.
     settings : ConsumerSettings, optional
-        Of the consumer group.
+        Settings of the consumer group.
     confidence : float
-        Of each interval (Student's t, over the differences seed by seed).
+        Confidence of each interval (Student's t, over the differences seed by seed).
     progress : callable, optional
-        Called with the runs done and all runs.
+        Called with ``(done, all)``, in runs.
 
     Raises
     ------
     InputError
-        No seed is given, or one twice.
+        There is no seed, or a duplicate.
     """
     seeds, rows = require_seeds(seeds), []
     if not seeds:
@@ -192,14 +193,14 @@ def _row(variant: str, result: SimulationTables) -> dict[str, object]:
 
 
 def _out_of_order(finished: pa.Table) -> float | None:
-    """Of the offsets finished, those that were so before some earlier one of their partition."""
+    """Return the share of finished offsets that precede an unfinished one of their partition."""
     if not finished.num_rows:
         return None
     rows, is_first = series(finished, ("topic", "partition"), ("first_offset",))
     first, last, time = (
         rows.column(name).to_numpy() for name in ("first_offset", "last_offset", "time_ms")
     )
-    # Microseconds that go on from partition to partition: none is late for another one's time.
+    # Microseconds that increase from partition to partition, so that no two partitions interfere.
     reached = np.rint(1000 * (time + np.cumsum(is_first) * (time.max() + 1))).astype(np.int64)
     is_early = reached < np.maximum.accumulate(reached)
     size = last - first + 1

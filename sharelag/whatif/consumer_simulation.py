@@ -1,10 +1,10 @@
 """A consumer group in virtual time, with the logs, work, chance and faults of a share group.
 
-The group coordinator of KIP-848 (``group.protocol=consumer``): members get their part of the
-target assignment with their own heartbeats, and get a partition when its former owner has given it
-up. Consumers are as the ``AsyncKafkaConsumer`` of the Java client with ``enable.auto.commit``, its
-``FetchRequestManager`` and ``FetchCollector``: they fetch ahead, heartbeats go on while they work,
-and partitions are given up and taken within a poll.
+It has the group coordinator of KIP-848 (``group.protocol=consumer``): members receive their part of
+the target assignment with their own heartbeats, and receive a partition after its former owner has
+given it up. Consumers follow the Java client's ``AsyncKafkaConsumer`` with ``enable.auto.commit``,
+its ``FetchRequestManager`` and ``FetchCollector``: they prefetch, heartbeats continue while they
+work, and polls revoke and assign partitions.
 """
 
 from __future__ import annotations
@@ -36,13 +36,12 @@ _NONE: Places = frozenset()
 
 
 def uniform(subscribed: Mapping[str, Places], current: Mapping[str, Places]) -> dict[str, Places]:
-    """Even numbers of partitions, with as few moves as that takes.
+    """Assign partitions evenly, with as few moves as possible.
 
     As Kafka's ``UniformAssignor``, the default of ``group.consumer.assignors``: numbers differ by
-    one at most where all members subscribe to the same, and members keep their partitions where
-    that is even. Of several even assignments it may choose another one than Kafka's, which goes by
-    the order of a hash map. Both arguments are by member id; a partition that nobody subscribes to
-    has no member.
+    at most one if all members subscribe to the same topics, and members keep their partitions if
+    that is even. Among several even assignments, Kafka's choice by the order of a hash map may
+    differ. Both arguments are by member id; a partition without subscribers has no member.
     """
     members = sorted(subscribed)
     given: dict[str, set[int]] = {}
@@ -60,10 +59,10 @@ def uniform(subscribed: Mapping[str, Places], current: Mapping[str, Places]) -> 
     def may(member: str, place: int) -> bool:
         return place in subscribed[member]
 
-    # The partitions with the fewest to choose from come first.
+    # The partitions with the fewest candidates come first.
     for place in sorted(free, key=lambda place: (len(able(place)), place)):
         given[min(able(place), key=size)].add(place)
-    # Then, one at a time, from whom has at least two more than another one that may get it.
+    # Then single moves, from a member with at least two more than another one that may take it.
     while move := next_move(given, sorted(members, key=size, reverse=True), may, max):
         source, target, place = move
         given[source].discard(place)
@@ -92,9 +91,9 @@ class Coordinator(Membership[Joined]):
     def heartbeat(
         self, member: str, subscribed: Places, owned: Places, joins: bool
     ) -> Places | bool | None:
-        """Answer a heartbeat of a member that has the partitions ``owned``: what to have now.
+        """Answer a heartbeat of a member that owns partitions with the ones to have now.
 
-        None: as before; False: this member is not in the group (any more).
+        None: unchanged; False: the member is not in the group.
         """
         join = partial(Joined, subscribed, self._clock.now) if joins else None
         known = self._hear(member, subscribed, join)
@@ -102,9 +101,9 @@ class Coordinator(Membership[Joined]):
             return False
         self._assign()
         if known.sent is not None and owned <= known.sent:
-            known.held = known.sent  # what it had to give up it has given up
+            known.held = known.sent  # it has given up what it had to
         others = frozenset().union(*(one.held for one in self.members.values() if one is not known))
-        # First it gives up, then it gets.
+        # A member gives up partitions before it gets new ones.
         wanted = known.held & known.target
         if known.held <= known.target:
             wanted = known.target - others
@@ -124,17 +123,17 @@ class Coordinator(Membership[Joined]):
         )
 
 
-# ---- partitions, and the work on the records of one poll ----
+# ---- partitions, and the work of one poll ----
 
 
 class Partition:
-    """One topic partition, as a consumer group would find it that is as far as the share group.
+    """One topic partition, in the state in which a consumer group would take over.
 
-    ``committed`` is None before the first commit; all before ``done`` is done, in order, which a
-    redelivery does not take back; ``delivered`` is the exclusive end of what some member got so
-    far. Offsets ``without`` work were finished by the share group when the simulation began;
-    ``retries`` says by offset how often it was tried again. It ``is_stuck`` if the offset committed
-    had not moved when it was last looked at, since ``seen``.
+    ``committed`` is None before the first commit. All offsets before ``done`` are done, in order,
+    also if they are redelivered. ``delivered`` is the exclusive end of all deliveries. Offsets
+    ``without`` work were finished by the share group before the simulation. ``retries`` counts the
+    retries of each offset. The partition ``is_stuck`` if its committed offset had not moved from
+    ``seen`` to the last check.
     """
 
     def __init__(self, place: int, log: Log, start: PartitionStart, from_earliest: bool) -> None:
@@ -157,17 +156,17 @@ class Partition:
 
     @property
     def lag(self) -> int:
-        """What is left to do, by the end offset that was requested last."""
+        """The unfinished offsets, up to the last known end offset."""
         return max(self.log.known_end - self.done, 0) - sum(
             offset >= self.done for offset in self.without
         )
 
     def age_ms(self, now: int) -> int:
-        """How long the first of what is left waits by now; 0 where nothing is left."""
+        """Return the age of the first unfinished record; 0 if there is none."""
         return max(now - self.log.appended(self.done), 0) // MS if self.lag > 0 else 0
 
     def idle(self, first: int, last: int) -> frozenset[int]:
-        """Return the offsets ``first..last`` without work: no record, aborted, or done before."""
+        """Return offsets in ``first..last`` without work: no record, aborted, or done before."""
         found = {*self.log.gaps(first, last), *self.without.intersection(range(first, last + 1))}
         for base, end in self.log.batches(first, last) if self.log.aborted else ():
             if base in self.log.aborted:
@@ -175,7 +174,7 @@ class Partition:
         return frozenset(found)
 
     def finish(self, part: Part, now: int, tally: Tally) -> int:
-        """Records are done, and all before them; returns how many newly are, without archived."""
+        """Finish records and all before them; return how many are new and not archived."""
         first, last = self.done, part.last
         if last < first:
             return 0
@@ -186,14 +185,14 @@ class Partition:
         return last - first + 1 - without
 
     def position(self, now: int, from_earliest: bool) -> int:
-        """Where a member begins that gets the partition."""
+        """Return the position at which a new owner starts."""
         if self.committed is None:  # auto.offset.reset
             self.committed = self.done if from_earliest else max(self.log.end(now), self.done)
             self.done = self.delivered = self.committed
         return self.committed
 
     def skip_to(self, offset: int, tally: Tally) -> None:
-        """Go on from an offset, since there is nothing before it any more."""
+        """Continue at an offset, because earlier records were deleted."""
         if offset > self.done:
             tally.lost[self.place] += offset - self.done
             self.done = offset
@@ -202,10 +201,10 @@ class Partition:
 
 @dataclass(slots=True)
 class Part:
-    """Records ``first..last`` of one partition that a poll returned, and how they go.
+    """Records ``first..last`` of one partition that a poll returned, with their outcomes.
 
-    ``duration`` is microseconds until all are done, or until the member ``crashes``; ``archived``
-    are offsets that are rejected, or given up after the last attempt.
+    ``duration`` is the microseconds until all are done, or until the member ``crashes``.
+    ``archived`` are offsets that are rejected, or given up after the last attempt.
     """
 
     partition: Partition
@@ -217,7 +216,7 @@ class Part:
 
     @property
     def size(self) -> int:
-        """How many offsets these are."""
+        """The number of offsets."""
         return self.last - self.first + 1
 
 
@@ -225,10 +224,7 @@ class Part:
 
 
 class Consumer(Life):
-    """One life of a consumer.
-
-    It has positions (by place, what the next poll returns) and what it fetched beyond them.
-    """
+    """One life of a consumer, with positions by place and records prefetched beyond them."""
 
     _world: ConsumerGroupSimulation
 
@@ -243,11 +239,11 @@ class Consumer(Life):
         self._attempts = world.settings.attempts or limits.delivery_count_limit
         self._most = max(self._settings.max_partition_fetch_bytes // max(costs.record_bytes, 1), 1)
         self._positions: dict[int, int] = {}
-        # Exclusive end of what was fetched, in the order in which it came.
+        # Exclusive ends of fetched records, in the order of arrival.
         self._buffered: dict[int, int] = {}
-        self._asked: set[int] = set()  # brokers with a request under way
-        self._target: Places | None = None  # sent by the coordinator, not yet taken over
-        self.returned: Sequence[Part] = ()  # what it works on
+        self._asked: set[int] = set()  # brokers with a pending request
+        self._target: Places | None = None  # from the coordinator, not applied yet
+        self.returned: Sequence[Part] = ()  # records that it works on
         self._committed_at = self.joined
         self._overslept = False
         self._begin()
@@ -265,7 +261,7 @@ class Consumer(Life):
         return self._world.coordinator.heartbeat(self.id, known, owned, not self._known)
 
     def _take(self, answer: Any) -> None:
-        if answer is False:  # fenced: what it had is another one's
+        if answer is False:  # fenced: its partitions belong to others
             self._drop(self.places)
             self._beat(self._beats)
         else:
@@ -273,7 +269,7 @@ class Consumer(Life):
             self._poll()
 
     def _reconcile(self) -> None:
-        """Give up and take partitions, which a poll does."""
+        """Revoke and assign partitions, as a poll does."""
         target, self._target = self._target, None
         if target is None:
             return
@@ -283,12 +279,12 @@ class Consumer(Life):
         taken = [place for place in sorted(target) if place not in self.places]
         self.places += taken
         self._count_unassigned()
-        # It has to know the committed offsets before it can fetch.
+        # It needs the committed offsets before it can fetch.
         self._clock.after(2 * self._network, self._seek, taken)
         self._clock.after(self._write if given_up else 0, self._beat, self._beats)
 
     def _overslept_poll(self, polls: int) -> None:
-        """Leave when ``max.poll.interval.ms`` is over; the next poll joins again."""
+        """Leave after ``max.poll.interval.ms``; the next poll joins again."""
         if self.ended is None and polls == self.polls and self.returned:
             self._overslept = True
             self._fall_out()
@@ -321,7 +317,7 @@ class Consumer(Life):
     # ---- fetching ----
 
     def _seek(self, places: list[int]) -> None:
-        """Begin with partitions where they were committed."""
+        """Start new partitions at their committed offsets."""
         if self._is_stopped(self._seek, places):
             return
         for place in places:
@@ -331,7 +327,7 @@ class Consumer(Life):
         self._fetch()
 
     def _collect(self, room: int) -> list[Part]:
-        """Return the records that a poll returns, at most ``room``, partition by partition."""
+        """Return at most ``room`` fetched records, partition by partition."""
         returned = []
         for place, end in list(self._buffered.items()):
             if not room:
@@ -346,7 +342,7 @@ class Consumer(Life):
         return returned
 
     def _fetch(self) -> None:
-        """Ask each broker for the partitions without records here, one request at a time."""
+        """Fetch partitions without buffered records, with one request per broker at a time."""
         wanted: dict[int, dict[int, int]] = {}
         for place, position in sorted(self._positions.items()):
             if place not in self._buffered and self.ended is None:
@@ -358,7 +354,7 @@ class Consumer(Life):
                 self._clock.after(self._network, self._serve, broker, asked, until)
 
     def _serve(self, broker: int, asked: dict[int, int], until: int) -> None:
-        """What the broker does: it answers when there is something, or when the wait is over."""
+        """Answer a fetch when there are records, or after its maximum wait."""
         if self.ended is not None:
             return
         now = self._clock.now
@@ -388,7 +384,7 @@ class Consumer(Life):
             self._poll()
 
     def _reset(self, place: int) -> None:
-        """``auto.offset.reset``, since the log begins later than the position."""
+        """Apply ``auto.offset.reset``, because the log starts after the position."""
         partition = self._world.partitions[place]
         start = partition.log.start
         if self.ended is None and self._positions.get(place, start) < start:
@@ -400,7 +396,7 @@ class Consumer(Life):
     # ---- polling ----
 
     def _poll(self) -> None:
-        """Go on with a poll, unless it works on what one returned."""
+        """Poll, unless the consumer works on returned records."""
         if self.returned or self._is_stopped(self._poll):
             return
         if self._leaving:
@@ -420,7 +416,7 @@ class Consumer(Life):
         self.polls, self.returned = self.polls + 1, returned
         for part in returned:
             partition = part.partition
-            # After a record that crashes the member it comes to no other.
+            # A record that crashes the member is the last one that it reaches.
             retries = 0 if any(one.crashes for one in returned) else self._foresee(part)
             again = max(min(part.last + 1, partition.delivered) - part.first, 0)
             self._counts(part).update(
@@ -437,11 +433,11 @@ class Consumer(Life):
         self._clock.after(duration, self._work_done)
 
     def _foresee(self, part: Part) -> int:
-        """Foresee how long the records of a partition take; return how often one is tried again.
+        """Set the duration and outcomes of the records of a partition; return the retries.
 
-        A record that the behaviour releases is tried again at once, up to as many times in all its
-        deliveries as the settings say, and then given up, as a rejected one; a silent one counts as
-        done, since nobody says that it is not. One that is held keeps all that follow waiting.
+        A record that the behaviour releases is retried at once, up to the configured number of
+        attempts over all its deliveries, and then given up like a rejected one. A silent one counts
+        as done. A held one delays all records behind it.
         """
         partition, first, last, retries = part.partition, part.first, part.last, 0
         work, outcomes = self.work[partition.place], self._world.outcomes[partition.place]
@@ -501,7 +497,7 @@ class Consumer(Life):
             self._clock.after(self._write - self._network, self._commit_arrives, committed)
 
     def _commit_arrives(self, committed: dict[int, int]) -> None:
-        if self.id in self._world.coordinator.members:  # else it is fenced
+        if self.id in self._world.coordinator.members:  # otherwise it is fenced
             for place, position in committed.items():
                 self._world.partitions[place].committed = position
 
@@ -528,9 +524,9 @@ class ConsumerGroupSimulation(Loop[Consumer]):
             Partition(place, log, start, self.earliest)
             for place, (log, start) in enumerate(zip(self.logs, starts, strict=True))
         ]
-        self._looked_at = -1  # when an autoscaler did
+        self._looked_at = -1  # the last check by an autoscaler
         self.coordinator = Coordinator(self.clock, len(self.names), settings)
-        # The partitions of each topic, and from when on they are there.
+        # The partitions of each topic, and the times from which they exist.
         self.topics: dict[str, list[tuple[int, int]]] = {}
         for topic in scenario.topics:
             begins = enumerate(topic.there_from(), self.first[topic.name])
@@ -541,7 +537,7 @@ class ConsumerGroupSimulation(Loop[Consumer]):
         return Joined(self.there(member.topics), 0)
 
     def there(self, topics: Iterable[str]) -> Places:
-        """Return the partitions of some topics that are there now."""
+        """Return the existing partitions of some topics."""
         of_topics = (place for topic in topics for place in self.topics[topic])
         return frozenset(place for place, begin in of_topics if begin <= self.clock.now)
 
@@ -549,7 +545,7 @@ class ConsumerGroupSimulation(Loop[Consumer]):
         return Consumer(self, birth)
 
     def _fail(self, fault: Fault) -> None:
-        """Another leader of a partition makes no difference to a consumer."""
+        """Ignore a new leader, which makes no difference to a consumer."""
 
     def _observed(self) -> Longs:
         now, rows = self.clock.now, []
@@ -561,7 +557,7 @@ class ConsumerGroupSimulation(Loop[Consumer]):
         return np.array(rows, np.int64).reshape(-1, 8)
 
     def note_drained(self) -> None:
-        """Note the time if nothing is left to finish."""
+        """Record the time if nothing is left to finish."""
         for one in self.partitions:
             one.log.end(self.clock.now)
             if one.lag > 0:
@@ -569,10 +565,10 @@ class ConsumerGroupSimulation(Loop[Consumer]):
         self.tally.note_drained(self.clock.now)
 
     def _lag_and_age(self, metric: Metric) -> tuple[int | None, int]:
-        """By committed offsets; ``lag_excluding_stuck`` leaves out partitions that are stuck.
+        """Return lag and age by committed offsets; ``lag_excluding_stuck`` skips stuck partitions.
 
-        One is when its committed offset has not moved since the look before, as
-        ``excludePersistentLag`` has it.
+        A partition is stuck if its committed offset has not moved since the previous check, as with
+        ``excludePersistentLag``.
         """
         now, lags = self.clock.now, list[int]()
         for one in self.partitions:

@@ -1,4 +1,4 @@
-"""Members of a group: how fast they are, what they do, how they fail; and the group's settings."""
+"""Members of a group, with their speed, behaviour and failures, and the group's settings."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from typing import Any, Literal, TypeAlias
 
 from sharelag.errors import InputError
 
-#: ``share.acquire.mode``: whole record batches, or never more records than requested.
+#: ``share.acquire.mode``: whole record batches, or at most the requested number of records.
 AcquireMode: TypeAlias = Literal["batch_optimized", "record_limit"]
-#: The largest group.share.max.size that brokers take.
+#: The largest group.share.max.size that brokers accept.
 MOST_MEMBERS = 1_000
 
 
 def require_members(count: object) -> int:
-    """Return a number of members that can be in a group, as an int."""
+    """Return a valid number of members as an int, or refuse it."""
     if not isinstance(count, Integral) or int(count) < 0:
-        raise InputError(f"{count!r} cannot be a number of members: give one from 0 on")
+        raise InputError(f"{count!r} cannot be a number of members: give a whole number from 0 on")
     if (count := int(count)) > MOST_MEMBERS:
         raise InputError(
             f"{count:,} members are too many: give at most {MOST_MEMBERS:,}, the largest "
-            "group.share.max.size that a broker takes"
+            "group.share.max.size that a broker accepts"
         )
     return count
 
 
 def require_least(part: object, least: int, *names: str) -> None:
-    """Refuse a part of a scenario with a number that is too small; None passes."""
+    """Refuse a part of a scenario with a number that is too small; None is accepted."""
     for name in names:
         value = getattr(part, name)
         if value is not None and not value >= least:
@@ -38,7 +38,7 @@ def require_least(part: object, least: int, *names: str) -> None:
             raise InputError(f"{name} of {where} is {value}: give at least {least}")
 
 
-#: Kafka's names of what a simulation goes by, and ours: in `Limits` or in `Settings`.
+#: Kafka's names of the settings that simulations use, and the names in `Limits` or `Settings`.
 KAFKA_NAMES = {
     "share.record.lock.duration.ms": "lock_duration_ms",
     "share.delivery.count.limit": "delivery_count_limit",
@@ -54,9 +54,9 @@ KAFKA_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The settings of a group that rule its share partitions, with Kafka's defaults.
+    """The settings of a group that limit its share partitions, with Kafka's defaults.
 
-    Simulations may leave the ranges that brokers enforce, so only what is not positive is refused.
+    Simulations may exceed the ranges that brokers enforce, so only non-positive values are refused.
     """
 
     # share.partition.max.record.locks: a span of offsets, finished ones included
@@ -70,16 +70,16 @@ class Limits:
 
     @property
     def throttled_from(self) -> int:
-        """The delivery count from which fewer records are delivered together."""
+        """The delivery count from which fewer records are delivered in one fetch."""
         return max(2, (self.delivery_count_limit + 1) // 2)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Of the group, with Kafka's defaults.
+    """Settings of a share group, with Kafka's defaults.
 
-    ``rebalance_interval_ms`` is not Kafka's: how often an assignor that goes by lag is called again
-    although no member joined or left. None asks only when Kafka would.
+    ``rebalance_interval_ms`` is not Kafka's: the interval at which an assignor that uses the lag is
+    called again although no member joined or left. None calls it only when Kafka would.
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -89,24 +89,24 @@ class Settings:
     isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted"
     auto_offset_reset: Literal["latest", "earliest"] = "latest"
     rebalance_interval_ms: int | None = None
-    max_size: int = 200  # group.share.max.size of the brokers: members beyond it are refused
+    max_size: int = 200  # group.share.max.size of the brokers: further members are refused
 
     def __post_init__(self) -> None:
-        # Virtual time would stand still with an interval of nothing.
+        # Virtual time would stand still with an interval of 0.
         intervals = ("heartbeat_interval_ms", "session_timeout_ms", "rebalance_interval_ms")
         require_least(self, 1, *intervals)
 
 
 @dataclass(frozen=True)
 class ConsumerSettings:
-    """Of the consumers of a consumer group, and of the group.
+    """Settings of a consumer group and its consumers.
 
     Attributes
     ----------
     attempts
-        How often a record is tried in place before it is given up (skipped, or put into a dead
-        letter queue); None: as often as ``share.delivery.count.limit`` of the scenario allows, so
-        that both groups give up at the same attempt.
+        How often a record is tried in place before it is given up (skipped, or sent to a
+        dead-letter queue); None: ``share.delivery.count.limit`` of the scenario, so that both
+        groups give up at the same attempt.
     """
 
     auto_commit_interval_ms: int = 5000  # auto.commit.interval.ms
@@ -123,7 +123,7 @@ class ConsumerSettings:
 
 
 def settings_named(given: Iterable[tuple[str, object]]) -> Settings:
-    """Return settings by Kafka's names; others than those of `KAFKA_NAMES` are ignored."""
+    """Return settings by Kafka's names; names that are not in `KAFKA_NAMES` are ignored."""
     values = {
         KAFKA_NAMES[name]: one for name, one in given if name in KAFKA_NAMES and one is not None
     }
@@ -133,7 +133,7 @@ def settings_named(given: Iterable[tuple[str, object]]) -> Settings:
 
 
 def with_values(settings: Settings, values: Mapping[str, Any]) -> Settings:
-    """Return settings with other values of some, by our names; those of limits among them."""
+    """Return settings with some values replaced, by their names here, limits included."""
     limits = {one.name: values[one.name] for one in fields(Limits) if one.name in values}
     own = {name: value for name, value in values.items() if name not in limits}
     return replace(settings, limits=replace(settings.limits, **limits), **own)
@@ -141,23 +141,23 @@ def with_values(settings: Settings, values: Mapping[str, Any]) -> Settings:
 
 @dataclass(frozen=True)
 class Service:
-    """How long a member takes to process a record.
+    """The time a member takes to process a record.
 
-    A record takes the same time in every delivery and whichever assignor is tried: its work is its
-    own.
+    A record takes the same time in every delivery and with every assignor.
 
     Attributes
     ----------
     mean_ms
-        Of one record, but for ``measured``.
+        Mean of one record, except for ``measured``.
     kind
-        ``fixed``, ``exponential``, ``lognormal``, or ``measured``: one of the ``samples_ms``, as
-        they are.
+        ``fixed``, ``exponential``, ``lognormal``, or ``measured``: one of the ``samples_ms``,
+        unchanged.
     sigma
-        Of the logarithm, for ``lognormal``.
+        Standard deviation of the logarithm, for ``lognormal``.
     samples_ms
+        Measured times of single records.
     poll_ms
-        What a poll that brings records takes on top.
+        Additional time of a poll that returns records.
     slow_share, slow_factor
         A share of the records takes this many times as long.
     by_partition
@@ -175,14 +175,14 @@ class Service:
 
     def __post_init__(self) -> None:
         if self.kind == "measured" and not self.samples_ms:
-            raise InputError("a measured service has no samples: give samples_ms, or another kind")
+            raise InputError("a measured service needs samples: give samples_ms, or another kind")
         require_least(self, 0, "mean_ms", "sigma", "poll_ms", "slow_factor")
         if not 0 <= self.slow_share <= 1:
             raise InputError(f"slow_share is {self.slow_share}: give a share from 0 to 1")
 
     @property
     def expected_ms(self) -> float:
-        """Mean time of a record, slow ones included, in a partition without a factor."""
+        """Mean time of a record, including slow ones, in a partition without a factor."""
         is_measured = self.kind == "measured"
         usual = sum(self.samples_ms) / len(self.samples_ms) if is_measured else self.mean_ms
         return usual * (1 + self.slow_share * (self.slow_factor - 1))
@@ -190,27 +190,26 @@ class Service:
 
 @dataclass(frozen=True)
 class Behaviour:
-    """What a member does with records, and what happens to it.
+    """How a member treats records, and how it fails.
 
     Attributes
     ----------
     accept, release, reject, silent
-        Shares of the records, together 1; ``silent`` ones are never acknowledged, so that their
+        Shares of the records, which sum up to 1; ``silent`` ones are never acknowledged, so their
         locks expire.
     crash, hang
-        Chances for each poll that brings records: the process ends and its connections with it, or
-        it stands still with open connections, and without heartbeats.
+        Probabilities per poll that returns records: the process ends with its connections, or stops
+        with open connections and without heartbeats.
     hang_ms, restart_ms
-        How long it hangs, and after which time a crashed one comes back as a new member; None: for
-        ever, never.
+        How long it hangs, and when it restarts as a new member after a crash; None: forever, never.
     acknowledgement
-        ``implicit`` accepts all with the next poll.
+        ``implicit`` accepts all records with the next poll.
     commit
-        When acknowledgements are sent: with the next ``poll``; at once after an ``error`` (a record
-        released or rejected), whereupon the rest of the batch goes on in the same delivery; or
-        after each ``record``.
+        When acknowledgements are sent: with the next ``poll``; at once after an ``error`` (a
+        released or rejected record), after which the rest of the batch continues in the same
+        delivery; or after each ``record``.
     renew_ms
-        How often it renews the locks of the records that it is still working on; None: never.
+        Interval at which it renews the locks of records that it still works on; None: never.
     """
 
     accept: float = 1.0
@@ -234,7 +233,7 @@ class Behaviour:
             )
         if self.acknowledgement == "implicit" and (self.accept < 1 or self.commit != "poll"):
             raise InputError(
-                "implicit acknowledgement accepts all, with the next poll: "
+                "implicit acknowledgement accepts all records with the next poll: "
                 "choose explicit for anything else"
             )
         if self.renew_ms is not None and (self.renew_ms < 1 or self.acknowledgement == "implicit"):
@@ -245,22 +244,22 @@ class Behaviour:
 
 @dataclass(frozen=True)
 class Member:
-    """A member of the group, or ``count`` like it.
+    """A member of the group, or ``count`` similar ones.
 
     Attributes
     ----------
     name
-        Followed by a number when there are several.
+        Followed by a number if there are several.
     topics
-        Subscribed to; all of the scenario when empty.
+        Subscribed topics; if empty, all topics of the scenario.
     max_poll_records, acquire_mode, fetch_max_wait_ms
-        Of the consumer.
+        Settings of the consumer.
     join_ms, leave_ms
-        When it subscribes and closes; None stays.
+        When it subscribes and closes; None: it stays.
     assigned
-        The partitions that it has when a settled scenario begins: ``(topic, partition)``.
+        Its initial partitions in a settled scenario: ``(topic, partition)``.
     edited
-        Those that it has all the time with the assignor ``edited``.
+        Its fixed partitions with the assignor ``edited``.
     """
 
     name: str = "member"

@@ -1,10 +1,10 @@
-"""What a recorded history of share state would cost in each design of that state.
+"""The costs of a recorded history of share state in different designs of that state.
 
 A design is a generation of the format (`sharelag.wire.generations`), today's with snapshots alone,
-or G2 by the rule of its draft: a checkpoint where the start offset moves and nothing is in flight,
-since it is small then. Designs that keep a state in the user's topic have no start offset in their
-deltas, so that a checkpoint is written where it moves. What was not recorded as a whole window is
-taken to have the runs of the window, merged as far as they go.
+or G2 by the rule of its draft: a checkpoint is written when the start offset moves and nothing is
+in flight, since it is small then. Designs that keep the state in the user's topic have no start
+offset in their deltas, so they write a checkpoint whenever it moves. Where the history has no whole
+window, the runs of the replayed window are assumed, merged as far as possible.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Integers: TypeAlias = NDArray[np.int64]
 
 SNAPSHOT, TOMBSTONE = "snapshot", "tombstone"
 
-#: What one design costs for one share partition.
+#: The costs of one design for one share partition.
 DESIGN_COSTS = pa.schema(
     [
         *SHARE_PARTITION_COLUMNS,
@@ -74,10 +74,10 @@ DESIGNS = (
 
 
 def design_costs(records: schemas.Arrow) -> pa.Table:
-    """Count records and bytes that a history would have in each design, as `DESIGN_COSTS`.
+    """Count the records and bytes of a history in each design, as `DESIGN_COSTS`.
 
-    ``records`` are `sharelag.schemas.RECORDS` of whole share partitions, in any order. Bytes are
-    without the overhead of record batches, which is the same in all.
+    ``records`` are `sharelag.schemas.RECORDS` of whole share partitions, in any order. Bytes
+    exclude the overhead of record batches, which is the same in all designs.
     """
     table = one_batch(records)
     if table.num_rows == 0:
@@ -112,7 +112,7 @@ def design_costs(records: schemas.Arrow) -> pa.Table:
             keys[here] = size.key + size.group_in_key * group
             values[here] = size.value + size.batch * batches[here] + size.group_in_value * group
             if kind.flexible:
-                # Of the unsigned varint before a compact array, which has its length plus one.
+                # The length of a compact array is an unsigned varint of the length plus one.
                 values[here] += (batches[here] >= 127).astype(np.int64) + (batches[here] >= 16_383)
             values[here] += size.completed * has_count[here]
         values[gone] = 0
@@ -138,7 +138,7 @@ def design_costs(records: schemas.Arrow) -> pa.Table:
 
 
 class _Size(NamedTuple):
-    """Bytes of a kind of record: fixed ones, of a batch, of the count, of a byte of the group."""
+    """Bytes of a record kind: fixed ones, per batch, of the count, per byte of the group id."""
 
     key: int
     value: int
@@ -150,7 +150,7 @@ class _Size(NamedTuple):
 
 @cache
 def _sizes(kind: RecordKind) -> _Size:
-    """Measure what the encoder writes; a control record's key is without the topic's id."""
+    """Measure encoded records; the key of a control record has no topic id."""
     (key, value), (_, batch), (group_in_key, group_in_value), (_, completed) = (
         [len(part or b"") for part in encode_record(kind, _sample(*given))]
         for given in (("", 0, None), ("", 1, None), ("g", 0, None), ("", 0, 1))

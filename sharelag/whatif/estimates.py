@@ -1,4 +1,4 @@
-"""Estimates from a group's rates of its members, producers and the records that go on failing."""
+"""Estimates from a group's rates: its members, its producers, and records that keep failing."""
 
 from __future__ import annotations
 
@@ -24,48 +24,47 @@ ByPlace: TypeAlias = dict[Place, dict[str, Any]]
 
 
 def place_of(row: dict[str, Any]) -> Place:
-    """Return which topic partition a row is about."""
+    """Return the topic partition of a row."""
     return row["topic_id"], row["partition"]
 
 
 class Assumption(str):
-    """A sentence about something that was assumed, with a code for programs.
+    """A sentence about an assumption, with a code for programs.
 
-    That is what nothing is known of, and a result depends on: ``service``, ``members``,
-    ``arrivals``.
+    Codes are for unknown inputs on which a result depends: ``service``, ``members``, ``arrivals``.
     """
 
     code: str
     what: str
 
     def __new__(cls, code: str, what: str, why: str = "") -> Assumption:
-        """Write the sentence."""
+        """Build the sentence."""
         made = super().__new__(cls, f"{what}, since {why}" if why else what)
         made.code, made.what = code, what
         return made
 
     @property
     def why(self) -> str:
-        """The reason; empty where none was given."""
+        """The reason, or an empty string."""
         return str(self)[len(self.what) :].removeprefix(", since ")
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Keep the code where a scenario is sent to another process."""
+        """Keep the code when a scenario is sent to another process."""
         return Assumption, (self.code, self.what, self.why)
 
 
 def said_of(places: Sequence[str], words: str) -> list[str]:
-    """Say what is assumed of places: one sentence, however many they are."""
+    """Return one sentence about an assumption for some places, or none."""
     return [f"{list_names(places)}: {words}"] if places else []
 
 
-#: Of places with an open transaction.
+#: The assumption about places with an open transaction.
 STAYS_OPEN = "the transaction there stays open, and nothing from there on can be read"
-#: Of the sentence about the processing time that was estimated.
+#: Part of the sentence about an estimated processing time.
 WORK = "ms of work for each record"
-#: A group is behind when its lag is more than it finishes in this many seconds ...
+#: A group is behind if its lag is more than it finishes in this many seconds ...
 _BEHIND = 10
-#: ... and when it is not, its members are taken to be busy for this share of their time.
+#: ... and if it is not, its members are assumed to be busy for this share of the time.
 _BUSY = 0.5
 _MOST_POLLED = 500  # max.poll.records
 
@@ -78,11 +77,11 @@ def service(
     assumed: list[str],
     until: str = "",
 ) -> Service:
-    """The processing time of a record, from the deliveries that members with a backlog complete.
+    """Estimate the processing time of a record from the deliveries that busy members complete.
 
-    ``holders`` are the partitions of each member, empty where not known; ``blocked`` those whose
-    backlog nobody can get, which makes no member busy; ``until`` says when the rates end if not
-    now.
+    ``holders`` are the partitions of each member, empty if unknown. ``blocked`` are partitions
+    whose backlog no member can get, which keeps no member busy. ``until`` says when the rates end,
+    if not now.
     """
     done = {
         place: row["completion_rate"] + (row["redelivery_rate"] or 0.0)
@@ -92,7 +91,7 @@ def service(
     behind = {
         place_of(row) for row in lag if (row["lag"] or 0) > _BEHIND * done.get(place_of(row), 0.0)
     } & done.keys() - set(blocked)
-    # Members with work waiting are busy; others could do more, and it is unknown how much.
+    # Members with a backlog are busy; others could do more, by an unknown amount.
     busy = [held for held in holders if held & behind or not held] if behind else holders
     theirs = behind.union(*busy) & done.keys() if behind and all(busy) else done.keys()
     rate = sum(done[place] for place in sorted(theirs))
@@ -112,14 +111,14 @@ def service(
 
 
 def estimate_poll(service: Service, lock_ms: int, longest_ms: int = 0) -> int:
-    """Return records of a poll: Kafka's default, or no more than half of what a lock leaves."""
+    """Return the records of a poll: Kafka's default, but at most half a lock's worth of work."""
     if not service.mean_ms:
         return _MOST_POLLED
     return min(_MOST_POLLED, max(int((lock_ms - longest_ms) / 2 / service.mean_ms), 1))
 
 
 def behaviour(observed: Rows, poison: Collection[Place], assumed: list[str]) -> Behaviour:
-    """How members acknowledge; what was given back of the first in ``poison`` does not count."""
+    """Estimate how members acknowledge; releases of the heads in ``poison`` are excluded."""
     finished, archived, released = (
         sum(row[name] or 0 for row in observed) for name in ("finished", "archived", "released")
     )
@@ -143,7 +142,7 @@ def behaviour(observed: Rows, poison: Collection[Place], assumed: list[str]) -> 
 def producers(
     topics: list[Topic], progress: ByPlace, batch_records: int, assumed: list[str]
 ) -> Iterator[Producer]:
-    """Yield producers that continue at the rates at which records arrived."""
+    """Yield producers that continue the measured arrival rates."""
     silent, found = [], []
     for topic in topics:
         rows = (progress.get((topic.id, number), {}) for number in range(topic.partitions))
@@ -162,21 +161,21 @@ def producers(
 
 
 class Before(NamedTuple):
-    """A group as it was when its last member left."""
+    """A group at the time when its last member left."""
 
     members: int
     until: datetime
-    lag: Rows  # as of then: topic_id, partition and lag
+    lag: Rows  # at that time: topic_id, partition and lag
     progress: ByPlace  # with the rates until then
 
 
 def before_departure(
     group: dict[str, Any], session_ms: int, lag: Rows, progress: ByPlace, observed: ByPlace
 ) -> Before | None:
-    """Return what a group without members did while it had some; None where that is unknown.
+    """Return the rates of a group without members until its last member left, or None.
 
-    Its rates are those until the last member left, and its members those that left within a session
-    timeout of that: earlier ones were replaced.
+    Its members are those that left within a session timeout of that moment, because earlier ones
+    were replaced.
     """
     until = group["emptied"]
     if group["members"] or until is None:
@@ -194,19 +193,19 @@ def before_departure(
     if not members or not then:
         return None
     before = []
-    for row in lag:  # without what has arrived since, at the rate of arrivals
+    for row in lag:  # without later arrivals, estimated by the arrival rate
         rate = then.get(place_of(row), {}).get("arrival_rate") or 0.0
         since = (row["as_of"] - until) / _SECOND if row["as_of"] is not None else 0.0
         before.append(row | {"lag": max((row["lag"] or 0) - rate * since, 0.0)})
     return Before(members, until, before, then)
 
 
-#: Deliveries after which a record is taken to fail at the next one, too.
+#: Deliveries after which a record is assumed to fail the next one, too.
 _DELIVERIES = 2
 
 
 def without_stuck_heads(scenario: Scenario) -> Scenario | None:
-    """Return the scenario with the records archived that pin start offsets; None: none does."""
+    """Return the scenario with records that pin start offsets archived; None if there are none."""
     starts, heads = {}, {}
     for place, start in scenario.starts.items():
         window = start.window
@@ -217,7 +216,7 @@ def without_stuck_heads(scenario: Scenario) -> Scenario | None:
         given_up = StateBatch(head, head, int(DeliveryState.ARCHIVED), times)
         batches = tuple(combine(window.batches, [given_up], window.start_offset))
         count = window.delivery_complete_count
-        count += count >= 0  # else it is not known
+        count += count >= 0  # otherwise it is unknown
         now = replace(window, batches=batches, delivery_complete_count=count)
         starts[place] = replace(start, window=now)
     if not starts:
@@ -227,13 +226,13 @@ def without_stuck_heads(scenario: Scenario) -> Scenario | None:
 
 
 def deliveries_of(window: Window, offset: int, default: int = 0) -> int:
-    """Return how often a record was delivered; ``default`` where it is in no batch."""
+    """Return how often a record was delivered; ``default`` if it is in no batch."""
     mine = (one for one in window.batches if one.first_offset <= offset <= one.last_offset)
     return max((batch.delivery_count for batch in mine), default=default)
 
 
 def head_of(window: Window | None, end_offset: int) -> int | None:
-    """Return the offset that pins a window's start: it is not finished, and some after it are."""
+    """Return the unfinished offset that pins a window's start while later ones are finished."""
     head = None if window is None else window.effective_start_offset
     if window is None or head is None or head >= end_offset:
         return None
@@ -242,7 +241,7 @@ def head_of(window: Window | None, end_offset: int) -> int | None:
 
 
 def say_stuck(scenario: Scenario) -> str:
-    """Say which records hold start offsets for how long; empty where none does."""
+    """Say which records hold start offsets, and for how long; empty if there are none."""
     held = held_ms(scenario)
     if not held:
         return ""
@@ -256,7 +255,7 @@ def say_stuck(scenario: Scenario) -> str:
 
 
 def held_ms(scenario: Scenario) -> dict[tuple[str, int, int], int]:
-    """Return how long records that go on failing pin start offsets: until they are archived."""
+    """Return how long failing records pin start offsets, until they are archived."""
     limits = scenario.settings.limits
     held = {}
     for one in scenario.poison:
@@ -275,11 +274,11 @@ def held_ms(scenario: Scenario) -> dict[tuple[str, int, int], int]:
 def poison_of(
     topics: Iterable[Topic], observed: ByPlace, limits: Limits, assumed: list[str]
 ) -> tuple[Poison, ...]:
-    """Return the records that pin start offsets and were given back again and again.
+    """Return the records that pin start offsets and were released again and again.
 
-    Most of what its share partition gave back since is that record: of a storm of redeliveries, the
-    first record is not special. ``work_ms`` is the median time between two releases; as long as a
-    lock or longer, nobody gave the record back, and its lock expired.
+    They make up most of the releases of their share partition since: in a storm of redeliveries,
+    the first record is not special. ``work_ms`` is the median time between two releases; if it is
+    as long as a lock or longer, the lock expired.
     """
     found, told = [], []
     for topic in topics:
@@ -291,7 +290,7 @@ def poison_of(
             deliveries, every = row["head_delivery_count"] or 0, row["release_every_ms"]
             since = row["head_since"]
             here_ms = (row["end"] - since) / _MS if since is not None else 0.0
-            # Most of its deliveries came after it had become the first, and few others.
+            # Most of its deliveries came after it became the head, and few were of other records.
             is_special = 2 * here_ms >= deliveries * (every or 0) and (
                 2 * deliveries >= _given_back(row)
             )
@@ -312,12 +311,12 @@ def poison_of(
 
 
 def _given_back(row: Mapping[str, Any]) -> float:
-    """How many offsets were given back since the first record became that."""
+    """Return the number of offsets released since the head became the head."""
     begin, end, since = row["begin"], row["end"], row["head_since"]
     parts: Sequence[int] = row["released_bins"] or [row["released"] or 0]
     if since is None or end <= begin or len(parts) < BINS:
         return sum(parts)
     before = BINS * max((since - begin) / (end - begin), 0.0)
-    # Of the part of the span in which it became the first, as much as lies after that.
+    # Of the bin in which it became the head, the later share counts.
     later = (count * min(max(place + 1 - before, 0.0), 1.0) for place, count in enumerate(parts))
     return float(sum(later))

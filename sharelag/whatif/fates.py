@@ -1,6 +1,6 @@
-"""What became of records in a span of a group's history, by the windows that were seen in it.
+"""The outcomes of records in a span of a group's history, from windows within it.
 
-How long a record takes, how much is polled together and when a member died is found, too.
+They also show processing times, poll sizes, and when members died.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from sharelag.whatif.scenario import Behaviour, Fault, Member, Poison, Scenario,
 #: A topic name and a partition; with an offset, one record.
 Place: TypeAlias = tuple[str, int]
 Record: TypeAlias = tuple[str, int, int]
-#: The windows of a share partition that were looked at, each with its moment, by time.
+#: The observed windows of each share partition with their times, in order.
 Seen: TypeAlias = Mapping[Place, list[tuple[int, Window]]]
-#: Records that are followed one by one, at most: of more, shares are simulated.
+#: Upper bound of records that are followed individually; more are simulated by shares.
 MOST_FATES = 5_000
-#: A poll is full with so large a part of what it may have.
+#: A poll is full from this share of its maximum.
 _FULL = 0.9
-#: Some polls take longer than a lock where all take so large a part of it on average.
+#: If polls take this share of a lock on average, some take longer than a lock.
 _LATE = 0.5
-#: A member cannot work for more than so many times the time that passes, measured roughly.
+#: Upper bound of a member's work per time that passes, for rough measurements.
 _TOO_BUSY = 1.25
-#: A record that takes less than so many times the work of others is like them.
+#: A record is slow from this multiple of the work of others.
 _SLOW = 5.0
-#: A window says nothing of where its log ends.
+#: A window does not show the end of its log.
 _NO_END = 1 << 62
 
 
 def seen_windows(
     base: Scenario, windows: pa.Table, begin: int, end: int
 ) -> dict[Place, list[tuple[int, Window]]]:
-    """Return the windows that were looked at in the span, by share partition and time."""
+    """Return the windows within the span, by share partition and time."""
     known = {topic.id: topic.name for topic in base.topics}
     by_place: dict[Place, list[tuple[int, Window]]] = {}
     moments, _ = numbers(windows, "as_of")
@@ -55,13 +55,13 @@ def seen_windows(
 
 
 def record_batch(by_place: Seen) -> int:
-    """Return records of a record batch, delivered whole: what all windows end at a multiple of."""
+    """Return the records of a record batch, by which all ends of windows are divisible."""
     windows = (window for seen in by_place.values() for _, window in _changes(seen))
     return max(gcd(*map(find_delivered_end, windows)), 1)
 
 
 def most_at_once(by_place: Seen) -> int:
-    """Return how many records were acknowledged together at most; 0: none were."""
+    """Return the most records acknowledged together, or 0."""
     writes = (one for seen in by_place.values() for one in _writes(seen))
     return max((one.finished + one.back for one in writes if one.finished), default=0)
 
@@ -76,12 +76,12 @@ def fates_of(
     end: int,
     assumed: list[str],
 ) -> tuple[tuple[Poison, ...], Behaviour, dict[Record, Back]]:
-    """Return the records that fail as they did, how others are treated, and what came back."""
+    """Return the records that fail as before, the behaviour for others, and what came back."""
     moments = {at for seen in by_place.values() for at, _ in seen}
     failing = {(one.topic, one.partition, one.offset): one for one in until.poison}
     limits = base.settings.limits
     held = _held(by_place, limits.lock_duration_ms, begin, end)
-    # Polls that take as long as locks last come back in the simulation, too.
+    # If polls take as long as locks, locks expire in the simulation, too.
     is_slow = base.members[0].max_poll_records * work_ms >= _LATE * limits.lock_duration_ms
     back, fates, behaviour = dict[Record, Back](), dict[Record, Poison](), Behaviour()
     if (ended := _ended(by_place, alone, work_ms, is_slow)) is not None:
@@ -95,7 +95,7 @@ def fates_of(
         behaviour = until.members[0].behaviour
     for record, span in held.items():
         fates.setdefault(record, Poison(*record, "hold", attempts=1, hold_ms=span))
-    for record, one in failing.items():  # what still fails at the end is not finished as it is
+    for record, one in failing.items():  # a record that fails at the end is not finished before
         known = fates.get(record)
         work = one.work_ms if known is None or known.work_ms is None else known.work_ms
         fates[record] = replace(one, work_ms=work)
@@ -130,15 +130,15 @@ def deaths(
     begin: int,
     assumed: list[str],
 ) -> tuple[list[Member], list[Fault], set[Record]]:
-    """Return the members, and when those ended or stopped that did not leave by themselves.
+    """Return members and faults for members that died or stopped without leaving.
 
-    A group waits a session timeout for one that says nothing any more. The records in its hands
-    come back at once where its connection is gone, else when their locks end: also returned.
+    A silent member leaves the group after a session timeout. Its records come back at once if its
+    connection is gone, otherwise when their locks expire; they are returned as well.
     """
     found: list[Member] = []
     faults: list[Fault] = []
     came_back: set[Record] = set()
-    # How soon records come back from a member that ended, and from one that stopped.
+    # The delays with which records come back from a member that ended, and from one that stopped.
     locked_ms = settings.limits.lock_duration_ms
     ways: tuple[tuple[Literal["crash", "hang"], str, int], ...]
     ways = (("crash", "ended", 0), ("hang", "stopped", locked_ms))
@@ -167,30 +167,30 @@ def deaths(
 
 
 class Back(NamedTuple):
-    """How often a record was given back, and since when and until when it is seen so."""
+    """How often a record was released, and the first and last time."""
 
     times: int
     first_ms: int
     last_ms: int
-    # without the other records of the poll: how long its deliveries took, where one member alone
-    # had the share partition, and how long after one another it was given back elsewhere
+    # without other records of the poll: the time of its deliveries, if its share partition has a
+    # single member, and the time between releases otherwise
     took_ms: tuple[float, ...] = ()
     apart_ms: tuple[float, ...] = ()
-    others: int = 0  # that were given back together with it
-    held_ms: int = 0  # how long others after it had been finished by then, if it was alone
-    late: int = 0  # how often it came back since the lock of a whole poll had ended
+    others: int = 0  # released together with it
+    held_ms: int = 0  # time since a later record was finished, if it was released alone
+    late: int = 0  # how often the lock of a whole poll had expired
 
     @property
     def pace_ms(self) -> int | None:
-        """How long a delivery took, from the first that is seen on; None: not known."""
+        """The time of a delivery, or None if unknown."""
         if self.took_ms:
             return round(float(np.median(self.took_ms)))
-        # Among several members it waits for one of them each time, the shortest time hardly.
+        # With several members it waits for one each time, least in the shortest interval.
         return round(min(self.apart_ms)) if self.apart_ms and not self.others else None
 
 
 def _finished(window: Window) -> int:
-    """How many offsets are finished, from the log's first on."""
+    """Return the number of finished offsets, counted from the first offset of the log."""
     start = window.effective_start_offset or 0
     runs = (one for one in window.batches if one.delivery_state in TERMINAL_STATES)
     spans = (one.last_offset + 1 - max(one.first_offset, start) for one in runs)
@@ -198,12 +198,12 @@ def _finished(window: Window) -> int:
 
 
 def find_delivered_end(window: Window) -> int:
-    """Return the offset from which on nothing was delivered yet."""
+    """Return the first offset that was not delivered yet."""
     return max(window.start_offset, 0, *(one.last_offset + 1 for one in window.batches))
 
 
 def _changes(seen: list[tuple[int, Window]]) -> list[tuple[int, Window]]:
-    """Leave out the moments at which only other share partitions changed."""
+    """Drop the moments at which only other share partitions changed."""
     changed = [
         one
         for before, one in pairwise(seen)
@@ -213,14 +213,14 @@ def _changes(seen: list[tuple[int, Window]]) -> list[tuple[int, Window]]:
 
 
 class _Write(NamedTuple):
-    took: int = 0  # since the one before
+    took: int = 0  # since the previous write
     finished: int = 0
-    back: int = 0  # records that were given back, or whose lock ended
-    is_whole: bool = True  # nothing was given back or archived
+    back: int = 0  # records released, or with an expired lock
+    is_whole: bool = True  # nothing was released or archived
 
 
 def _writes(seen: list[tuple[int, Window]]) -> list[_Write]:
-    """Return what each of `_changes` but the first changed."""
+    """Return the changes between successive windows of `_changes`."""
     found = []
     for (before_ms, before), (at, window) in pairwise(_changes(seen)):
         failed = _failed(window) - _failed(before)
@@ -231,7 +231,7 @@ def _writes(seen: list[tuple[int, Window]]) -> list[_Write]:
 
 
 def _failed(window: Window) -> set[tuple[int, int, int]]:
-    """Return the records that were given back or archived: offset, delivery count and state."""
+    """Return the records released or archived: offset, delivery count and state."""
     return {
         (offset, one.delivery_count, one.delivery_state)
         for one in window.batches
@@ -241,16 +241,16 @@ def _failed(window: Window) -> set[tuple[int, int, int]]:
 
 
 def time_full_polls(by_place: Seen, alone: Set[Place], polled: int, service: Service) -> Service:
-    """Return the service of members by full polls that follow one another, where there are any.
+    """Return the service of members, measured by successive full polls if there are any.
 
-    While there is more than it may poll, a member waits for nothing. Where another member did more
-    records than that leaves time for, those of its share partition are less work.
+    While its backlog is larger than a poll, a member waits for nothing. If another member finished
+    more records than this allows, the records of its share partition are less work.
     """
     each: dict[Place, list[float]] = {}
     rates: dict[Place, float] = {}  # records a millisecond
     for place in by_place.keys() & alone:
         writes, was_full = _writes(by_place[place]), False
-        took = sum(one.took for one in writes[1:])  # nobody worked before the first
+        took = sum(one.took for one in writes[1:])  # no work before the first
         rates[place] = sum(one.finished for one in writes[1:]) / max(took, 1)
         for one in writes:
             is_full = one.finished >= _FULL * polled
@@ -259,7 +259,7 @@ def time_full_polls(by_place: Seen, alone: Set[Place], polled: int, service: Ser
             was_full = is_full
     if not each or not service.mean_ms:
         return service
-    # Some wait for another member, after one has died.
+    # A median, because some polls wait for another member after one has died.
     mean_ms = float(np.median([one for times in each.values() for one in times]))
     busy = (rate * mean_ms for place, rate in rates.items() if place not in each)
     if max(busy, default=0) <= _TOO_BUSY:
@@ -271,7 +271,7 @@ def time_full_polls(by_place: Seen, alone: Set[Place], polled: int, service: Ser
 def _ended(
     by_place: Seen, alone: Set[Place], work_ms: float, is_slow: bool
 ) -> tuple[dict[Record, Back], dict[Record, int]] | None:
-    """Return how often each record was given back, or archived after; None: of too many records."""
+    """Return how often each record was released or archived; None if there are too many."""
     back: dict[Record, Back] = {}
     archived: dict[Record, int] = {}
     for place, seen in by_place.items():
@@ -317,7 +317,7 @@ def _ended(
 def _as_ended(
     back: dict[Record, Back], archived: dict[Record, int], base: Scenario, work_ms: float
 ) -> dict[Record, Poison]:
-    """Return what becomes of records again, less what had become of them when it begins."""
+    """Return poison for records as they failed, without deliveries before the start."""
     before: dict[Record, int] = {}
     finished: set[Record] = set()
     for place, start in base.starts.items():
@@ -334,12 +334,12 @@ def _as_ended(
         again, pace = known.times - known.late - before.get(record, 0), known.pace_ms
         if again <= 0 or record in finished:
             continue
-        # As long as a lock or longer: nobody gave it back, and the lock expired.
+        # As long as a lock or longer: it was not released, but its lock expired.
         if pace is not None and pace >= lock_ms:
             found[record] = Poison(*record, "silent", again)
         elif known.held_ms and known.held_ms + polled * work_ms >= lock_ms:
             found[record] = Poison(*record, "hold", again, hold_ms=lock_ms)
-        else:  # soon, it is like any other record
+        else:  # a short time is that of any record
             work = None if pace is None or pace < _SLOW * work_ms else pace
             found[record] = Poison(*record, "release", again, work)
     for record, count in archived.items():
@@ -352,10 +352,10 @@ def _as_ended(
 
 
 def _held(by_place: Seen, lock_ms: int, begin: int, end: int) -> dict[Record, int]:
-    """Return for how long records pinned a window beyond a lock without being given back.
+    """Return how long records pinned a window beyond a lock without a release.
 
-    Others were finished behind them meanwhile, so somebody held them and renewed the lock; where it
-    was still so at the end, for the whole span.
+    Later records were finished meanwhile, so a member held them and renewed the lock; if this
+    lasted to the end, for the whole span.
     """
     found: dict[Record, int] = {}
     for place, seen in by_place.items():

@@ -1,8 +1,8 @@
-"""Try out an assignment made by hand: what happens if the members have just these partitions.
+"""Try an assignment made by hand.
 
-It holds from the first heartbeat to the end: a member that is not named gets nothing, one that
-crashes and comes back gets its partitions again, and what a member has that is away is served by
-the other members that have it, if any.
+It holds from the first heartbeat to the end: a member that is not named gets nothing, a member that
+restarts gets its partitions again, and the partitions of an absent member are served by their other
+members, if any.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from sharelag.whatif.comparison.tables import MEASURED
 from sharelag.whatif.scenario import EDITED, Member, Scenario
 from sharelag.whatif.simulation.clock import CancelledError, cancellable
 
-#: For each member by its name in the scenario, by topic, its partitions.
+#: Partitions by member name in the scenario and topic.
 ByName: TypeAlias = Mapping[str, Mapping[str, Iterable[int]]]
 
 
 def with_assignment(scenario: Scenario, assignment: ByName) -> Scenario:
-    """The scenario with the members that an assignment names, who have just those partitions.
+    """Return the scenario with the members of an assignment, which keep exactly its partitions.
 
     Parameters
     ----------
     scenario : Scenario
     assignment : mapping
         For each member, by topic, its partitions. Members that the scenario does not have are
-        added, like those that it has, in turn, and are there from the begin to the end; members not
+        added, modelled on its members in turn, and stay from beginning to end; members that are not
         named are left out, with their faults.
 
     Returns
     -------
     Scenario
-        ``assumed`` says which members the new ones are like.
+        ``assumed`` says on which members the new ones are modelled.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def with_assignment(scenario: Scenario, assignment: ByName) -> Scenario:
     )
 
 
-#: What people call each measure, and what it means when it is not known.
+#: The label of each measure, and the meaning of an unknown value.
 _TOLD = {
     "drain_ms": ("Time until drained", "not drained in every run"),
     "age_p95_ms": ("Age of the oldest record, p95", ""),
@@ -103,9 +103,9 @@ def what_if(
     assignment : mapping
         As for `sharelag.whatif.fixed.with_assignment`.
     seeds : iterable of int
-        Both sides meet the same luck in each.
+        Random seeds, the same for both sides.
     cancelled : callable, optional
-        Called before each run and now and then within it: whether to give up.
+        Called before each run and regularly during it; True cancels.
     progress : callable, optional
         Called with ``(done, all)``, in runs.
 
@@ -114,7 +114,7 @@ def what_if(
     pyarrow.Table or None
         One row per measure: ``baseline`` and ``edited`` (means over the seeds), ``low`` and
         ``high`` of their difference (95 %), ``verdict`` (``better``, ``worse``, ``same``,
-        ``unclear``), ``unit``; None when cancelled.
+        ``unclear``), ``unit``; None if cancelled.
     """
     sides = {"baseline": scenario, "edited": with_assignment(scenario, assignment)}
     try:

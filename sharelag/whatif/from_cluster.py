@@ -24,7 +24,7 @@ from sharelag.whatif.consumers import KAFKA_NAMES, Behaviour, Service, Settings,
 from sharelag.whatif.estimates import ByPlace, Place, Rows, place_of, poison_of
 from sharelag.whatif.scenario import Member, PartitionStart, Scenario, Topic
 
-#: By partition with an open transaction: the last stable offset, and milliseconds since it began.
+#: The last stable offset and the milliseconds since the transaction began, by open partition.
 _Open: TypeAlias = dict[Place, tuple[int, float]]
 
 
@@ -39,41 +39,40 @@ def scenario_from(
     batch_records: int = 1,
     max_poll_records: int | None = None,
 ) -> Scenario:
-    """Begin a simulation where a share group is now.
+    """Build a scenario that starts from the current state of a share group.
 
     Parameters
     ----------
     evidence : Evidence
-        As `sharelag.gather` gives it.
+        As `sharelag.gather` returns it.
     group : str, optional
-        May be left out when there is one only.
+        May be omitted if there is only one.
     assignor, duration_ms
-        Of the scenario.
+        Fields of the scenario.
     service, behaviour : optional
-        Of the members; estimated from the rates when not given.
+        Service and behaviour of the members; by default estimated from the rates.
     batch_records : int
-        Records in a record batch: cannot be seen from the group's state.
+        Records per record batch, which the group's state does not show.
     max_poll_records : int, optional
-        Records of a poll, which cannot be seen either. When not given, Kafka's 500, or fewer where
-        as many would take longer than half a lock: else locks would expire in the simulation that
-        the cluster's history does not show.
+        Records per poll, which it does not show either. By default Kafka's 500, or fewer if these
+        take longer than half a lock: otherwise locks would expire that did not in the cluster.
 
     Returns
     -------
     Scenario
-        ``assumed`` lists in words what the evidence does not say. Its members have their ids as
-        names, where these are known, and begin with the partitions that they have.
+        ``assumed`` lists in words what the evidence does not show. Its members have their ids as
+        names, if known, and start with their current partitions.
 
     Raises
     ------
     InputError
-        The group does not exist, has to be named, or nothing is known of its topics.
+        The group does not exist, has to be named, or nothing is known about its topics.
     """
     name = _group(evidence, group)
     evidence = evidence.of_group(name)
     lag: Rows = evidence.lag.to_pylist()
     assumed: list[str] = []
-    # What a group usually does is simulated, not what it has done for a minute: it may be idle now.
+    # The usual rates are simulated, not those of the last minute, in which the group may be idle.
     usual = usual_rates(evidence.lag, evidence.observed, evidence.past_offsets, evidence.as_of)
     progress = _by_partition(evidence.progress, name)
     for place, row in _by_partition(usual, name).items():
@@ -117,7 +116,7 @@ def scenario_from(
         assumed.append(f"Kafka's defaults for {', '.join(unknown)}, which are not known")
     return Scenario(
         topics=tuple(topics),
-        # Where no member is there, added ones shall be like this.
+        # Without members, added ones are modelled on this one.
         members=tuple(
             replace(one, service=service, behaviour=behaviour, max_poll_records=polled)
             for one in members or [Member("member", 0)]
@@ -138,9 +137,9 @@ def scenario_from(
 
 
 def _lead(topics: list[Topic], evidence: Evidence, group: str) -> tuple[int, str]:
-    """Let brokers lead the topics' partitions as in the cluster; return their number, and words.
+    """Set the leaders of the topics' partitions; return the number of brokers, and words.
 
-    A partition whose leader is not known is led by one of those that are known in turn.
+    Unknown leaders are replaced by the known brokers in turn.
     """
     known, latencies = of_group(evidence.brokers, group), ", with latencies as by default"
     copies = max((len(row["replicas"] or ()) for row in known), default=0)
@@ -178,7 +177,7 @@ def _group(evidence: Evidence, group: str | None) -> str:
 
 
 def of_group(table: pa.Table, group: str) -> Rows:
-    """Return the rows of a table that are about a group."""
+    """Return the rows of a group."""
     rows: Rows = table.filter(pc.equal(table.column("group_id"), group)).to_pylist()
     return rows
 
@@ -199,7 +198,7 @@ def _topics(
             endless.append(f"{row['topic'] or row['topic_id']}:{number}")
             continue
         age = progress.get(place, {}).get("age_ms")
-        # What waits behind an open transaction is not read, but it has waited since that began.
+        # The backlog behind an open transaction has waited at least since that began.
         offset, waits = open_.get(place, (None, 0.0))
         by_topic.setdefault((row["topic"], row["topic_id"]), {})[number] = PartitionStart(
             end_offset=end,
@@ -281,13 +280,13 @@ def _note_what_is_not_taken_over(
         )
 
 
-# ---- open transactions, which block a group that reads only committed records ----
+# ---- open transactions, which block `read_committed` groups ----
 
 
 def _lasting_transactions(evidence: Evidence, group: str) -> _Open:
-    """Return the transactions of the cause ``open_transaction``, which block a group beyond a lock.
+    """Return transactions that block the group for longer than a lock (cause ``open_transaction``).
 
-    One that began a moment ago is what every transactional producer has at any time.
+    A transaction that began a moment ago is normal for a transactional producer.
     """
     facts = CauseInputs.of(evidence)
     where = open_transaction.find(facts).where
@@ -303,7 +302,7 @@ def _lasting_transactions(evidence: Evidence, group: str) -> _Open:
 def _note_transactions(
     evidence: Evidence, lag: Rows, settings: Settings, open_: _Open, assumed: list[str]
 ) -> None:
-    """Say which open transactions stay open, and which are taken to be committed at once."""
+    """Add assumptions: which open transactions stay open, and which commit at once."""
     if settings.isolation_level != "read_committed":
         return
     names = {place_of(row): row["topic"] for row in lag}
@@ -325,13 +324,13 @@ def _note_transactions(
 
 
 def _find_blocked(evidence: Evidence, lag: Rows, settings: Settings) -> set[Place]:
-    """Return partitions with hardly any at hand that are full or end at an open transaction."""
+    """Return partitions with hardly any available offsets that are full or end at a transaction."""
     stable, most = stable_ends(evidence, settings), settings.limits.max_record_locks
     found = set()
     for row in lag:
         start, end = row["effective_start_offset"], row["window_end_offset"]
         at_hand = (row["window_available"] or 0) + (row["window_unknown"] or 0)
-        if end is None or start is None or at_hand > 1:  # 1: the record that blocks
+        if end is None or start is None or at_hand > 1:  # 1: the blocking record
             continue
         if end - start >= most or stable.get(place_of(row), end + 1) <= end:
             found.add(place_of(row))
@@ -339,7 +338,7 @@ def _find_blocked(evidence: Evidence, lag: Rows, settings: Settings) -> set[Plac
 
 
 def stable_ends(evidence: Evidence, settings: Settings) -> dict[Place, int]:
-    """Return where a group that reads only committed records cannot read on; else nothing."""
+    """Return the last stable offsets for a ``read_committed`` group; otherwise none."""
     if settings.isolation_level != "read_committed":
         return {}
     logs = evidence.logs.filter(pc.is_valid(evidence.logs.column("last_stable_offset")))

@@ -1,4 +1,4 @@
-"""Named scenarios: small ones that show one rule of Kafka each, and pains of practice."""
+"""Named scenarios: small ones that each show one rule of Kafka, and problems from practice."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _IN_FLIGHT = (
     *(StateBatch(2, 2, 0, 0), StateBatch(3, 3, 0, 2), StateBatch(4, 4, 0, 0)),
     *(StateBatch(5, 5, 2, 1), StateBatch(6, 6, 4, 1), StateBatch(7, 8, 0, 0)),
 )
-#: Small ones that show one rule of Kafka each, then pains of practice.
+#: Small ones that each show one rule of Kafka, then problems from practice.
 _SCENARIOS = (
     Scenario(
         name="walk", settings=Settings(assignment_interval_ms=0), assignor="all-to-all",
@@ -195,7 +195,7 @@ _BY_NAME = {scenario.name: scenario for scenario in _SCENARIOS}
 
 
 def names() -> Mapping[str, str]:
-    """Return the scenarios there are, and what each is about."""
+    """Return the names of the scenarios, and their descriptions."""
     return {name: scenario.about for name, scenario in _BY_NAME.items()}
 
 

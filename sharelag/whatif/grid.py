@@ -1,7 +1,7 @@
-"""What is run: variants of a scenario, each with each seed.
+"""Runs of variants of a scenario, each with each seed.
 
-Variants are every combination of assignors, numbers of members and settings. A grid has each
-different run once, under a stable id, however many variants need it.
+Variants are all combinations of assignors, numbers of members and settings. A grid has each
+different run once, with a stable id, even if several variants need it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sharelag.whatif.scenario import Scenario, Settings
 from sharelag.whatif.scenario_json import to_json
 from sharelag.whatif.simulate import SimulationResult, require_seed, simulate
 
-#: The name of a scenario of which nothing is changed.
+#: The name of an unchanged scenario.
 AS_IT_IS = "as it is"
 #: Between the parts of a variant's name.
 _BETWEEN = " · "
@@ -44,33 +44,33 @@ def variants(
     settings: Mapping[str, Settings | Mapping[str, object]] | Iterable[Any] = (),
     autoscalers: Sequence[str] = (),
 ) -> dict[str, Scenario]:
-    """Every combination of what is to be tried.
+    """Return all combinations of assignors, members, settings and autoscalers.
 
     Parameters
     ----------
     scenario : Scenario
-        What is not named stays as it is there.
+        Supplies everything that is not varied.
     assignors : str or iterable of str
         Some of `sharelag.whatif.assignor_names`.
     members : int or iterable of int
-        Numbers of members; faults of single members are left out then (`Scenario.with_members`).
+        Numbers of members; faults of single members are then left out (`Scenario.with_members`).
     settings : mapping of str to Settings or mapping
-        By a label of your choice: all settings, or only those that are other than in the scenario
-        by Kafka's names, such as ``{"short locks": {"share.record.lock.duration.ms": 15000}}``.
-        Values may leave the ranges that brokers enforce.
+        By a label of your choice: all settings, or only those that differ from the scenario by
+        Kafka's names, such as ``{"short locks": {"share.record.lock.duration.ms": 15000}}``. Values
+        may exceed the ranges that brokers enforce.
     autoscalers : sequence of str
         Such as ``keda:threshold=100``, each once.
 
     Returns
     -------
     dict of str to Scenario
-        By names such as ``simple · 8 members · short locks``: what was given of these; ``as it is``
-        for nothing.
+        By names of the varied parts such as ``simple · 8 members · short locks``; ``as it is`` if
+        nothing is varied.
 
     Raises
     ------
     InputError
-        An assignor, a setting or an autoscaler is not known, or a value cannot be read.
+        An assignor, a setting or an autoscaler is unknown, or a value cannot be read.
     """
     if not isinstance(settings, Mapping):
         if list(settings):
@@ -107,7 +107,7 @@ def variants(
 
 
 def require_seeds(seeds: Iterable[int]) -> list[int]:
-    """Return random seeds as a list, each there once."""
+    """Return random seeds as a list without duplicates."""
     if not isinstance(seeds, Iterable):
         raise InputError(f"seeds are several numbers: give range({seeds}) or [{seeds}]")
     chosen = [require_seed(seed) for seed in seeds]
@@ -144,19 +144,19 @@ def _with_named(settings: Settings, given: Mapping[str, object]) -> Settings:
 Progress = Callable[[int, int], object]
 #: Makes the runs of variants and seeds, as `sharelag.sweep` does.
 Runs: TypeAlias = Callable[[Mapping[str, Scenario], Iterable[int]], pa.Table]
-#: Called with the id of a run and what it gave.
+#: Called with the id of a run and its result.
 Keep: TypeAlias = Callable[[str, SimulationResult], object]
 
 
 def further(progress: Progress | None, before: int, later: int = 0) -> Progress | None:
-    """Report some runs as part of more: ``before`` were made, ``later`` ones are foreseen."""
+    """Report some runs as part of more: ``before`` are done, ``later`` are expected."""
     if progress is None:
         return None
     return lambda done, all_: progress(before + done, before + all_ + max(later, 0))
 
 
 class PlannedRun(NamedTuple):
-    """One simulation to be made; its id is the same wherever and whenever it runs."""
+    """One planned simulation; its id is the same in every process."""
 
     id: str
     scenario: Scenario
@@ -164,7 +164,7 @@ class PlannedRun(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """One row of the answer: a variant with a seed, and the optimal run beside it."""
+    """One row of the result: a variant with a seed, and optionally the optimal run."""
 
     variant: str
     run: PlannedRun
@@ -172,19 +172,19 @@ class Cell(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """All that is to be run."""
+    """All planned runs."""
 
     cells: tuple[Cell, ...]
 
     @property
     def runs(self) -> tuple[PlannedRun, ...]:
-        """Each run once, although two cells may need it."""
+        """Each run once, even if two cells need it."""
         needed = (one for cell in self.cells for one in cell[1:] if one is not None)
         return tuple({one.id: one for one in needed}.values())
 
 
 def grid(variants: Mapping[str, Scenario], seeds: Iterable[int], *, optimal: bool = False) -> Grid:
-    """Lay out the runs of variants and seeds, if wanted with those under `optimal` as well."""
+    """Plan the runs of variants and seeds, optionally with those of the assignor `optimal`."""
     if not isinstance(variants, Mapping):
         raise InputError(
             "variants are scenarios by name: give {'as it is': scenario, ...}, "
@@ -197,7 +197,7 @@ def grid(variants: Mapping[str, Scenario], seeds: Iterable[int], *, optimal: boo
     def plan(scenario: Scenario) -> list[PlannedRun]:
         is_own = is_ours(scenario.assignor)
         source = "" if is_own else _source(find_assignor(scenario.assignor))
-        # All that a run depends on, but for the seed.
+        # Everything that a run depends on, except the seed.
         text = "\n".join([__version__, source, to_json(scenario)])
         ids = (sha256(f"{seed}\n{text}".encode()).hexdigest()[:32] for seed in seeds)
         return [PlannedRun(id_, scenario, seed) for id_, seed in zip(ids, seeds, strict=True)]
@@ -210,7 +210,7 @@ def grid(variants: Mapping[str, Scenario], seeds: Iterable[int], *, optimal: boo
 
 
 def run(planned: PlannedRun, keep: Keep | None = None) -> dict[str, Any]:
-    """Simulate, and give the row of the summary with the run's id; ``keep`` gets all of it."""
+    """Simulate a planned run, and return its summary with its id; ``keep`` gets the result."""
     found = simulate(planned.scenario, planned.seed)
     if keep is not None:
         keep(planned.id, found)
@@ -226,7 +226,7 @@ def in_turn(
     progress: Progress | None = None,
     keep: Keep | None = None,
 ) -> pa.Table:
-    """Make the runs of variants and seeds in this process, one after the other."""
+    """Run variants and seeds in this process, one after the other."""
     plan, rows = grid(variants, seeds, optimal=optimal), list[dict[str, Any]]()
     planned, report = plan.runs, progress or (lambda *_: None)
     for done, one in enumerate(planned):
@@ -237,9 +237,9 @@ def in_turn(
 
 
 def as_runs(plan: Grid, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-    """The rows of all cells, in the order of the grid: `RUNS`, and `OVER_OPTIMAL` if it has that.
+    """Return the rows of all cells in the order of the grid, as `RUNS` and `OVER_OPTIMAL`.
 
-    ``rows`` are one per run: as `run` gives it, or ``run`` and ``error``.
+    ``rows`` are one per run: as `run` returns it, or ``run`` and ``error``.
     """
     by_id = {row["run"]: row for row in rows}
     made, further = [], ()
@@ -256,7 +256,7 @@ def as_runs(plan: Grid, rows: Iterable[Mapping[str, Any]]) -> pa.Table:
 
 
 def is_ours(assignor: str) -> bool:
-    """Whether sharelag itself has the assignor, or it is unknown."""
+    """Return whether an assignor is built in, or unknown."""
     function = known_assignor(assignor)
     if isinstance(function, JarAssignor):
         return False
@@ -266,13 +266,14 @@ def is_ours(assignor: str) -> bool:
 def _source(function: Any) -> str:
     """Return the code of a user's own assignor, which may change under the same name.
 
-    Its whole file counts, because it may use what else is there; a cell of a notebook is in none.
+    The whole file counts, because the assignor may use other parts of it; a notebook cell has no
+    file.
     """
     if isinstance(function, JarAssignor):
         return f"{function.class_name} {function.libraries} {function.digest}"
     try:
         source, file = inspect.getsource(function), Path(inspect.getsourcefile(function) or "")
         return source + (sha256(file.read_bytes()).hexdigest() if file.is_file() else "")
-    except (OSError, TypeError):  # made in a shell, or an object that can be called
+    except (OSError, TypeError):  # defined in a shell, or a callable object
         code = getattr(function, "__code__", None)
         return "" if code is None else f"{code.co_code.hex()} {code.co_names} {code.co_consts}"

@@ -1,7 +1,7 @@
 """How long simulations last, how long a reset takes, and how many members a group wants.
 
-What it wants goes by the sums of `sharelag.whatif.autoscale.fewest`, so that what ``/keda/GROUP``
-says can be simulated, as ``target-age:goal=30s,utilization=fewest``.
+The wanted members follow `sharelag.whatif.autoscale.fewest`, so the answer of ``/keda/GROUP`` can
+be simulated as ``target-age:goal=30s,utilization=fewest``.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ from sharelag.whatif.scenario import PartitionStart, Producer, Scenario
 from sharelag.whatif.simulate import simulate
 from sharelag.whatif.simulation.logs import expect_records
 
-#: What takes seconds to simulate a few times: at most, at least, and records that arrive if longer.
+#: Durations and arriving records that take seconds to simulate a few times.
 LONGEST_MS, SHORTEST_MS = 600_000, 120_000
 _MINUTE_MS = 60_000
 MOST_RECORDS = 20_000
-#: Records that may arrive, and the longest time, in which a lag is to be cleared.
+#: Upper bounds of arriving records and duration for clearing a lag.
 MOST_TO_CLEAR, LONGEST_TO_CLEAR_MS = 60_000, 86_400_000
-#: In words, for helps.
+#: The same in words, for help texts.
 WORDS = "10m, and of busy groups less, down to 2m"
 
 
 def cut_short(scenario: Scenario) -> Scenario:
-    """Return a scenario for as long as takes seconds to simulate, in whole seconds."""
+    """Return a scenario with a duration that takes seconds to simulate, in whole seconds."""
     rate = sum(producer.rate for producer in scenario.producers)
     long_ms = int(MOST_RECORDS / rate) * 1000 if rate else LONGEST_MS
     return replace(scenario, duration_ms=min(max(long_ms, SHORTEST_MS), LONGEST_MS))
 
 
 class Rates(NamedTuple):
-    """How much work a scenario has, and how fast a member does it."""
+    """The amount of work of a scenario, and the rate of a member."""
 
     waiting: float  # records
     arriving: float  # records per second, on average while the scenario lasts
-    each: float  # records that a busy member finishes per second; 0: its work is nothing
+    each: float  # records that a busy member finishes per second; 0: they take no time
 
     def fewest(self, long_ms: float | None = None) -> int:
         """Return the fewest members, always busy, that clear the lag in a time, or keep up."""
@@ -60,12 +60,12 @@ class Rates(NamedTuple):
         return ceil(wanted / self.each) if self.each else 0
 
     def to_clear_ms(self, members: int) -> float:
-        """Return how long members take that are busy all the time; infinite: they fall behind."""
+        """Return how long busy members take to clear the lag; infinite if they fall behind."""
         left = members * self.each - self.arriving
         return 1000 * self.waiting / left if left > 0 else inf
 
     def say_fewest(self, long_ms: int, most: int) -> str:
-        """Say how many members clear the lag in a time; empty where so many may be enough."""
+        """Say how many members clear the lag in a time; empty if ``most`` may suffice."""
         if (fewest := self.fewest(long_ms)) <= most:
             return ""
         takes = f"by the rates it takes at least {counted(fewest, 'member')}"
@@ -73,10 +73,10 @@ class Rates(NamedTuple):
 
 
 def rates(scenario: Scenario) -> Rates:
-    """Return what waits and arrives, and what a member does on average."""
+    """Return the backlog, the arrival rate, and the mean rate of a member."""
     waiting = sum(map(_waiting, scenario.starts.values()))
     appended = sum(_appended(producer, scenario) for producer in scenario.producers)
-    # Rounded: what comes all the time comes at its rate to the last digit.
+    # Rounded, so that a constant rate is exact.
     arriving = round(1000 * appended / scenario.duration_ms, 9)
     members = scenario.each_member() or scenario.members
     each = [one for one in members if one.service.expected_ms > 0]
@@ -84,18 +84,18 @@ def rates(scenario: Scenario) -> Rates:
     return Rates(waiting, arriving, sum(done) / len(done) if done else 0.0)
 
 
-#: The members that are to clear a lag in time: multiples of those there are, and of the fewest that
-#: keep up. Simulated is how much longer than they take at their best.
+#: Members that should clear a lag in time: multiples of the current number, and of the fewest that
+#: keep up. The last factor extends their best time.
 _TIMES_NOW, _TIMES_FEWEST, _LONGER = 3, 2, 1.25
 
 
 def long_enough(scenario: Scenario) -> int:
-    """Return whole minutes, in ms, in which a few times its members clear its lag."""
+    """Return the minutes, in ms, in which a multiple of the members clears the lag."""
     known = rates(scenario)
     if not known.each:
         return cut_short(scenario).duration_ms
     now = len(scenario.each_member())
-    # What a record that goes on failing holds can be cleared only after it.
+    # Records behind one that keeps failing can be cleared only after it.
     pinned_ms = max(held_ms(scenario).values(), default=0)
     known = known._replace(waiting=known.waiting + known.arriving * pinned_ms / 1000)
     members = max(_TIMES_NOW * now, _TIMES_FEWEST * known.fewest(), 1)
@@ -107,15 +107,15 @@ def long_enough(scenario: Scenario) -> int:
     return max(minutes * _MINUTE_MS, SHORTEST_MS)
 
 
-#: Records of one record batch are drawn and finished together: so many cost as much as a batch.
+#: Records of a record batch are drawn and finished together: this many cost as much as a batch.
 _RECORDS_A_BATCH = 10
 
 
 def size(scenario: Scenario) -> float:
-    """About how many things happen in a run of a scenario, each 5 to 100 microseconds of work.
+    """Return the approximate number of events of a run, each 5 to 100 microseconds of work.
 
-    Record batches, a tenth of their records, polls in vain, and rows of the timeline. What waits
-    counts as far as members get; those that an autoscaler adds are not foreseen.
+    It counts record batches, a tenth of their records, empty polls, and rows of the timeline. The
+    backlog counts as far as members get; members that an autoscaler adds are not included.
     """
     span, known, each = scenario.duration_ms, rates(scenario), scenario.each_member()
     done = len(each) * known.each * span / 1000 if known.each else inf
@@ -133,13 +133,13 @@ def size(scenario: Scenario) -> float:
     return batches + records / _RECORDS_A_BATCH + polls + rows
 
 
-#: What is simulated at most, in one run and in all that a process makes. At some ten thousand a
-#: second the first takes up to half an hour and the second some hours.
+#: Upper bounds of events in one run, and in all runs of a process. At some ten thousand per second,
+#: the first takes up to half an hour and the second some hours.
 MOST_A_RUN, MOST = 20e6, 100e6
 
 
 def require_end(sizes: Sequence[float], runs: int, less: str, most: float = MOST) -> None:
-    """Refuse simulations that would take hours, each size so many runs; ``less`` makes it less."""
+    """Refuse simulations that would take hours; ``less`` says how to reduce them."""
     for count, work, limit in (
         (1, max(sizes, default=0.0), MOST_A_RUN),
         (len(sizes) * runs, sum(sizes) * runs, most),
@@ -152,34 +152,34 @@ def require_end(sizes: Sequence[float], runs: int, less: str, most: float = MOST
 
 
 def _appended(producer: Producer, scenario: Scenario) -> float:
-    """Return how many records a producer is expected to append while a scenario lasts."""
+    """Return the expected number of records that a producer appends during a scenario."""
     span = scenario.duration_ms
     end = span if producer.end_ms is None else min(producer.end_ms, span)
     return float(expect_records(replace(producer, end_ms=end), scenario)[1][-1])
 
 
 def _waiting(start: PartitionStart) -> int:
-    """Return records from the start offset on; a group without one may begin at the log's start."""
+    """Return the backlog of a partition; a group without state may start at the log's start."""
     first = start.log_start_offset if start.window is None else start.window.start_offset
     return max(start.end_offset - max(first, start.log_start_offset), 0)
 
 
-#: Runs, each with other luck.
+#: Random seeds of the runs.
 SEEDS = range(5)
 _DURATIONS_MS = (600_000, 3_600_000, 6 * 3_600_000)
 
 
 class Drained(NamedTuple):
-    """When members were done with what had been in the logs at the begin, by runs."""
+    """When members finished the initial content of the logs, by run."""
 
-    #: By topic and partition, a time a run; None where it was not done.
+    #: By topic and partition, one time per run; None if it was not finished.
     times_ms: Mapping[tuple[str, int], tuple[int | None, ...]]
     runs: int
-    duration_ms: int  # how long each run lasted
+    duration_ms: int  # of each run
     members: int
 
     def of_partition(self, topic: str, partition: int) -> int | None:
-        """Return the median of the runs; None where one was not done."""
+        """Return the median of the runs; None if a run did not finish."""
         times = [time for time in self.times_ms.get((topic, partition), ()) if time is not None]
         return round(median(times)) if len(times) == self.runs else None
 
@@ -197,10 +197,10 @@ class Drained(NamedTuple):
 
 
 def after_reset(scenario: Scenario, plan: pa.Table, members: int | None = None) -> Scenario:
-    """Return a scenario that begins when start offsets have been reset.
+    """Return a scenario that starts after a reset of start offsets.
 
     ``plan`` is `sharelag.schemas.RESET_PLAN` of the group; share partitions without a new start
-    offset stay as they are. ``members`` are else as many as there are; none are refused.
+    offset keep theirs. ``members`` default to the current ones; a group without members is refused.
     """
     names, starts = {topic.id: topic.name for topic in scenario.topics}, {}
     for row in plan.to_pylist():
@@ -209,10 +209,10 @@ def after_reset(scenario: Scenario, plan: pa.Table, members: int | None = None) 
         if first is not None and start is not None:
             then = start.window
             epochs = (0, 0) if then is None else (then.snapshot_epoch + 1, then.state_epoch + 1)
-            # Nothing is left but a start offset; beyond the log's end nothing is delivered.
+            # Only a start offset is left; nothing is delivered beyond the end of the log.
             window = Window(*epochs, 0, min(first, start.end_offset), 0, 0, 0)
             starts[place] = replace(start, window=window)
-    # A record that failed has all its attempts again, and is met again.
+    # A record that failed gets all its attempts again.
     after = scenario.with_starts(starts)
     if members is not None:
         after = after.with_members(members)
@@ -224,9 +224,9 @@ def after_reset(scenario: Scenario, plan: pa.Table, members: int | None = None) 
 
 
 def simulate_drain(scenario: Scenario, seeds: Iterable[int] = SEEDS) -> Drained:
-    """Simulate until members are done with what is in the logs at the begin.
+    """Simulate until members have finished the initial content of the logs.
 
-    What arrives meanwhile takes its share of their time. Runs last 10 minutes, else an hour, else
+    Arrivals take their share of the members' time. Runs last 10 minutes, or if needed an hour, or
     6.
     """
     seeds, found = list(seeds), None
@@ -249,9 +249,9 @@ def simulate_drain(scenario: Scenario, seeds: Iterable[int] = SEEDS) -> Drained:
 
 
 def _done(scenario: Scenario, timeline: pa.Table) -> dict[tuple[str, int], int]:
-    """Return when the start offset first was where a log had ended at the begin."""
+    """Return when the start offset of each log first reached its initial end."""
     ends = np.array([start.end_offset for start in scenario.starts.values()])
-    # A row of each share partition, in this order, at each step.
+    # One row per share partition and step, in this order.
     starts, times = (
         timeline.column(name).to_numpy().reshape(-1, len(ends))
         for name in ("start_offset", "time_ms")
@@ -260,26 +260,26 @@ def _done(scenario: Scenario, timeline: pa.Table) -> dict[tuple[str, int], int]:
     return {place: int(times[is_done.argmax(), 0]) for place, is_done in each if is_done.any()}
 
 
-#: What is said of one group.
+#: Columns of `Wanted.row`.
 WANTED = trials.WANTED.schema
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """The answer about one group.
+    """The members that one group wants.
 
     Attributes
     ----------
     members
-        The fewest that keep the goal; None: not known.
+        The fewest that keep the goal; None: unknown.
     reason
-        Why so many, or why that is not known.
+        Why, or why it is unknown.
     group, goal_ms
-        Whose members, and below which age.
+        The group, and the age to stay below.
     arriving, each
-        Records that arrive a second, and that a busy member finishes; None: not known.
+        Records that arrive per second, and that a busy member finishes per second; None: unknown.
     waiting, stuck
-        Unfinished offsets that members can finish, and others; None: not known.
+        Unfinished offsets that members can finish, and others; None: unknown.
     """
 
     members: int | None
@@ -297,7 +297,7 @@ class Wanted:
         return f"{self.group}: {counted(self.members, 'member')} wanted: {self.reason}"
 
     def row(self) -> dict[str, Any]:
-        """Return the answer by names of columns."""
+        """Return the answer by column name."""
         return {
             "group_id": self.group,
             "members_wanted": self.members,
@@ -311,14 +311,14 @@ class Wanted:
 
 
 def members_wanted(evidence: Evidence, group: str | None = None, goal: str = "30s") -> Wanted:
-    """Return the fewest members that keep a group's records younger than a goal, and why so many.
+    """Return the fewest members that keep a group's records younger than a goal, and why.
 
     Parameters
     ----------
     evidence : Evidence
-        As `sharelag.gather` or ``bench.evidence()`` gives it.
+        As `sharelag.gather` or ``bench.evidence()`` returns it.
     group : str, optional
-        May be left out when there is one only.
+        May be omitted if there is only one.
     goal : str
         The age to stay below, a duration.
 

@@ -1,4 +1,4 @@
-"""What can be changed about a group, within what its brokers take: settings, members, renewals."""
+"""The knobs of a group, within its brokers' bounds: settings, members, renewals."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ Value: TypeAlias = int | str | bool
 
 MEMBERS, POLL, MODE, RENEW = "members", "max.poll.records", "share.acquire.mode", "renew"
 _ENABLED = "share.renew.acknowledge.enable"
-#: Since which version of Kafka members can renew locks (KIP-1222).
+#: The version of Kafka that introduced lock renewals (KIP-1222).
 _RENEW_SINCE = "4.2"
-#: Settings of groups that are tuned, and the steps between two values.
+#: Tuned settings of groups, and the steps between their values.
 _OF_GROUP = {
     "share.record.lock.duration.ms": 1000,
     "share.partition.max.record.locks": 100,
     "share.delivery.count.limit": 1,
 }
-#: Tried where nothing is said; more may be given.
+#: Default upper bounds; more may be given.
 _MOST_POLLED, _MOST_MEMBERS, _TIMES_MEMBERS = 1000, 64, 2
 _GREATEST = (1 << 31) - 1
-#: Where a setting goes that is not the group's.
+#: How to set what is not a setting of the group.
 _WHERE = {
     "broker": "of every broker, for all groups: group.{}={} in server.properties, then a restart",
     "consumer": "of the consumers: {}={}",
@@ -51,9 +51,9 @@ def text_of(value: Value | None) -> str:
 
 @dataclass(frozen=True)
 class Knob:
-    """One thing that can be set: a number from ``low`` to ``high``, or one of ``choices``."""
+    """A number from ``low`` to ``high``, or one of ``choices``."""
 
-    name: str  # Kafka's, of the group where it has one; members or renew
+    name: str  # Kafka's name of the group's setting if there is one; members or renew
     whose: str  # group, broker (for all its groups), consumer, application or deployment
     low: int = 0
     high: int = 0
@@ -62,7 +62,7 @@ class Knob:
 
     @property
     def is_free(self) -> bool:
-        """Whether there is anything to choose."""
+        """Whether there is a choice."""
         return len(self.choices) > 1 or self.low < self.high
 
     def at(self, share: float) -> Value:
@@ -73,7 +73,7 @@ class Knob:
         return int(min(max(round(value / self.step) * self.step, self.low), self.high))
 
     def share_of(self, value: Value) -> float:
-        """Return where in the range a value is; those outside are at its end."""
+        """Return the position of a value in the range; those outside are at its ends."""
         if self.choices:
             place = self.choices.index(value) if value in self.choices else 0
             return (place + 0.5) / len(self.choices)
@@ -85,7 +85,7 @@ class Knob:
 
 @dataclass(frozen=True)
 class Edge:
-    """A value that keeps the goals, and the next one to try on the way to the end of the range."""
+    """A value that keeps the goals, and the next one to try towards the end of the range."""
 
     good: int
     next: int
@@ -93,7 +93,7 @@ class Edge:
     cliff: str = ""
 
     def told(self, missed: Sequence[str], knob: Knob) -> Edge:
-        """Return the edge once the next value was tried."""
+        """Return the edge after the next value was tried."""
         if not missed and self.bad is None:
             return replace(self, good=self.next)
         good, bad = (self.good, self.next) if missed else (self.next, self.bad)
@@ -109,7 +109,7 @@ def knobs(
     settings: pa.Table | None = None,
     kafka_version: str = NEWEST,
 ) -> tuple[Knob, ...]:
-    """Return what can be tuned; parameters are those of `sharelag.whatif.tune`."""
+    """Return the knobs that can be tuned; parameters are those of `sharelag.whatif.tune`."""
     table = SETTINGS.empty_table() if settings is None else settings
     (force,) = each_in_force(table, [scenario.group_id]).values()
     values = {name: one.value for name, one in force.items() if one.source != "assumed"}
@@ -168,7 +168,7 @@ def _narrow(knob: Knob, given: Any, greatest: int) -> Knob:
 
 
 def as_it_is(scenario: Scenario, each: Sequence[Knob]) -> dict[str, Value | None]:
-    """Return the values that a scenario has; None where its members differ."""
+    """Return the values of a scenario; None if its members differ."""
     limits, members = scenario.settings.limits, scenario.each_member() or scenario.members
     seen: dict[str, set[Value]] = {
         MEMBERS: {len(scenario.each_member())},
@@ -183,7 +183,7 @@ def as_it_is(scenario: Scenario, each: Sequence[Knob]) -> dict[str, Value | None
 
 
 def turn(scenario: Scenario, values: Mapping[str, Value | None]) -> Scenario:
-    """Return a scenario with some values; a lock is renewed when half of it is over."""
+    """Return a scenario with some values; locks are renewed after half of their duration."""
     given: dict[str, Any] = {name: one for name, one in values.items() if one is not None}
     count = given.pop(MEMBERS, None)
     polled, mode, renew = (given.pop(name, None) for name in (POLL, MODE, RENEW))
@@ -214,7 +214,7 @@ def to_set(
     server: str | None = None,
     command_config: Path | None = None,
 ) -> list[str]:
-    """Return how to set each value that changes, as Kafka's command or in words; nothing is run."""
+    """Return how to set each changed value, as Kafka's command or in words; nothing is run."""
     table = SETTINGS.empty_table() if settings is None else settings
     whose = {knob.name: knob.whose for knob in each}
     texts = {name: text_of(value) for name, value in changed.items()}
@@ -227,7 +227,7 @@ def to_set(
     lines = setting_commands(found, given, groups, kafka_version, server, command_config) or [
         f"{row['name']}={row['value']}, but {row['problem']}"
         for row in found.to_pylist()
-        if row["name"] in given  # one that does not go with another setting has no command
+        if row["name"] in given  # a value that conflicts with another setting has no command
     ]
     said = [f"of the group: {line}" for line in lines]
     elsewhere = ((name, _WHERE.get(whose[name], "")) for name in texts)

@@ -1,4 +1,4 @@
-"""An incident, otherwise: what a span of a group's history would have been with a change."""
+"""An incident replayed: what a span of a group's history would have been with a change."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from sharelag.whatif.scenario import Scenario
 
 #: What happened, and the span simulated without a change, by name.
 HAPPENED_NAME, AS_IT_WAS = "what happened", "as it was, simulated"
-#: Runs of each variant.
+#: The number of runs of each variant.
 SEEDS = 20
-#: The span as it was explains what happened unless it is off by more than this of the highest lag.
+#: The largest mean error, as a share of the highest lag, at which the simulation explains a span.
 FAR_OFF = 0.25
 #: Columns of `Otherwise.rows`.
 _ROW = (
@@ -38,7 +38,7 @@ _ROW = (
 
 
 class Alert(NamedTuple):
-    """A rule that fires when the age or the lag of a group is above a level."""
+    """A rule that fires if the age or the lag of a group is above a level."""
 
     measure: str  # age or lag
     level: float  # milliseconds, or offsets
@@ -50,7 +50,7 @@ class Alert(NamedTuple):
         Raises
         ------
         InputError
-            It is not written so.
+            The text has another format.
         """
         measure, _, level = (part.strip() for part in text.partition(">"))
         try:
@@ -66,11 +66,11 @@ class Alert(NamedTuple):
 
     @property
     def column(self) -> str:
-        """The column over time that it looks at."""
+        """The column over time that the rule uses."""
         return "age_ms" if self.measure == "age" else "lag"
 
     def share(self, runs: Mapping[str, Any]) -> float:
-        """In which share of the runs it fires, by their highest lag and age."""
+        """Return the share of the runs in which it fires, by their highest lag and age."""
         highest = runs["age_max_ms" if self.measure == "age" else "lag_max"]
         return float(np.mean(highest > self.level))
 
@@ -79,37 +79,38 @@ class Alert(NamedTuple):
         return f"{self.measure} > {level}"
 
     def first(self, over_time: pa.Table) -> float | None:
-        """When it first holds in a table with ``time_ms``; None: never, as far as is known."""
+        """Return when it first holds in a table with ``time_ms``; None if it never does."""
         above = np.flatnonzero(floats(over_time.column(self.column)) > self.level)  # NaN is not
         return float(over_time.column("time_ms")[int(above[0])].as_py()) if len(above) else None
 
 
 class Explained(NamedTuple):
-    """How well the simulated as-it-was explains what happened; None where it is not known."""
+    """How well the simulated span explains what happened; None if unknown."""
 
     mean: float | None = None  # absolute error of the lag, over the moments at which it is known
-    share: float | None = None  # of the highest lag that is known
-    last: float | None = None  # simulated less real lag at the last known moment
+    share: float | None = None  # of the highest known lag
+    last: float | None = None  # simulated minus real lag at the last known moment
     moments: int = 0
-    drain_ms: float | None = None  # simulated less real time until nothing was left
+    drain_ms: float | None = None  # simulated minus real time until nothing was left
 
     @property
     def is_close(self) -> bool:
-        """Whether what the simulation says of a change can be relied on."""
+        """Whether the simulation of a change can be relied on."""
         return self.share is None or self.share <= FAR_OFF
 
 
 @dataclass(frozen=True)
 class Otherwise(Displayable):
-    """What happened, the same simulated, and what would have happened otherwise.
+    """What happened, a simulation of the same, and simulations of changes.
 
     Attributes
     ----------
     past
+        The span that was simulated.
     comparison
-        Of the runs; the baseline is the span as it was.
+        The comparison of the runs; the baseline is the span as it was.
     alert
-        The rule that is looked at, if one was given.
+        The alert rule, if one was given.
     """
 
     past: Past
@@ -118,7 +119,7 @@ class Otherwise(Displayable):
 
     @cached_property
     def explained(self) -> Explained:
-        """How far the simulated as-it-was is from what happened."""
+        """The error of the simulated span."""
         happened, curve = self.past.happened, _of(self.comparison.projected, AS_IT_WAS)
         lag = floats(happened.column("lag"))
         known = ~np.isnan(lag)
@@ -139,7 +140,7 @@ class Otherwise(Displayable):
 
     @cached_property
     def drained_ms(self) -> float | None:
-        """When nothing was left, for the first time after the largest lag; None: not known."""
+        """The first time after the largest lag at which nothing was left; None: unknown."""
         lag = floats(self.past.happened.column("lag"))
         largest = int(np.nanargmax(lag)) if not np.isnan(lag).all() else 0
         empty = np.flatnonzero(lag[largest:] == 0)
@@ -148,18 +149,17 @@ class Otherwise(Displayable):
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """One row each: what happened, the same simulated, and every change.
+        """Rows of what happened, of the same simulated, and of every change.
 
         Returns
         -------
         list of dict
             ``variant``; ``lag_end`` with its bounds ``low`` and ``high``; ``drain_ms`` until
             nothing was left after the largest lag (None: not in all runs), with ``drain_low_ms``
-            and ``drain_high_ms``; ``lag_max``,
-            ``age_max_ms``; ``alert_at`` (when the alert first fired, in ms since the beginning),
-            ``alert_share`` (of the runs in which it fired); ``member_hours``. None is not known, or
-            never for ``alert_at``; of changes all but the last are None where the simulation does
-            not explain what happened (`FAR_OFF`).
+            and ``drain_high_ms``; ``lag_max``, ``age_max_ms``; ``alert_at`` (when the alert first
+            fired, in ms since the beginning), ``alert_share`` (of the runs in which it fired);
+            ``member_hours``. None means unknown, or never for ``alert_at``. If the simulation does
+            not explain what happened (`FAR_OFF`), all values of changes but the last are None.
         """
         happened = self.past.happened
         lag, age = floats(happened.column("lag")), floats(happened.column("age_ms"))
@@ -196,7 +196,7 @@ class Otherwise(Displayable):
         return rows
 
     def _fired(self, row: Mapping[str, Any]) -> str:
-        """Say when the alert fired; at the latest, where what really was before is not known."""
+        """Say when the alert fired, as an upper bound if earlier real values are unknown."""
         at = row["alert_at"]
         if self.alert is None or row["variant"] != HAPPENED_NAME:
             return _clock(self.past, at)
@@ -205,11 +205,11 @@ class Otherwise(Displayable):
         return _clock(self.past, at) + " at the latest" * bool(is_dark)
 
     def _bounds(self, values: Any, off: float | None) -> Interval:
-        """Bounds of one more run, wider by how far the as-it-was is off; none of what never was."""
+        """Return the bounds of a single run, widened by the error of the simulated span."""
         mean = float(values.mean())
         if np.isnan(mean) or len(values) < 2 or off is None or np.isnan(off):
             return Interval(None if np.isnan(mean) else mean)
-        # Half of the interval of the mean, made that of a run.
+        # Half of the interval of the mean, converted to that of a run.
         half = float(half_width(values, self.comparison.confidence)) * (len(values) + 1) ** 0.5
         half += abs(off)
         return Interval(mean, max(mean - half, 0.0), mean + half)
@@ -225,7 +225,7 @@ class Otherwise(Displayable):
         return pa.concat_tables([pa.table(columns, schema=PROJECTED), self.comparison.projected])
 
     def verdict(self) -> str:
-        """Say what would have been otherwise, and how well what happened is explained."""
+        """Return what would have been different, and how well what happened is explained."""
         changes = [row for row in self.rows[2:] if row["variant"] != AS_IT_WAS]
         if self.explained.is_close:
             said = [*(self._otherwise(row) for row in changes), self._explained()]
@@ -267,12 +267,12 @@ class Otherwise(Displayable):
         )
 
     def _last_known(self) -> str:
-        """Return the last moment at which the real lag is known, often before the span ends."""
+        """Return the last moment with a known real lag, often before the end of the span."""
         known = self.past.happened.filter(self.past.happened.column("lag").is_valid())
         return _clock(self.past, known.column("time_ms")[-1].as_py())
 
     def conditions(self) -> Iterator[str]:
-        """Yield what to know when reading it."""
+        """Yield the conditions of the simulation."""
         seeds = self.comparison.seeds
         yield (
             f"{counted(seeds, 'run')} of each; "
@@ -288,7 +288,7 @@ class Otherwise(Displayable):
         yield from (f"assumed: {one}" for one in self.past.scenario.assumed)
 
     def presentation(self) -> Presentation:
-        """Return the table that people are shown of it."""
+        """Return the table that is displayed."""
         found = [self.for_people(row) for row in self.rows]
         notes = (self.verdict(), *self.conditions())
         when = f"from {moment(self.past.begin)} to {moment(self.past.end)}"
@@ -325,15 +325,15 @@ def otherwise(
     Parameters
     ----------
     past : Past
-        As `sharelag.workbench.Workbench.past` gathers it.
+        As `sharelag.workbench.Workbench.past` returns it.
     tried : mapping of str to Scenario
         Changes of ``past.scenario`` by name, as `sharelag.whatif.variants` makes them.
     alert : str, optional
-        A rule such as ``age>30s`` or ``lag>1000`` of the whole group: would it have fired?
+        A rule such as ``age>30s`` or ``lag>1000`` for the whole group: would it have fired?
     seeds : iterable of int
-        Each decides of the work in each record; what arrives is the same in all runs.
+        Random seeds for the work of each record; arrivals are the same in all runs.
     confidence : float
-        Of the bounds.
+        Confidence of the bounds.
     progress : callable, optional
         Called with ``(done, all)``, in runs.
 

@@ -1,8 +1,8 @@
-"""A span of a share group's history: what happened, and a scenario that begins as it began.
+"""A span of a share group's history: what happened, and a scenario that replays it.
 
-Its records arrive as they did then, members come and go as far as the group's own records tell,
-and what the history of state records shows to have failed fails again: a record that was given
-back three times is given back three times by any member.
+Records arrive as they did, members join and leave as far as the group's own records show, and
+records fail as often as the history of state records shows: a record that was released three times
+is released three times by any member.
 """
 
 from __future__ import annotations
@@ -34,34 +34,34 @@ from sharelag.whatif.scenario import Behaviour, Burst, Member, Producer, Scenari
 from sharelag.whatif.simulate import simulate
 from sharelag.whatif.simulation.tables import table
 
-#: A group at one moment of its history at which its lag is known.
+#: A group at one moment of its history with a known lag.
 HAPPENED = pa.schema(
     [
         ("time_ms", pa.int64()),  # since the beginning of the span
         ("lag", pa.float64()),
-        ("age_ms", pa.float64()),  # of the oldest unfinished record; null where not known
+        ("age_ms", pa.float64()),  # of the oldest unfinished record; null: unknown
     ]
 )
-#: Moments at which windows are looked at, at most: where records of their state were written.
+#: Upper bound of moments with windows: those at which state records were written.
 MOST_WINDOWS = 600
-#: Moments between which arrivals are even, at most.
+#: Upper bound of moments between which arrivals are spread evenly.
 _MOST_STEPS = 120
-#: Members whose number differs by less than this part of it did the same work.
+#: If the number of members differs by less than this share, their work is not corrected.
 _SAME = 0.02
-#: Work is at most so many times what the rates tell, or so many times less.
+#: Upper bound of the factor between the work and its estimate from the rates, up or down.
 _MOST_WORK = 4.0
-#: Runs by which the work is found.
+#: Runs for the search of the work.
 _SEEDS = 3
 
 
 @dataclass(frozen=True)
 class Past:
-    """What happened to a group in a span, and how the span is simulated as it was.
+    """What happened to a group in a span, and the scenario that simulates it.
 
     Attributes
     ----------
     scenario
-        The group as it was; ``assumed`` lists what its history does not say.
+        The group as it was; ``assumed`` lists what its history does not show.
     happened
         `HAPPENED`, by time.
     """
@@ -80,7 +80,7 @@ class Past:
         return self.at(self.scenario.duration_ms)
 
     def at(self, time_ms: float) -> datetime:
-        """The moment so long after the beginning."""
+        """Return the moment a number of milliseconds after the beginning."""
         return self.begin + timedelta(milliseconds=time_ms)
 
 
@@ -92,11 +92,11 @@ def past_of(
     windows: pa.Table,
     service: Service | None = None,
 ) -> Past:
-    """Simulate a span of a group's history as it was, from its first moment to its last.
+    """Build the scenario of a span of a group's history, from its first moment to its last.
 
     ``now`` has the rates of the whole span, ``timeline`` and ``windows`` are
     `sharelag.schemas.TIMELINE` and `sharelag.replay.state.WINDOWS_AT` of the group within it.
-    Without a ``service`` the members' is estimated from what they completed.
+    Without a ``service``, that of the members is estimated from what they completed.
     """
     begin, end = milliseconds(then.as_of), milliseconds(now.as_of)
     lasts = end - begin
@@ -110,8 +110,8 @@ def past_of(
     batch_records = fates.record_batch(seen)
     place = then.logs.schema.get_field_index("last_stable_offset")
     unknown = pa.nulls(len(then.logs), pa.int64())
-    # Rates until then are not those of the span, of what failed its own records tell, and the last
-    # stable offsets are those of now.
+    # Earlier rates are not those of the span, failures are in its own records, and last stable
+    # offsets are current ones.
     without = replace(
         then,
         brokers=now.brokers,
@@ -161,9 +161,9 @@ def past_of(
 def _with_later(
     then: Evidence, now: Evidence, group: str, windows: pa.Table, assumed: list[str]
 ) -> Evidence:
-    """Add the share partitions whose state begins within the span, as it was first seen."""
+    """Add share partitions whose state begins within the span, as it was first seen."""
     rows = of_group(windows.sort_by([("as_of", "descending")]), group)
-    # Until a coordinator has chosen a start offset, nothing says where it begins.
+    # Until a coordinator has chosen a start offset, the start is unknown.
     first = {place_of(row): row for row in rows if row["start_offset"] is not None}
     for row in then.lag.to_pylist():
         first.pop(place_of(row), None)
@@ -192,7 +192,7 @@ def _with_later(
 
 
 def _happened(timeline: pa.Table, past_offsets: pa.Table, begin: int, end: int) -> pa.Table:
-    """Sum up a timeline over share partitions, where the lags of all are known."""
+    """Sum a timeline over share partitions, at moments at which all lags are known."""
     time, _ = numbers(timeline, "as_of")
     lag, lagging = numbers(timeline, "lag")
     start, started = numbers(timeline, "effective_start_offset")
@@ -209,9 +209,9 @@ def _happened(timeline: pa.Table, past_offsets: pa.Table, begin: int, end: int) 
 
 
 def _alone(members: list[Member]) -> set[fates.Place]:
-    """Return the share partitions that one member has, and no other, all the time."""
+    """Return the share partitions that a single member had all the time."""
     if any(one.join_ms or one.leave_ms is not None for one in members):
-        return set()  # who is left has more than before
+        return set()  # remaining members get more partitions
     held = Counter(place for one in members for place in one.assigned)
     single = (one.assigned[0] for one in members if len(one.assigned) == 1)
     return {place for place in single if held[place] == 1}
@@ -220,9 +220,9 @@ def _alone(members: list[Member]) -> set[fates.Place]:
 def _polled(
     now: Evidence, group: str, known: Scenario, by_place: fates.Seen, batch_records: int
 ) -> int:
-    """Return records of a poll: as many as were ever acknowledged together, by a state record.
+    """Return the records of a poll: the most that were acknowledged by one state record.
 
-    Where not all were looked at, as many as on average, over a member's partitions.
+    If not all records were looked at, the mean over a member's partitions.
     """
     rows = of_group(now.observed, group)
     records = sum(row["records"] or 0 for row in rows)
@@ -232,7 +232,7 @@ def _polled(
         return most
     moments = {at for seen in by_place.values() for at, _ in seen}
     if len(moments) < MOST_WINDOWS and (at_once := fates.most_at_once(by_place)):
-        # The last record batch of a poll comes as a whole.
+        # The last record batch of a poll is delivered whole.
         return max(at_once // batch_records * batch_records, 1)
     each = max(len(rows) / max(len(known.each_member()), 1), 1.0)
     together: int = max(round(each * ended / records), 1)
@@ -245,11 +245,11 @@ def _polled(
 def _arrivals(
     base: Scenario, now: Evidence, begin: int, end: int, assumed: list[str]
 ) -> tuple[Scenario, tuple[Producer, ...]]:
-    """Return the group with its logs at the beginning, and what arrived in each partition since."""
+    """Return the group with its logs at the beginning, and the arrivals of each partition since."""
     rows = now.lag.filter(pc.equal(now.lag.column("group_id"), base.group_id))
     ends = known_ends(rows, now.past_offsets, end)
     at_begin, dated = end_at(ends, np.full(rows.num_rows, begin, np.int64))
-    # Last stable offsets may be of a later moment: what is still open then was open before.
+    # Last stable offsets may be later: a transaction that is open then was open before.
     open_from = stable_ends(now, base.settings)
     starts, of_id = dict(base.starts), {one.id: one for one in base.topics}
     producers: list[Producer] = []
@@ -262,13 +262,13 @@ def _arrivals(
             left += 1
             continue
         mine = slice(from_[row], to[row])
-        # Of many known ends some are left out, but not the last.
+        # Some of many known ends are left out, but not the last.
         every = max(-(-int(to[row] - from_[row]) // _MOST_STEPS), 1)
         times, offsets = (known[mine][::-1][::every][::-1] for known in (ends.time, ends.end))
         first = int(at_begin[row]) if dated[row] else start.end_offset
         late += not dated[row]
         window = start.window
-        if window is not None:  # delivered already: a clock may be behind
+        if window is not None:  # a delivered offset exists, even if a clock is behind
             first = max(first, fates.find_delivered_end(window))
         is_later = times > begin
         times = np.concatenate([[begin], times[is_later]]) - begin
@@ -300,7 +300,7 @@ def _arrivals(
 def _produced(
     topic: str, weights: tuple[float, ...], times: Any, offsets: Any, blocked: int | None
 ) -> Iterator[Producer]:
-    """Yield producers that append as many records as a log grew, each step evenly."""
+    """Yield producers that append a log's growth, evenly in each step."""
     parts = [(times, offsets, False)]
     if blocked is not None and offsets[0] < blocked < offsets[-1]:
         # The transaction begins with its record.
@@ -314,7 +314,7 @@ def _produced(
         whole = np.rint(when).astype(np.int64)
         grown, spans = np.diff(end), np.diff(whole)
         bursts = tuple(
-            # A part in a billion more: rounding shall not swallow the last record.
+            # A billionth more, so that rounding does not drop the last record.
             Burst(int(left), int(right), float(more) / float(span) * 1000 * (1 + 1e-9))
             for left, right, more, span in zip(whole[:-1], whole[1:], grown, spans, strict=True)
             if span > 0
@@ -333,7 +333,7 @@ def _produced(
 def _members(
     base: Scenario, then: Evidence, now: Evidence, begin: int, end: int, assumed: list[str]
 ) -> list[Member]:
-    """Return the members with when each came and went, as far as it is known."""
+    """Return the members with the times at which they joined and left, if known."""
     later, groups = of_group(now.members, base.group_id), of_group(now.groups, base.group_id)
     if not groups:
         return list(base.members)
@@ -379,7 +379,7 @@ def _members(
 
 
 def _worked(members: list[Member], counted_as: int, lasts: int, assumed: list[str]) -> list[Member]:
-    """Correct the work, estimated of ``counted_as`` members at the end, by how many were there."""
+    """Scale the work, estimated for ``counted_as`` members at the end, to those that were there."""
     spans = ((lasts if one.leave_ms is None else one.leave_ms) - one.join_ms for one in members)
     there = sum(one.count * span for one, span in zip(members, spans, strict=True)) / lasts
     factor = there / counted_as if counted_as and there else 1.0
@@ -395,10 +395,10 @@ def _worked(members: list[Member], counted_as: int, lasts: int, assumed: list[st
 
 
 def _with_work(scenario: Scenario, happened: pa.Table) -> Scenario:
-    """Return the scenario with the work of a record by which its lag is on average what it was.
+    """Return the scenario with the work per record at which the mean lag is the real one.
 
-    Rates alone do not tell it: a member waits while a window is full, works in vain when a lock
-    ends, and may be idle. Where lag was never more than members can hold, it is chance.
+    Rates alone do not show it: a member waits while a window is full, works in vain if a lock
+    expires, and may be idle. If the lag never exceeded what members can hold, it is chance.
     """
     lag, _ = numbers(happened, "lag")
     windows = len(scenario.starts) * scenario.settings.limits.max_record_locks
@@ -409,13 +409,13 @@ def _with_work(scenario: Scenario, happened: pa.Table) -> Scenario:
 
     def with_factor(log_factor: float) -> Scenario:
         factor = float(np.exp(log_factor))
-        # Work that full polls show does not change.
+        # Work that full polls show stays the same.
         known = tuple((place, more / factor) for place, more in usual.by_partition)
         service = replace(usual, mean_ms=usual.mean_ms * factor, by_partition=known)
         members = tuple(replace(one, service=service) for one in scenario.members)
         return replace(scenario, members=members)
 
-    @cache  # the search asks for both ends again
+    @cache  # the search evaluates both ends again
     def off(log_factor: float) -> float:
         some = with_factor(log_factor)
         runs = (curve(simulate(some, seed).timeline) for seed in range(_SEEDS))

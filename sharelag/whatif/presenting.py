@@ -1,4 +1,4 @@
-"""Answers of simulations as the tables that people are shown."""
+"""Results of simulations as tables to display."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sharelag.schemas import AMOUNT
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.views import View
 
-#: Columns of words that are amounts.
+#: Columns of text that contain amounts.
 _AMOUNTS = frozenset(
     {
         *("mean", "low", "high", "median", "difference", "difference_low", "difference_high"),
@@ -22,14 +22,14 @@ _AMOUNTS = frozenset(
 
 
 def pairs(values: Mapping[str, str | None]) -> list[dict[str, str | None]]:
-    """Names and values as rows of two columns."""
+    """Return names and values as rows of two columns."""
     return [{"by": name, "value": value} for name, value in values.items()]
 
 
 def present(
     title: str, found: Sequence[Mapping[str, Any]], view: View, notes: tuple[str, ...] = ()
 ) -> Presentation:
-    """Cells are words already, but for numbers that were counted."""
+    """Return a presentation of rows, whose cells are text except for counts."""
     cells = [pa.array([row.get(name) for row in found]) for name in view.names]
     cells = [one.cast(pa.string()) if pa.types.is_null(one.type) else one for one in cells]
     schema = pa.schema(

@@ -1,13 +1,13 @@
-"""Assignors ranked by scenarios drawn at random, against one of them.
+"""Ranking of assignors on randomly drawn scenarios, compared with one of them.
 
     suite()                  # 200 scenarios
     found = rank_assignors(["simple", "lag-aware-sticky", "mine"])
     found                    # best first
-    found.ranked             # the same as a table, by family of scenarios, too
+    found.ranked             # the same as a table, also by family of scenarios
 
-Each scenario is simulated once under each assignor, with the same luck. The time to drain says how
-well members are used, the p95 age how fair that is to the oldest records; moves and pairs are what
-it costs.
+Each scenario is simulated once with each assignor, with the same seed. The time to drain shows how
+well members are used, the p95 age how fair that is to the oldest records; moves and pairs are the
+costs.
 """
 
 from __future__ import annotations
@@ -35,30 +35,30 @@ from sharelag.whatif.presenting import present
 from sharelag.whatif.scenario import Burst, Fault, Poison, Producer, Scenario, Topic
 from sharelag.whatif.simulation.streams import generator
 
-#: A seed's family is its remainder by five.
+#: The family of a seed is its remainder by five.
 FAMILIES = ("skewed", "bursty", "heterogeneous", "failing", "mixed")
-#: Sets these numbers apart from those of the simulation, which has its own from the same seed.
+#: Separates these random numbers from those of the simulation with the same seed.
 _STREAM = 932
 _T = TypeVar("_T")
 
 
 def suite(count: int = 200) -> tuple[Scenario, ...]:
-    """Draw the scenarios that assignors are ranked by, the same ones on every machine.
+    """Draw the scenarios for ranking assignors, the same ones on every machine.
 
     Parameters
     ----------
     count : int
-        How many: the first ones are the same however many there are.
+        Number of scenarios: the first ones do not depend on it.
 
     Returns
     -------
     tuple of Scenario
-        Each is called by its family and number, such as ``skewed-40``; families take turns.
+        Each is named by its family and number, such as ``skewed-40``; families take turns.
 
     Raises
     ------
     InputError
-        There is to be none.
+        ``count`` is below 1.
 
     Notes
     -----
@@ -66,31 +66,32 @@ def suite(count: int = 200) -> tuple[Scenario, ...]:
 
     * 2 to 32 partitions and 1 to 24 members, in all proportions: far more of either, or about as
       many.
-    * 5 to 100 ms of work a record, fixed, exponential or log-normal, and 0.2 to 1 s of it a poll:
-      who works long on a record polls few. Large groups get slow records, so that a run stays
+    * 5 to 100 ms of work per record, fixed, exponential or log-normal, and 0.2 to 1 s of it per
+    poll:
+      members with long work per record poll few. Large groups get slow records, so that a run stays
       short.
-    * For 20 to 40 s records come at 0.5 to 1.3 of what all members together can do, beside a
-      backlog of up to 20 s of it. Then nothing comes any more, so that even an overloaded group
-      drains in the end, and the time until then says how well its members were used.
-    * One broker or three, and members that acquire by ``batch_optimized`` or by ``record_limit``:
-      by the first a client asks all leaders at once, by the second one after the other.
-    * An assignor that goes by lag may be asked every 5, 10 or 30 s.
+    * For 20 to 40 s, records arrive at 0.5 to 1.3 times the capacity of all members, besides a
+      backlog of up to 20 s of work. Then nothing arrives any longer, so that even an overloaded
+      group drains in the end, and the time until then shows how well its members were used.
+    * One broker or three, and members with ``batch_optimized`` or ``record_limit``: the first
+      fetches from all leaders at once, the second from one after the other.
+    * An assignor that uses the lag may be called every 5, 10 or 30 s.
 
     Four families add one difficulty each, a fifth mixes two to four of them:
 
     * ``skewed``: partitions get records in proportion to ``1 / k ** s``, ``s`` from 0.5 to 2, or by
-      skewed keys; in half of the others the hot partitions change on the way.
-    * ``bursty``: up to three times, for 3 to 12 s, 2 to 8 times as many records come, in all
+      skewed keys; in half of the others, the hot partitions change midway.
+    * ``bursty``: up to three times, for 3 to 12 s, 2 to 8 times as many records arrive, in all
       partitions or in one of them.
     * ``heterogeneous``: members 2 to 8 times slower than others, up to three topics of which
-      members subscribe to some, partitions with 2 to 5 times the work a record, racks. The first
+      members subscribe to some, partitions with 2 to 5 times the work per record, racks. The first
       member subscribes to all.
     * ``failing``: one member in four, never the first, crashes, hangs or loses its heartbeats, for
-      5 to 60 s or indefinitely; records are released now and then, are poison, or get stuck until
-      their locks expire; leaders change.
+      5 to 60 s or indefinitely; some records are released, are poison, or get stuck until their
+      locks expire; leaders change.
 
-    The load counts what is drawn: members that are slower, and bursts, make no group busier than
-    the range above.
+    The load takes these into account: slower members and bursts make no group busier than the range
+    above.
     """
     if count < 1:
         raise InputError(f"a suite of {count} scenarios ranks nothing: give at least 1")
@@ -98,18 +99,18 @@ def suite(count: int = 200) -> tuple[Scenario, ...]:
 
 
 def family_of(scenario: Scenario) -> str:
-    """Return which of `FAMILIES` a scenario of the suite belongs to."""
+    """Return the family of a scenario of the suite, one of `FAMILIES`."""
     return scenario.name.rpartition("-")[0]
 
 
 def draw_scenario(seed: int) -> Scenario:
-    """Draw the scenario of a number from 0 on, whose remainder by five says its family."""
+    """Draw the scenario of a number from 0 on, whose remainder by five is its family."""
     chance, family = generator(seed, _STREAM), FAMILIES[seed % len(FAMILIES)]
     added = {family}
     if family == "mixed":
         added = {FAMILIES[one] for one in chance.permutation(4)[: chance.integers(2, 5)]}
     scenario = _plain(chance)
-    # In this order, since later ones look at topics and producers as the earlier ones left them.
+    # In this order, since later ones change the topics and producers of earlier ones.
     for add in (_heterogeneous, _skewed, _bursty, _failing):
         if add.__name__.removeprefix("_") in added:
             scenario = add(scenario, chance)
@@ -122,7 +123,7 @@ def draw_scenario(seed: int) -> Scenario:
 
 
 def _plain(chance: np.random.Generator) -> Scenario:
-    """A group in which all is even and well, but for the load."""
+    """Draw an even, healthy group with a random load."""
     partitions = _one_of(chance, (2, 3, 4, 6, 8, 12, 16, 24, 32))
     members = _one_of(chance, (1, 2, 3, 4, 6, 8, 12, 16, 24))
     work_ms = _one_of(chance, [work for work in (5, 10, 20, 50, 100) if work >= 2 * members])
@@ -147,7 +148,7 @@ def _plain(chance: np.random.Generator) -> Scenario:
 
 
 def _heterogeneous(scenario: Scenario, chance: np.random.Generator) -> Scenario:
-    """Members differ in speed, subscriptions and racks; partitions in the work of records."""
+    """Vary members in speed, subscriptions and racks, and partitions in the work per record."""
     (whole,), (producer,) = scenario.topics, scenario.producers
     counts = _parts(chance, whole.partitions)
     costly = _between(chance, 2, 5) if chance.random() < 0.5 else 1.0
@@ -166,7 +167,7 @@ def _heterogeneous(scenario: Scenario, chance: np.random.Generator) -> Scenario:
             max_poll_records=max(round(polled), 1),
         )
         members.append(other)
-    # What the group can do now, of what it could do before.
+    # The capacity of the group, as a share of what it was.
     work = 1 + len(counts) * (costly - 1) / whole.partitions
     part = sum(1 / factor for factor in factors) / len(factors) / work
     backlog = round(whole.starts[0].end_offset * part)
@@ -182,7 +183,7 @@ def _heterogeneous(scenario: Scenario, chance: np.random.Generator) -> Scenario:
 
 
 def _skewed(scenario: Scenario, chance: np.random.Generator) -> Scenario:
-    """Partitions get what their rank, or the keys, give them; by rank the backlog is as uneven."""
+    """Distribute records by rank or by keys; by rank, the backlog is as uneven."""
     topics, producers = [], []
     for topic, producer in zip(scenario.topics, scenario.producers, strict=True):
         if chance.random() < 0.3:
@@ -205,7 +206,7 @@ def _skewed(scenario: Scenario, chance: np.random.Generator) -> Scenario:
 
 
 def _bursty(scenario: Scenario, chance: np.random.Generator) -> Scenario:
-    """Bursts, for which less comes in between: as many records as before in all."""
+    """Add bursts, and reduce the rate between them, so that the total stays the same."""
     partitions = {topic.name: topic.partitions for topic in scenario.topics}
     producers = []
     for producer in scenario.producers:
@@ -229,7 +230,7 @@ def _bursty(scenario: Scenario, chance: np.random.Generator) -> Scenario:
 
 
 def _failing(scenario: Scenario, chance: np.random.Generator) -> Scenario:
-    """Accidents of members, of records and of leaders."""
+    """Add failures of members, of records and of leaders."""
     end = max(producer.end_ms or 0 for producer in scenario.producers)
     released = _one_of(chance, (0.0, 0.01, 0.05))
     faults, members = [], []
@@ -259,21 +260,21 @@ def _failing(scenario: Scenario, chance: np.random.Generator) -> Scenario:
     )
 
 
-#: Long enough for most to drain whatever the assignor.
+#: Long enough for most scenarios to drain with any assignor.
 DURATION_MS = 240_000
 _Kind: TypeAlias = Literal["fixed", "exponential", "lognormal"]
 _KINDS: tuple[_Kind, ...] = ("fixed", "exponential", "lognormal")
 _ACQUIRE_MODES: tuple[AcquireMode, ...] = ("batch_optimized", "record_limit")
 _FAULTS: tuple[Literal["crash", "hang", "mute"], ...] = ("crash", "hang", "mute")
 _RACKS = ("a", "b", "c")
-#: What a record does, and in how many deliveries.
+#: How a record fails, and in how many deliveries.
 _POISON: tuple[tuple[Literal["release", "reject", "silent", "crash"], int], ...] = (
     *(("release", 1 << 15), ("reject", 1), ("silent", 1), ("silent", 2), ("crash", 1)),
 )
 
 
 def _parts(chance: np.random.Generator, partitions: int) -> dict[str, int]:
-    """One to three topics that have so many partitions together."""
+    """Distribute partitions over one to three topics."""
     names = ("orders", "payments", "refunds")[: _whole(chance, 1, min(3, partitions))]
     counts = dict.fromkeys(names, 1)
     for _ in range(partitions - len(names)):
@@ -282,9 +283,9 @@ def _parts(chance: np.random.Generator, partitions: int) -> dict[str, int]:
 
 
 def _ranked(chance: np.random.Generator, count: int, skew: float) -> tuple[float, ...]:
-    """Parts of a whole by rank, and which partition has which rank by chance."""
+    """Draw the shares of partitions, in proportion to a power of their random rank."""
     parts = [1 / rank**skew for rank in range(1, count + 1)]
-    # Rounded, since the last digits of a power are not the same everywhere.
+    # Rounded, since the last digits of a power differ between machines.
     return tuple(round(parts[one] / sum(parts), 4) for one in chance.permutation(count).tolist())
 
 
@@ -303,7 +304,7 @@ def _between(chance: np.random.Generator, low: float, high: float) -> float:
 RANKED = trials.RANKED.schema
 #: The family of a row about the whole suite.
 ALL = "all"
-#: Runs within this factor are as good; shorter times count as this, the step of a timeline.
+#: Runs within this factor are equal; shorter times count as this, the step of a timeline.
 _ALIKE, _LEAST_MS = 1.05, 1000.0
 _RATIOS = {"drain_ratio": "drain_ms", "age_p95_ratio": "age_p95_ms"}
 _CONFIDENCE = 0.95
@@ -311,17 +312,17 @@ _CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Ranking(Displayable):
-    """How assignors do over the suite.
+    """The performance of assignors on the suite.
 
     Attributes
     ----------
     ranked
-        One row per assignor, over all scenarios and then by their family, the shortest times to
-        drain first: `RANKED`.
+        One row per assignor, over all scenarios and then by family, shortest times to drain first:
+        `RANKED`.
     runs
         One row per scenario and assignor: `sharelag.whatif.comparison.tables.RUNS`.
     baseline
-        What the others are compared to.
+        The assignor that the others are compared to.
     """
 
     ranked: pa.Table
@@ -329,7 +330,7 @@ class Ranking(Displayable):
     baseline: str
 
     def for_people(self) -> list[dict[str, Any]]:
-        """Return the rows over all scenarios, as people read them."""
+        """Return the rows over all scenarios in words."""
 
         def ratio(row: Mapping[str, Any], name: str) -> str:
             low, high = row[f"{name}_low"], row[f"{name}_high"]
@@ -345,7 +346,7 @@ class Ranking(Displayable):
         ]
 
     def verdict(self) -> str:
-        """Return one sentence, without a full stop: which is best, and by how much."""
+        """Return one sentence, without a full stop, about the best assignor and its gain."""
         best = self.for_people()[0]
         high = self.ranked.column("drain_ratio_high")[0].as_py()
         if best["assignor"] == self.baseline or high is None or high >= 1:
@@ -364,7 +365,7 @@ class Ranking(Displayable):
         )
 
     def presentation(self) -> Presentation:
-        """Return the table with what is best before what else to know."""
+        """Return the table, with the verdict first among its notes."""
         notes = (self.verdict(), self.conditions())
         title = f"Assignors, compared to {self.baseline}"
         return present(title, self.for_people(), views.RANKED, notes)
@@ -379,35 +380,35 @@ def rank_assignors(
     runs: Runs | None = None,
     progress: Progress | None = None,
 ) -> Ranking:
-    """Simulate assignors in the scenarios of the suite, and rank them.
+    """Simulate assignors on the scenarios of the suite, and rank them.
 
     Parameters
     ----------
     assignors : iterable of str
-        Some of `assignor_names`; functions of your own by the name that `register` gave them.
+        Some of `assignor_names`; functions of your own by the name given to `register`.
     baseline : str
-        What the others are compared to; it need not be among them.
+        The assignor that the others are compared to; it need not be among them.
     count : int
-        How many scenarios, as for `suite`.
+        Number of scenarios, as for `suite`.
     seed : int
         Random seed of the simulations.
     runs : callable, optional
-        Makes the runs of variants and seeds, such as `sharelag.sweep`; when not given they are made
-        in this process, one after the other.
+        Runs variants and seeds, such as `sharelag.sweep`; by default they run in this process, one
+        after the other.
     progress : callable, optional
-        Called with ``(done, all)``, in runs, when they are made in this process.
+        Called with ``(done, all)``, in runs, if they run in this process.
 
     Returns
     -------
     Ranking
-        A row for each assignor, the best first.
+        A row for each assignor, best first.
 
     Raises
     ------
     InputError
         An assignor is unknown, or ``count`` is below 1.
     AssignorError
-        An assignor has no answer in some scenario.
+        An assignor fails in some scenario.
     """
     if isinstance(assignors, str):
         raise InputError(f"assignors are several names: give [{assignors!r}]")
@@ -429,7 +430,7 @@ def rank_assignors(
 
 
 def rank_runs(runs: pa.Table, scenarios: Sequence[Scenario], baseline: str) -> Ranking:
-    """Rank assignors by runs that are there already: one row per scenario and assignor."""
+    """Rank assignors by existing runs: one row per scenario and assignor."""
     rows = {(row["assignor"], row["scenario"]): row for row in runs.to_pylist()}
     names = list(dict.fromkeys(name for name, _ in rows))
     found: list[dict[str, Any]] = []
@@ -472,6 +473,6 @@ def _row(mine: Sequence[Mapping[str, Any]], theirs: Sequence[Mapping[str, Any]])
 
 
 def _pairs_of_all(scenario: Scenario) -> int:
-    """Return the pairs of member and partition if each member had all that it subscribes to."""
+    """Return the pairs of member and partition if each member had all subscribed partitions."""
     partitions = {topic.name: topic.partitions for topic in scenario.topics}
     return sum(partitions[name] for member in scenario.each_member() for name in member.topics)

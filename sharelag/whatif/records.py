@@ -1,9 +1,8 @@
-"""The records that a share coordinator writes for what happens in a simulation.
+"""The records that a share coordinator writes during a simulation.
 
-`StateTopic` does what Kafka's ``ShareCoordinatorShard`` does (one for each partition of
-``__share_group_state``) with the requests that it takes, as all of a simulation are. It keeps the
-records it would have written, as bytes: decoding, replay, history and lag run on them as on a
-cluster's.
+`StateTopic` handles the valid requests of a simulation like Kafka's ``ShareCoordinatorShard`` (one
+for each partition of ``__share_group_state``). It keeps the records as bytes, so that decoding,
+replay, history and lag treat them like those of a cluster.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class WrittenRun(NamedTuple):
 
 
 class Write(NamedTuple):
-    """Content of a ``WriteShareGroupState`` request, and the time it is sent."""
+    """Content of a ``WriteShareGroupState`` request, and the time when it is sent."""
 
     time_ms: int
     start_offset: int
@@ -60,17 +59,17 @@ class Write(NamedTuple):
 
 @dataclass(slots=True)
 class _Known:
-    """What a shard keeps of one share partition."""
+    """The state of one share partition in a shard."""
 
     window: Window
-    leader_fence: int  # the latest leader epoch that was read or written
-    updates: int | None = None  # since the last snapshot that was due; None before the first
+    leader_fence: int  # the latest leader epoch read or written
+    updates: int | None = None  # since the last due snapshot; None before the first
 
 
 class StateTopic:
-    """The share coordinator, and the topic it writes.
+    """The share coordinator, and the topic that it writes.
 
-    Kafka's settings of these begin with ``share.coordinator.``: ``state.topic.num.partitions``,
+    Its settings in Kafka begin with ``share.coordinator.``: ``state.topic.num.partitions``,
     ``snapshot.update.records.per.snapshot`` (the write after this many updates is a snapshot) and
     ``cold.partition.snapshot.interval.ms``.
     """
@@ -86,7 +85,7 @@ class StateTopic:
     def initialize(
         self, key: SharePartition, now: int, state_epoch: int, start_offset: int
     ) -> None:
-        """Create or reset the state (``InitializeShareGroupState``) by a snapshot; -1: unknown."""
+        """Create or reset the state by a snapshot (``InitializeShareGroupState``); -1: unknown."""
         known = self._known.get(key)
         unknown = start_offset == UNINITIALIZED_START_OFFSET
         count = UNINITIALIZED_DELIVERY_COMPLETE_COUNT if unknown else 0
@@ -94,20 +93,20 @@ class StateTopic:
         self._snapshot(key, Window(epoch, state_epoch, 0, start_offset, count, now, now), now)
 
     def adopt(self, key: SharePartition, window: Window, now: int) -> None:
-        """Begin with a state that is known from elsewhere: one snapshot of it, as it is."""
+        """Start with a state from elsewhere, as a snapshot."""
         self._snapshot(key, replace(window, write_timestamp=now), now)
 
     def write(self, key: SharePartition, write: Write) -> None:
-        """Take a write of a share partition's leader (``WriteShareGroupState``)."""
-        # Not the request's leader epoch: only reading the state raises it.
+        """Handle a write of a share partition's leader (``WriteShareGroupState``)."""
+        # Not the leader epoch of the request: only reads of the state raise it.
         epoch = self._known[key].window.leader_epoch
-        # Offsets one by one and runs of them combine to the same; runs do so faster.
+        # Single offsets and runs of them combine to the same batches; runs are faster.
         batches = [StateBatch(*run[:4]) for run in write.runs]
         start, count = write.start_offset, write.delivery_complete_count
         self._append(key, batches, start, count, epoch, write.time_ms)
 
     def read(self, key: SharePartition, leader_epoch: int, now: int) -> Window:
-        """Give a new leader the state (``ReadShareGroupState``); a new leader epoch is written."""
+        """Return the state to a new leader (``ReadShareGroupState``), and write a new epoch."""
         window = self._known[key].window
         if leader_epoch != self._known[key].leader_fence:
             start, count = window.start_offset, window.delivery_complete_count
@@ -115,7 +114,7 @@ class StateTopic:
         return window
 
     def snapshot_cold(self, now: int) -> None:
-        """Write snapshots of states without a recent one, in shards that have changed since."""
+        """Write snapshots of states without a recent one, in shards with changes since."""
         shards: dict[int, list[SharePartition]] = {}
         for key in self._known:
             shards.setdefault(state_partition(key, self._partitions), []).append(key)
@@ -130,12 +129,12 @@ class StateTopic:
                     self._snapshot(key, cold, now)
 
     def window(self, key: SharePartition) -> Window | None:
-        """The state as the coordinator has it now; None when there is none."""
+        """Return the current state, or None."""
         known = self._known.get(key)
         return known.window if known else None
 
     def records(self) -> pa.RecordBatch:
-        """All records so far, in the order of writing, as `sharelag.schemas.RAW`."""
+        """Return all records in the order of writing, as `sharelag.schemas.RAW`."""
         keys, values, partitions, offsets, times = (
             zip(*self._rows, strict=True) if self._rows else ((),) * 5
         )
@@ -150,7 +149,7 @@ class StateTopic:
         }
         return pa.RecordBatch.from_pydict(columns, schema=schemas.RAW)
 
-    # ---- what is written, and replayed at once ----
+    # ---- writing, with immediate replay ----
 
     def _append(
         self,
@@ -163,7 +162,7 @@ class StateTopic:
     ) -> None:
         known = self._known[key]
         window = known.window
-        # A write that comes late moves nothing back.
+        # A late write moves nothing back.
         if start <= window.start_offset:
             so_far = window.delivery_complete_count
             count = so_far if start < window.start_offset else max(count, so_far)

@@ -1,6 +1,6 @@
 """Scenarios: a share group with its topics, producers, members, settings and faults, as values.
 
-Times are milliseconds from the begin of the simulation unless they say otherwise.
+Times are milliseconds from the start of the simulation unless stated otherwise.
 """
 
 from __future__ import annotations
@@ -30,31 +30,30 @@ from sharelag.whatif.presenting import pairs, present
 
 __all__ = ["BEGINS_MS", "Behaviour", "Burst", "Costs", "Fault", "Limits", "Member"]
 __all__ += ["PartitionStart", "Poison", "Producer", "Scenario", "Service", "Settings", "Topic"]
-#: 2026-01-01T00:00:00Z, when simulations begin unless stated otherwise.
+#: 2026-01-01T00:00:00Z, when simulations start unless stated otherwise.
 BEGINS_MS = 1_767_225_600_000
 
 
 @dataclass(frozen=True)
 class PartitionStart:
-    """One topic partition as the simulation finds it.
+    """The initial state of one topic partition.
 
     Attributes
     ----------
     end_offset, log_start_offset
-        Of the log, the end exclusive.
+        Offsets of the log; the end is exclusive.
     window
-        What was persisted of the share partition; None: the group is new, and its settings say
-        where it begins.
+        The persisted state of the share partition; None: the group is new, and its settings
+        determine where it starts.
     batch_records
-        Records in each record batch of the log so far.
+        Records in each record batch of the existing log.
     oldest_age_ms
-        How long ago the record at the window's start offset was appended; those after it came
-        evenly since.
+        The age of the record at the window's start offset; later ones arrived evenly since.
     missing
-        Offsets that compaction has taken out of the log.
+        Offsets that compaction removed from the log.
     open_from
-        Where a transaction begins that stays open until the end: a ``read_committed`` group gets
-        nothing from there on, of what is there and of what arrives. None: there is none.
+        The first offset of a transaction that stays open until the end: a ``read_committed`` group
+        gets nothing from there on, neither existing nor arriving records. None: no transaction.
     """
 
     end_offset: int = 0
@@ -76,7 +75,7 @@ class PartitionStart:
             )
 
 
-#: Partitions that a scenario has at most. A whole cluster of Kafka has fewer.
+#: Upper bound of the partitions of a scenario. A whole Kafka cluster has fewer.
 MOST_PARTITIONS = 1_000_000
 
 
@@ -87,27 +86,26 @@ class Topic:
     Attributes
     ----------
     name, partitions, id
-        The id as Kafka prints it; derived from the name when not given.
+        The id is as Kafka prints it; by default it is derived from the name.
     backlog
-        Records to deliver in each partition at the begin: one number for all, or one for each.
+        Initial records to deliver in each partition: one number for all, or one for each.
     batch_records
         Records in each record batch of that backlog.
     starts
         One for each partition, instead of the two above.
     racks
-        Of the replicas, by partition.
+        Racks of the replicas, by partition.
     leaders
-        Brokers, from 0 on, that lead at the begin, by partition. Empty: all lead in turn.
+        Initial leaders by partition, as brokers numbered from 0. Empty: brokers lead in turn.
     retention_ms, segment_records
-        How long records are kept, and how many of them are deleted together; None keeps them.
+        How long records are kept, and how many of them are deleted together; None keeps all.
     compact_ms
-        How often records are taken out of which a later one has the same key
+        The interval at which records are removed that have a later one with the same key
         (``cleanup.policy=compact``), for producers with keys; the latest record batch of a
-        partition stays as it is. None: never.
+        partition is not compacted. None: never.
     added_ms
-        When the last of the partitions are added, in the order of their numbers; the others are
-        there at the begin. A group begins with them where its settings say, at the moment at which
-        it hears of them.
+        When the last partitions are added, in the order of their numbers; the others exist from the
+        beginning. A group starts in them as its settings say, when it learns of them.
     """
 
     name: str
@@ -124,12 +122,12 @@ class Topic:
     added_ms: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.partitions > MOST_PARTITIONS:  # before there is a start for each
+        if self.partitions > MOST_PARTITIONS:  # checked before creating a start for each
             raise InputError(
                 f"topic {self.name!r} has {self.partitions:,} partitions: give at most "
                 f"{MOST_PARTITIONS:,}"
             )
-        if not self.id:  # always the same one, so that runs can be repeated
+        if not self.id:  # always the same, so that runs can be repeated
             object.__setattr__(self, "id", topic_id_text(uuid5(NAMESPACE_OID, self.name).bytes))
         if not self.starts:
             backlog, there = self.backlog, self.partitions - len(self.added_ms)
@@ -159,13 +157,13 @@ class Topic:
             )
 
     def there_from(self) -> tuple[int, ...]:
-        """From when on each partition is there, in ms."""
+        """Return when each partition is added, in ms."""
         return (0,) * (self.partitions - len(self.added_ms)) + self.added_ms
 
 
 @dataclass(frozen=True)
 class Burst:
-    """A span in which a producer makes ``factor`` times as many records."""
+    """A span in which a producer appends ``factor`` times as many records."""
 
     begin_ms: int
     end_ms: int
@@ -174,33 +172,32 @@ class Burst:
 
 @dataclass(frozen=True)
 class Producer:
-    """Who appends records to a topic, and how many.
+    """A producer of records to a topic.
 
     Attributes
     ----------
     topic, rate
-        Records a second, to all partitions together. Fractions are fine: 0.5 is one every two
-        seconds.
+        Records per second, to all partitions together; 0.5 is one every two seconds.
     pattern
-        ``poisson``: record batches come by chance; ``steady``: at equal distances.
+        ``poisson``: record batches arrive at random; ``steady``: at equal intervals.
     batch_records
         Records in each record batch.
     weights
-        How records are spread over the partitions; evenly when empty, unless there are keys.
+        How records are distributed over the partitions; if empty, evenly or by keys.
     keys, key_skew
-        How many keys, the k-th drawn in proportion to ``1 / k ** key_skew``; a key's partition is
-        the CRC-32 of its number, as librdkafka's default partitioner has it. The records of one
-        record batch have one key. 0 keys: records without a key.
+        Number of keys, the k-th drawn in proportion to ``1 / k ** key_skew``; a key's partition is
+        the CRC-32 of its number, as with librdkafka's default partitioner. The records of a record
+        batch have the same key. 0: records without a key.
     bursts
         May overlap: the factors multiply.
     day
-        24 factors, one for each hour (UTC); empty is always 1.
+        24 factors, one for each hour (UTC); empty: always 1.
     transaction_batches, transaction_ms, abort_share
-        Record batches in each transaction of a partition, 0 without transactions; how long
-        after the last of them its marker comes, which takes an offset, too; and how many of them
-        are aborted.
+        Record batches in each transaction of a partition, 0 without transactions; the delay of the
+        transaction marker after the last of them, which takes an offset, too; and the share of
+        transactions that are aborted.
     begin_ms, end_ms
-        None produces until the end.
+        The time in which it produces; None: until the end.
     """
 
     topic: str
@@ -234,9 +231,9 @@ class Producer:
             raise InputError(f"abort_share is {self.abort_share}: give a share from 0 to 1")
 
 
-#: The assignor of an assignment made by hand: each member has `Member.edited` all the time.
+#: The assignor of an assignment made by hand: each member keeps `Member.edited`.
 EDITED = "edited"
-#: Members of a scenario, those that leave and join among them.
+#: Upper bound of a scenario's members, including those that join and leave.
 _MOST_MEMBERS = 10 * consumers.MOST_MEMBERS
 
 
@@ -247,14 +244,14 @@ class Costs:
     The defaults are those of one broker of Kafka 4.3.1 with Java clients on the same small and busy
     machine, with warm JVMs: half the round trip of an ``ApiVersions`` request; polls of ten records
     (2.5 ms) and commits of one (1.8 ms) on average, as recorded in ``data/fidelity``. Replicas and
-    a real network take longer. They matter where a record is little work.
+    a real network take longer. Latencies matter if a record is little work.
     """
 
     network_ms: float = 0.1  # one way
-    # of a broker, to answer a fetch that brings records; its fetch locks are held meanwhile
+    # of a broker, to answer a fetch with records; its fetch locks are held meanwhile
     fetch_ms: float = 2.3
     write_ms: float = 1.6  # of the share coordinator, to accept a write
-    # until others lead what a dead broker led (broker.session.timeout.ms)
+    # until others take over from a dead broker (broker.session.timeout.ms)
     failover_ms: float = 9000.0
     record_bytes: int = 1000
     fetch_max_bytes: int = 52_428_800  # fetch.max.bytes, split over the partitions of a fetch
@@ -262,16 +259,16 @@ class Costs:
 
 @dataclass(frozen=True)
 class Poison:
-    """A record that goes wrong, in every delivery or in the first few.
+    """A record that fails, in every delivery or in the first few.
 
     Attributes
     ----------
     how
-        The member releases or rejects it, never says anything of it (``silent``), or crashes; or it
-        acknowledges all else of its poll first, holds it for ``hold_ms`` longer (``hold``), past
-        its lock if that lasts less, then accepts it and goes on.
+        The member releases or rejects it, never acknowledges it (``silent``), or crashes; or it
+        acknowledges the rest of its poll first, holds the record for another ``hold_ms``
+        (``hold``), even beyond its lock, then accepts it and continues.
     work_ms
-        How long each delivery of it takes, by whichever member; None: like any other record.
+        The time of each delivery, with any member; None: like any other record.
     """
 
     topic: str
@@ -293,17 +290,17 @@ class Poison:
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that happens at a certain time.
+    """An event at a certain time.
 
     Attributes
     ----------
     kind
         ``crash``, ``hang``, ``mute`` (heartbeats get lost) of a ``member``, the last two for
-        ``for_ms`` or ever; ``subscribe`` of a ``member`` to other ``topics``, to none: it leaves
-        the group until it subscribes again; ``leader_change`` of a partition; ``delete_records`` of
-        a partition before ``offset``; ``broker_down`` of a ``broker``, for ``for_ms`` or ever: its
-        share sessions end, and after ``Costs.failover_ms`` the next broker leads its share
-        partitions, and knows of them what was written.
+        ``for_ms`` or forever; ``subscribe`` of a ``member`` to other ``topics``, or to none: it
+        leaves the group until it subscribes again; ``leader_change`` of a partition;
+        ``delete_records`` of a partition before ``offset``; ``broker_down`` of a ``broker``, for
+        ``for_ms`` or forever: its share sessions end, and after ``Costs.failover_ms`` the next
+        broker leads its share partitions, with their written state.
     """
 
     at_ms: int
@@ -321,24 +318,23 @@ class Fault:
 
 @dataclass(frozen=True)
 class Scenario(Displayable):
-    """All that `sharelag.whatif.simulate` needs, but for the seed.
+    """All input of `sharelag.whatif.simulate` except the seed.
 
     Attributes
     ----------
     assumed
-        What had to be assumed to make it: sentences for people.
+        The assumptions behind it: sentences for people.
     initialized
-        Whether the group knows its share partitions already; otherwise its first members wait for a
+        Whether the group already knows its share partitions; otherwise its first members wait for a
         heartbeat.
     settled
-        Whether the members that are there from the begin have joined before, and have their
-        partitions (`Member.assigned`, as far as the assignor leaves them); otherwise they begin as
-        strangers, one after the other.
+        Whether the initial members have joined before, and have their partitions
+        (`Member.assigned`, as far as the assignor keeps them); otherwise they join one after the
+        other.
     step_ms
-        Between two rows of the timeline.
+        Time between two rows of the timeline.
     autoscaler
-        Who adds and removes members (`sharelag.whatif.autoscale`); those of the scenario are there
-        at the begin.
+        Adds and removes members (`sharelag.whatif.autoscale`), starting with those of the scenario.
     """
 
     topics: tuple[Topic, ...]
@@ -362,7 +358,7 @@ class Scenario(Displayable):
     assumed: tuple[str, ...] = field(default=())
 
     def presentation(self) -> Presentation:
-        """Return the table that people are shown of it."""
+        """Return the table that is displayed."""
         given = [
             f"{one.name} {getattr(mine, one.name)}"
             for mine, usual in ((self.settings, Settings()), (self.settings.limits, Limits()))
@@ -459,18 +455,18 @@ class Scenario(Displayable):
 
     @cached_property
     def starts(self) -> dict[tuple[str, int], PartitionStart]:
-        """Each partition as the simulation finds it, by topic and number, in their order."""
+        """The initial state of each partition, by topic and number, in order."""
         each = ((topic.name, enumerate(topic.starts)) for topic in self.topics)
         return {(name, number): start for name, starts in each for number, start in starts}
 
     @property
     def leaders(self) -> tuple[int, ...]:
-        """The broker that leads each partition at the begin, in the order of `starts`."""
+        """The initial leader of each partition, in the order of `starts`."""
         given = (one for topic in self.topics for one in topic.leaders or [None] * topic.partitions)
         return tuple(at % self.brokers if one is None else one for at, one in enumerate(given))
 
     def with_starts(self, starts: Mapping[tuple[str, int], PartitionStart]) -> Scenario:
-        """The same where the simulation finds some partitions otherwise."""
+        """Return the scenario with another initial state of some partitions."""
         known = {**self.starts, **starts}
         topics = (
             replace(one, starts=tuple(known[one.name, n] for n in range(one.partitions)))
@@ -479,7 +475,7 @@ class Scenario(Displayable):
         return replace(self, topics=tuple(topics))
 
     def each_member(self) -> list[Member]:
-        """Return the members one by one, named and with their topics."""
+        """Return the members one by one, with their names and topics."""
         return list(self._each_member)
 
     @cached_property
@@ -493,14 +489,15 @@ class Scenario(Displayable):
         return tuple(found)
 
     def with_members(self, count: int) -> Scenario:
-        """The same with ``count`` members from begin to end: those there are, then more like them.
+        """Return the scenario with ``count`` members from beginning to end.
 
-        Where there are none, they are like the first of ``members``, whose ``count`` is 0 then.
+        They are the existing members, then more modelled on them; without any, they are modelled on
+        the first of ``members``, whose ``count`` is 0 then.
 
         Raises
         ------
         InputError
-            ``count`` is not a number from 0 to what a broker lets join at most.
+            ``count`` is not a number from 0 to the maximum that brokers accept.
         """
         count, there = consumers.require_members(count), self.each_member()
         each = there or [replace(one, count=1) for one in self.members[:1]] or [Member()]
@@ -529,19 +526,20 @@ def _declared(kind: type[Any]) -> tuple[dict[str, tuple[Any, ...]], tuple[str, .
 
 
 def _leaves(hint: Any) -> Iterator[Any]:
-    """Yield the types that a value, or what is in a tuple, may have, or its choices."""
+    """Yield the types or choices of a value, or of the elements of a tuple."""
     for one in get_args(hint) or (hint,):
         yield from _leaves(one) if get_args(one) else (one,)
 
 
 def _require_values(part: Any) -> None:
-    """Refuse fractions and unknown values in a part and its parts; numpy's numbers become Python's.
+    """Refuse fractions and unknown values in a part and its parts; convert numpy's numbers.
 
-    A fraction would end a simulation in its middle, and what is unknown would pass for a default.
+    A fraction would fail in the middle of a simulation, and an unknown value would pass as a
+    default.
     """
     kind: Any = type(part)
     values, parts = _declared(kind)
-    least = -1 if kind is Window else 0  # Kafka's own marks for what is not known
+    least = -1 if kind is Window else 0  # Kafka's own marks for unknown values
     for name, may_be in values.items():
         value = getattr(part, name)
         if type(value) in may_be and (value is None or least <= value < inf):
@@ -556,10 +554,10 @@ def _require_values(part: Any) -> None:
 
 
 def _as_declared(value: Any, may_be: tuple[Any, ...], least: int, where: str) -> Any:
-    """Return a value, or those of a tuple, as Python's, which are the only ones that JSON takes."""
+    """Return a value, or those of a tuple, as Python's types, the only ones that JSON accepts."""
     if isinstance(value, tuple) and ... in may_be:
         if {*map(type, value)} <= {*may_be} - {str} and all(least <= one < inf for one in value):
-            return value  # as they are, which may be many
+            return value  # unchanged, because there may be many
         return tuple(_as_declared(one, may_be, least, where) for one in value)
     if isinstance(value, str) and (value in may_be or str in may_be):
         return value

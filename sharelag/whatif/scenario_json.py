@@ -1,7 +1,7 @@
-"""Scenarios as JSON: to be edited by people, sent to other machines, and compared by their text.
+"""Scenarios as JSON: to edit them, send them to other machines, and compare them as text.
 
-Keys are the fields of `sharelag.whatif.scenario`; all but the topics' names and numbers of
-partitions may be left out. Keys that end in ``_ms`` take durations such as ``"5m"``, too.
+Keys are the fields of `sharelag.whatif.scenario`; only the names of topics and their numbers of
+partitions are required. Keys that end in ``_ms`` also accept durations such as ``"5m"``.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from sharelag.errors import InputError
 from sharelag.whatif.estimates import Assumption
 from sharelag.whatif.scenario import MOST_PARTITIONS, Scenario
 
-#: What an assumption has whose code programs read.
+#: The parts of an assumption with a code.
 _CODED = ("code", "what", "why")
-#: How many mistakes one message names.
+#: Mistakes that one message lists.
 _MOST_MISTAKES = 5
 
 
 def to_json(scenario: Scenario, *, indent: int | None = None) -> str:
-    """Write a scenario down.
+    """Return a scenario as JSON.
 
     Parameters
     ----------
     scenario : Scenario
     indent : int, optional
-        For people; without it there is nothing between the tokens.
+        Indentation for people; by default there is no white space.
 
     Returns
     -------
     str
-        Canonical: equal scenarios have the same text, different ones another. Only ASCII.
+        Canonical ASCII: two scenarios have the same text exactly if they are equal.
     """
     plain = _adapter().dump_python(scenario, mode="json")
-    # What nothing is known of keeps its code: who reads it back must not take a guess for a fact.
+    # Assumptions keep their codes, so that they are not read back as facts.
     plain["assumed"] = [
         {name: getattr(one, name) for name in _CODED} if isinstance(one, Assumption) else one
         for one in scenario.assumed
@@ -50,7 +50,7 @@ def to_json(scenario: Scenario, *, indent: int | None = None) -> str:
         if not written["edited"]:
             del written["edited"]
     for topic, written in zip(scenario.topics, plain["topics"], strict=True):
-        # What follows from other fields would hide what people change there.
+        # Derived values would hide changes of the fields that they follow from.
         if replace(topic, starts=()) == topic:
             del written["starts"]
         if replace(topic, id="") == topic:
@@ -60,12 +60,12 @@ def to_json(scenario: Scenario, *, indent: int | None = None) -> str:
 
 
 def from_json(text: str | bytes) -> Scenario:
-    """Read a scenario.
+    """Return the scenario of a JSON text.
 
     Raises
     ------
     InputError
-        It is not JSON, or not a scenario: with what is wrong, and where.
+        The text is not JSON, or not a scenario: with the mistakes and their places.
     """
 
     def refuse(name: str) -> Any:
@@ -84,7 +84,7 @@ def from_json(text: str | bytes) -> Scenario:
     parts = (given.get(name) if isinstance(given, dict) else None for name in ("topics", "assumed"))
     topics, assumed = (listed if isinstance(listed, list) else [] for listed in parts)
     assumed[:] = map(_assumption, assumed)
-    # A few lines may name so many partitions that one object for each fills the memory.
+    # A few lines may declare so many partitions that one object for each fills the memory.
     counts = [one.get("partitions") for one in topics if isinstance(one, dict)]
     if (together := sum(n for n in counts if isinstance(n, int))) > MOST_PARTITIONS:
         raise _wrong([f"topics: {together:,} partitions are more than {MOST_PARTITIONS:,}"])
@@ -96,14 +96,14 @@ def from_json(text: str | bytes) -> Scenario:
             for one in error.errors()
         ]
         raise _wrong(mistakes) from error
-    # Dataclasses take what they know and drop the rest, and a misspelt key would be a default.
+    # Dataclasses ignore unknown keys, so that a misspelt key would silently be a default.
     if unknown := list(_unknown(given, _adapter().dump_python(scenario, mode="json"), "")):
         raise _wrong([f"{key}: unknown key" for key in unknown])
     return replace(scenario, assumed=tuple(assumed)) if assumed else scenario
 
 
 def _assumption(given: Any) -> Any:
-    """Return what was assumed with a code as that; anything else as it is."""
+    """Return a coded assumption as such, and anything else unchanged."""
     is_coded = isinstance(given, dict) and given.keys() == set(_CODED)
     is_text = is_coded and all(isinstance(text, str) for text in given.values())
     return Assumption(**given) if is_text else given
@@ -115,7 +115,7 @@ def _wrong(mistakes: list[str]) -> InputError:
 
 
 def _in_milliseconds(given: Any, where: str = "", name: str = "") -> Any:
-    """Replace durations as people type them by what the fields hold."""
+    """Replace durations in words by milliseconds."""
     if isinstance(given, dict):
         return {key: _in_milliseconds(one, f"{where}{key}.", key) for key, one in given.items()}
     if isinstance(given, list):

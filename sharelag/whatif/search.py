@@ -1,11 +1,11 @@
-"""The fewest members that keep a measure on the right side of a limit.
+"""Search for the fewest members that keep a measure within a limit.
 
     found = fewest_members(scenario, goal=Goal("age_p95_ms", 30_000))
-    found.members       # None: not even the most do
+    found.members       # None: even the most members do not
     found.probes        # every number that was tried
 
-The search takes for granted that more members do better, and looks whether that is so where it
-ends. Members differ in nothing but their number; with the same seed all numbers meet the same luck.
+The search assumes that more members do better, and checks this at its end. Only the number of
+members is varied; with the same seed, chance is the same for all numbers.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ _GOAL = re.compile(r"\s*(\w+?)\s*(<=?|>=?)\s*(\d[\w. ]*%?)\s*")
 
 @dataclass(frozen=True)
 class Goal:
-    """What is to be kept: the mean of a measure over the seeds, at most at a limit, or at least.
+    """A goal: the mean of a measure over the seeds is at most, or at least, a limit.
 
     Attributes
     ----------
     measure
         A key of `sharelag.whatif.comparison.tables.MEASURED`, such as ``age_p95_ms``.
     limit
-        In its unit; the limit itself is fine.
+        In the unit of the measure; the limit itself meets the goal.
     above
-        Whether the measure is to be above the limit and not below.
+        Whether the measure has to be above the limit instead of below.
     confidence
-        That it is kept, for each number of members.
+        Confidence that the goal is met, for each number of members.
     """
 
     measure: str
@@ -76,14 +76,14 @@ class Goal:
         Parameters
         ----------
         text : str
-            The measure of a time may also be written as its column is called: ``age_p95_ms<30s``.
+            The measure of a time may also be its column name: ``age_p95_ms<30s``.
         confidence : float
-            With which the goal has to be met, above 0.5.
+            The confidence with which the goal has to be met, above 0.5.
 
         Raises
         ------
         InputError
-            It is written otherwise.
+            The text has another format.
         """
 
         def invalid(fix: str) -> InputError:
@@ -114,11 +114,11 @@ class Goal:
 
     @property
     def sign(self) -> int:
-        """1 where less is better, -1 where more is."""
+        """1 if less is better, -1 if more is."""
         return -1 if self.above else 1
 
     def __str__(self) -> str:
-        """The goal as `parse` reads it: a time in the largest unit in which it is at least 1."""
+        """Return the goal as `parse` reads it, a time in the largest unit that is not above it."""
         limit = f"{self.limit:.12g}"
         if self.measure.endswith("_share"):
             limit = f"{100 * self.limit:.12g}%"
@@ -139,21 +139,21 @@ PROBES = trials.PROBES.schema
 
 @dataclass(frozen=True)
 class Found(Displayable):
-    """The answer.
+    """The result of a search.
 
     Attributes
     ----------
     members
-        The fewest that meet the goal; None when none of those tried does.
+        The fewest that meet the goal; None if none of those tried does.
     goal
-        The goal that was given.
+        The goal.
     probes
         One row per number of members that was tried, ascending: `PROBES`.
     runs
         One row per run: `sharelag.whatif.comparison.tables.RUNS`.
     monotone
-        Whether no more members were found to miss what fewer meet. When there are, the answer is
-        the least that was found, and there may be others.
+        Whether more members never miss what fewer meet. If not, the answer is the smallest number
+        that was found, and there may be others.
     """
 
     members: int | None
@@ -163,26 +163,26 @@ class Found(Displayable):
     monotone: bool
 
     def presentation(self) -> Presentation:
-        """Return the table that people are shown of it."""
+        """Return the table that is displayed."""
         probes = [words.probe_for_people(row) for row in self.rows()]
         measure = self.goal.measure
         said = str(self).replace(measure.removesuffix("_ms"), words.measure_words(measure))
         return present(f"Fewest members: {said}", probes, views.PROBES.without("variant"))
 
     def rows(self, variant: str = "") -> list[dict[str, Any]]:
-        """One row per number of members that was tried."""
+        """Return one row per number of members that was tried."""
         about = {"variant": variant, "goal": str(self.goal)}
         rows = self.probes.to_pylist()
         return [about | row | {"answer": row["members"] == self.members} for row in rows]
 
     @property
     def undecided(self) -> tuple[int, ...]:
-        """Numbers of members for which the runs do not decide the goal: more seeds may."""
+        """Numbers of members for which the runs do not decide the goal; more seeds may."""
         return tuple(row["members"] for row in self.rows() if row["met"] is None)
 
     @property
     def identical(self) -> tuple[int, ...]:
-        """Those whose runs are all the same, but too few to rule out luck."""
+        """Numbers of members whose runs are all equal, but too few to rule out chance."""
         unbounded = (row for row in self.rows() if row["low"] is None)
         return tuple(row["members"] for row in unbounded if row["mean"] is not None)
 
@@ -218,15 +218,15 @@ def fewest_members(
     Parameters
     ----------
     scenario : Scenario
-        Its members are multiplied (`Scenario.with_members`); faults of single members are left
-        out.
+        Its members are multiplied (`Scenario.with_members`); faults of single members are left out.
     goal : Goal
+        The goal to meet.
     seeds : iterable of int
-        At least two: a single run does not tell what is luck.
+        At least two: a single run does not show how much is chance.
     between : (int, int)
-        The least and the greatest number to try.
+        The smallest and the largest number to try.
     progress : callable, optional
-        Called with ``(done, all)``, in runs, as far as can be foreseen.
+        Called with ``(done, all)``, in runs, as far as they are known in advance.
 
     Raises
     ------
@@ -234,11 +234,8 @@ def fewest_members(
         The goal lies beyond the end of the scenario, there are too few seeds or numbers, or an
         autoscaler decides on the members.
 
-    Notes
-    -----
-    Doubles the number until the goal is met, halves the span below, and tries the next greater
-    number, too. A number counts as enough only when the runs say so; one that they do not decide is
-    not.
+    Notes ----- Doubles the number until the goal is met, bisects the range below, and tries the
+    next larger number, too. A number suffices only if the runs show it; an undecided one does not.
     """
     require_fixed(scenario)
     seeds = require_seeds(seeds)
@@ -283,7 +280,7 @@ def require_seen(goal: Goal, scenario: Scenario) -> None:
 
 
 def _search(meets: Callable[[int], bool], least: int, most: int) -> int | None:
-    """Return the fewest that meet it, when more always do if fewer do."""
+    """Return the smallest number that meets the goal, assuming that larger ones do, too."""
     missed, at = least - 1, least
     while not meets(at):
         if at == most:
@@ -293,9 +290,9 @@ def _search(meets: Callable[[int], bool], least: int, most: int) -> int | None:
 
 
 def judge(goal: Goal, values: Floats) -> dict[str, Any]:
-    """Return a goal and whether one-sided bounds of a mean keep it; ``met`` is None: unclear."""
+    """Return a goal and whether one-sided bounds of the mean meet it; ``met`` None: undecided."""
     found = one_sided_interval(values, goal.confidence)
-    met = None  # all runs may be the same, but too few to rule out luck
+    met = None  # all runs may be equal, but too few to rule out chance
     if found.low is not None and found.high is not None:
         least, most = sorted((goal.sign * found.low, goal.sign * found.high))
         limit = goal.sign * goal.limit

@@ -1,4 +1,4 @@
-"""Run a scenario in virtual time: brokers and clients as Kafka has them, chance from a seed.
+"""Run a scenario in virtual time, with Kafka's brokers and clients, and chance from a seed.
 
 The same scenario and seed give the same tables, byte for byte.
 """
@@ -25,12 +25,12 @@ from sharelag.whatif.simulation.loop import SimulationTables, run_to_end
 
 @dataclass(frozen=True)
 class SimulationResult(SimulationTables):
-    """What happened, as tables, and what can be asked of it.
+    """The results of a simulation as tables, and further queries.
 
     Attributes
     ----------
     requests
-        One row per request, when they were requested; else empty.
+        One row per request if they were recorded; otherwise empty.
     """
 
     requests: pa.Table
@@ -39,7 +39,7 @@ class SimulationResult(SimulationTables):
     _modelled: int
 
     def records(self) -> pa.RecordBatch:
-        """The records of ``__share_group_state`` that the share coordinator would have written.
+        """Return the records of ``__share_group_state`` that the share coordinator would write.
 
         Returns
         -------
@@ -51,13 +51,13 @@ class SimulationResult(SimulationTables):
     def in_flight(self, at_ms: int | None = None) -> pa.Table:
         """Return the state of every offset in flight at a moment, equal neighbours in one row.
 
-        Leaders know this and write only a part of it: who has acquired what is nowhere in
-        `records`. The simulation runs once more until then.
+        Only leaders know this state; `records` does not show the holders. The simulation runs again
+        until that moment.
 
         Parameters
         ----------
         at_ms : int, optional
-            Since the begin; the end when not given.
+            Since the start; by default the end.
 
         Returns
         -------
@@ -87,7 +87,7 @@ class SimulationResult(SimulationTables):
         return tables.table(rows, tables.IN_FLIGHT)
 
     def offsets(self) -> pa.Table:
-        """The ends of the logs when the simulation ended, as `sharelag.schemas.OFFSETS`."""
+        """Return the final end offsets of the logs, as `sharelag.schemas.OFFSETS`."""
         as_of = self.scenario.begins_ms + self.scenario.duration_ms
         names, partitions = zip(*self.scenario.starts, strict=True)
         ids = {topic.name: topic.id for topic in self.scenario.topics}
@@ -109,11 +109,12 @@ def simulate(scenario: Scenario, seed: int = 0, *, requests: bool = False) -> Si
     Parameters
     ----------
     scenario : Scenario
+        The scenario.
     seed : int
-        Random seed. Arrivals, the work in each record, what becomes of each delivery, and faults
-        have their own streams, so that two assignors with the same seed meet the same luck.
+        Random seed. Arrivals, the work of each record, the outcome of each delivery, and faults
+        have their own streams, so that chance is the same for two assignors with the same seed.
     requests : bool
-        Note every request, too.
+        Also record every request.
 
     Raises
     ------

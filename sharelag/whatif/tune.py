@@ -1,13 +1,13 @@
-"""Settings that keep goals for the fewest member-hours, with how far each is from breaking one.
+"""Find settings that keep goals with the fewest member-hours, and their distance to breaking one.
 
     found = tune(scenario, ["age_p95<30s", "redelivered_share<1%"])
     found                  # each setting: now, recommended, how far it can go
     found.to_set           # Kafka's commands, and what to set elsewhere; nothing is run
 
-scipy's differential evolution asks for a generation of settings at a time, so that all of its runs
-can be one Spark job. What it finds is then simplified: a setting that does not matter stays as it
-is, and members are taken away as long as the goals are kept. Settings that give up more records
-than the group does as it is are not taken, unless a goal says how many may be.
+scipy's differential evolution evaluates a generation of settings at a time, so that its runs can be
+one Spark job. The result is then simplified: a setting that does not matter stays as it is, and
+members are removed as long as the goals are kept. Settings that give up more records than the group
+does now are not accepted, unless a goal limits how many may be given up.
 """
 
 from __future__ import annotations
@@ -46,24 +46,24 @@ TUNED, TRADED = declared.TUNED.schema, declared.TRADED.schema
 
 @dataclass(frozen=True)
 class Tuned(Displayable):
-    """What was found.
+    """The result of tuning.
 
     Attributes
     ----------
     goals
-        That were given.
+        The goals.
     settings
         One row per setting that could be changed: `TUNED`.
     front
-        One row per goal of the group as it is, as recommended, and of each on the Pareto front of
-        the goals' measures and member-hours: `TRADED`.
+        One row per goal for the group as it is, as recommended, and each point on the Pareto front
+        of the goals' measures and member-hours: `TRADED`.
     comparison
-        The group as recommended against the group as it is, on runs that the tuner did not see;
-        its ``scenarios`` are both.
+        The group as recommended compared with the group as it is, on runs that the tuner did not
+        see; its ``scenarios`` are both.
     changed
-        What is set otherwise than it is, by setting.
+        Changed values, by setting.
     to_set
-        How to set that, in words and Kafka's commands.
+        How to set them, in words and Kafka's commands.
     """
 
     goals: tuple[Goal, ...]
@@ -75,14 +75,14 @@ class Tuned(Displayable):
 
     @property
     def kept(self) -> bool:
-        """Whether the runs show that all goals are kept as recommended."""
+        """Whether the runs show that the recommendation keeps all goals."""
         return all(row["met"] is True for row in self._rows(RECOMMENDED))
 
     def _rows(self, variant: str) -> list[dict[str, Any]]:
         return [row for row in self.front.to_pylist() if row["variant"] == variant]
 
     def verdict(self) -> str:
-        """Return one sentence, without a full stop: what keeps the goals, or how near one gets."""
+        """Return one sentence, without a full stop: what keeps the goals, or comes nearest."""
         rows = self._rows(RECOMMENDED)
         measured = words.join_names(
             tuple(f"{row['goal']} ({amount_of(row['goal'], row['mean'])})" for row in rows)
@@ -102,7 +102,7 @@ class Tuned(Displayable):
         return f"{what} {keeps} for {then:.3g} member-hours (as it is: {now:.3g})"
 
     def gains(self) -> list[str]:
-        """Return what the recommendation gains over the group as it is, by goal and in cost."""
+        """Return the gains of the recommendation over the group as it is, by goal and in cost."""
         wanted, cells = {*(goal.measure for goal in self.goals), HOURS}, self.comparison.cells
         said, whose = [], "recommended" if self.kept else "there"
         for name in filter(wanted.__contains__, MEASURED):
@@ -114,7 +114,7 @@ class Tuned(Displayable):
         return said
 
     def conditions(self) -> str:
-        """Say by which runs it was found, and what to know when reading it."""
+        """Say how many runs the result rests on, and how to read it."""
         found = self.comparison
         return (
             f"differences are means over {counted(found.seeds, 'seed')} that the tuner did not "
@@ -123,12 +123,12 @@ class Tuned(Displayable):
         )
 
     def sentences(self) -> list[str]:
-        """Return what is gained, what to set where that keeps the goals, and what to know of it."""
+        """Return the gains, what to set if that keeps the goals, and the conditions."""
         to_set = self.to_set if self.kept else ()
         return [*self.gains(), *(f"set {one}" for one in to_set), self.conditions()]
 
     def presentation(self) -> Presentation:
-        """Return the settings, with the verdict before what else to know."""
+        """Return the settings, with the verdict first among the notes."""
         notes = (self.verdict(), *self.sentences())
         return present("Settings that fit", self.settings.to_pylist(), views.TUNED, notes)
 
@@ -143,34 +143,34 @@ class Tuned(Displayable):
 
 
 def amount_of(goal: str, value: float | None) -> str:
-    """Return a value of a measure, or of a goal's, in words."""
+    """Return a value of a measure, or of a goal's measure, in words."""
     measure = words.measure_of(goal)
     if value is not None and measure.endswith("_share"):
         return f"{100 * value:.3g} %"
     return words.amount(measure, value) or "not known"
 
 
-#: A value by knob; None: as it is, where members differ.
+#: A value by knob; None: unchanged, because members differ.
 Point: TypeAlias = dict[str, Value | None]
 #: By measure, one value per seed.
 Values: TypeAlias = dict[str, Floats]
 
-#: Settings in a generation; fewer than scipy's default of ten per knob, as each costs seconds.
+#: Settings in a generation; fewer than scipy's default of ten per knob, as each takes seconds.
 _GENERATION = 16
-#: Seeds of the search, of what is checked of its best, and of the answer: each apart from the
-#: others, so that luck in one is not taken for skill in the next. Five equal ones rule out luck.
+#: Seeds of the search, of the check of its best settings, and of the answer: all different, so that
+#: chance in one is not mistaken for skill in the next. Five equal runs rule out chance.
 _SEARCH, _CHECK, _FRESH, _APART = range(3), range(100, 105), 1000, 1_000_000
-#: Of the search, how many of the best are checked; and how often a span to a cliff is halved.
+#: How many of the best settings are checked at once; and how often a span to a cliff is bisected.
 _CHECKED, _HALVED = 6, 4
-#: How far a goal is missed by what never happened.
+#: How far a goal is missed by an event that never happened.
 _NEVER = 10.0
-#: Of the score of settings that keep the goals: that of those which do not is greater; and how much
-#: it counts how near they are to a limit, less than any member does.
+#: Parts of the score: settings that miss goals score higher than others; and the weight of being
+#: near a limit, which is below that of any member.
 _MISSED, _NEAR = 2.0, 1e-4
 _MOST_HOURS_PER_MS = MOST_MEMBERS / 3_600_000
-#: Of the records given up as it is, so much more is chance.
+#: An increase of given-up records by this factor is chance.
 _MORE = 1.01
-#: Measures that differ by less than this part of them are the same.
+#: Measures that differ by less than this share are the same.
 _EQUAL = 1e-3
 _GIVEN_UP = "given up"
 _LOST = ("archived", "lost")
@@ -193,43 +193,43 @@ def tune(
     command_config: Path | None = None,
     progress: Progress | None = None,
 ) -> Tuned:
-    """Find settings and members that keep goals for the fewest member-hours.
+    """Find settings and members that keep goals with the fewest member-hours.
 
     Parameters
     ----------
     scenario : Scenario
-        The group as it is. Where members may vary, faults of single members are left out.
+        The group as it is. If members may vary, faults of single members are left out.
     goals : str, or iterable of Goal or str
-        All are to be kept, such as ``age_p95<30s``.
+        Goals that all have to be kept, such as ``age_p95<30s``.
     ranges : mapping, optional
-        By name of what may be changed, ``(low, high)`` of a number, or a value that is to stay.
+        By name of a setting, ``(low, high)`` of a number, or a fixed value.
     settings : pyarrow.Table, optional
-        `sharelag.schemas.SETTINGS` of the group and its brokers; those that are missing have
-        Kafka's defaults.
+        `sharelag.schemas.SETTINGS` of the group and its brokers; missing ones have Kafka's
+        defaults.
     kafka_version : str
-        Of the brokers: earlier ones have some settings for all groups only, or not at all.
+        Version of the brokers: earlier ones have some settings for all groups only, or not at all.
     trials : int
         Settings to try in the search.
     seeds : int
         Runs of the answer, which the search does not see.
     seed : int
-        The same one gives the same answer.
+        Random seed; the same seed gives the same answer.
     confidence : float
-        Of the goals that are given as text, and of the differences.
+        Confidence of goals that are given as text, and of the differences.
     margins : bool
-        Whether to find out how far each setting can go, which takes as long as the search.
+        Whether to determine how far each setting can go, which takes as long as the search.
     runs : callable
-        Makes the runs of variants and seeds, such as `sharelag.sweep`.
+        Runs variants and seeds, such as `sharelag.sweep`.
     server, command_config
-        For the commands that are printed.
+        Arguments of the printed commands.
     progress : callable, optional
-        Called with ``(done, all)``, in runs, as far as can be foreseen.
+        Called with ``(done, all)``, in runs, as far as they are known in advance.
 
     Raises
     ------
     InputError
-        There is no goal, one lies beyond the end of the scenario, a range cannot be, or nothing may
-        be changed.
+        There is no goal, one lies beyond the end of the scenario, a range is invalid, or nothing
+        may be changed.
     """
     given = [goals] if isinstance(goals, str) else goals
     wanted = tuple(one if isinstance(one, Goal) else Goal.parse(one, confidence) for one in given)
@@ -277,7 +277,7 @@ def tune(
 
 @dataclass
 class _Tuner:
-    """The search over points, whose runs are kept."""
+    """The search over points, with all of its runs."""
 
     scenario: Scenario
     each: tuple[Knob, ...]
@@ -296,7 +296,7 @@ class _Tuner:
     # ---- runs ----
 
     def make(self, variants: Mapping[str, Scenario], seeds: range) -> pa.Table:
-        """Make runs with the seeds of this search."""
+        """Run variants with the seeds of this search."""
         made = self.runs(variants, [self.first_seed + one for one in seeds])
         self.done += len(variants) * len(seeds)
         if self.progress is not None:
@@ -321,19 +321,19 @@ class _Tuner:
         return [self.known[self.label(point), seeds] for point in points]
 
     def label(self, point: Point) -> str:
-        """Return the settings that a point has otherwise than the group as it is."""
+        """Return the settings in which a point differs from the group as it is."""
         changed = self.find_changes(point).items()
         return ", ".join(f"{name}={text_of(value)}" for name, value in changed) or AS_IT_IS
 
     def find_changes(self, point: Point) -> dict[str, Value]:
-        """Return what a point has otherwise than the group as it is."""
+        """Return the values in which a point differs from the group as it is."""
         given = ((name, value) for name, value in point.items() if value is not None)
         return {name: value for name, value in given if value != self.now[name]}
 
     # ---- judging ----
 
     def _broken(self, values: Values, seeds: range) -> dict[str, float]:
-        """Return how far each goal is missed that is, by the means, as a part of its limit."""
+        """Return how far each missed goal is missed by the means, as a share of its limit."""
         missed = {}
         for goal in self.goals:
             mean = float(values[goal.measure].mean())
@@ -348,7 +348,7 @@ class _Tuner:
         return {name: off for name, off in missed.items() if off > 0}
 
     def _score(self, values: Values) -> float:
-        """Return what the search makes small: what is missed, then cost, then what is near."""
+        """Return the score to minimise: missed goals, then cost, then nearness to limits."""
         missed = self._broken(values, _SEARCH)
         hours = float(values[HOURS].mean())
         if missed or np.isnan(hours):
@@ -365,7 +365,7 @@ class _Tuner:
     # ---- the search ----
 
     def best(self, trials: int, seed: int) -> Point:
-        """Return the cheapest settings that keep all goals, or those that miss them the least."""
+        """Return the cheapest settings that keep all goals, or those that miss them least."""
         self._evolve(trials, seed)
         searched = [label for label, seeds in self.known if seeds == _SEARCH]
         scores = {one: self._score(self.known[one, _SEARCH]) for one in searched}
@@ -386,7 +386,7 @@ class _Tuner:
         return self.points[nearest] if missed[nearest] * _MORE < missed[AS_IT_IS] else self.now
 
     def _evolve(self, trials: int, seed: int) -> None:
-        """Try settings, a generation at a time; what is learned stays in `known`."""
+        """Try settings, a generation at a time; the results are kept in `known`."""
         from scipy.optimize import differential_evolution  # takes a second to load
         from scipy.stats import qmc
 
@@ -416,14 +416,14 @@ class _Tuner:
         differential_evolution(scores, bounds, init=drawn, maxiter=generations, **how)
 
     def _simplified(self, point: Point) -> Point:
-        """Take members away as long as goals are kept, then leave as it is what does not matter."""
+        """Remove members as long as goals are kept, then restore settings that do not matter."""
 
         def is_enough(count: int) -> bool:
             return self._keeps(self._measure([point | {MEMBERS: count}], _CHECK)[0])
 
         (members,) = (knob for knob in self.each if knob.name == MEMBERS)
         fewer = range(members.low, int(point[MEMBERS] or 0))
-        # One fewer first: the search mostly ends near the least.
+        # One fewer first: the search mostly ends near the minimum.
         if fewer and is_enough(fewer[-1]):
             point = point | {MEMBERS: fewer[bisect_left(fewer[:-1], True, key=is_enough)]}
         cost = self._measure([point], _CHECK)[0][HOURS].mean()
@@ -474,7 +474,7 @@ class _Tuner:
         return rows
 
     def _edges(self, best: Point) -> dict[tuple[Knob, bool], Edge]:
-        """Return how far each number can go, down and up, all else as recommended."""
+        """Return how far each number can go, down and up, with all else as recommended."""
         edges = {
             (knob, is_up): Edge(int(value), knob.high if is_up else knob.low)
             for knob in self.each
@@ -489,8 +489,8 @@ class _Tuner:
         return edges
 
     def front(self) -> list[dict[str, Any]]:
-        """Return the rows of `TRADED` of the points of the search that no other one beats."""
-        # Few changes come first, and of the group as it is the answer has rows.
+        """Return the rows of `TRADED` for the points of the search that no other one dominates."""
+        # Points with few changes come first; the group as it is has its own rows.
         searched = (label for label, seeds in self.known if seeds == _SEARCH)
         labels = sorted(searched, key=lambda label: label.count(","))
         known = [self.known[label, _SEARCH] for label in labels]

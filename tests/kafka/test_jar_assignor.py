@@ -90,7 +90,7 @@ def test_a_jar_says_what_is_wrong_with_it(strange: Path) -> None:
         check_assignor(mine, [{"id": member, "subscribed": ["t"]}], topics)
 
     for member, words in (
-        ("fail", "Strange failed: java.lang.IllegalStateException: nobody helps; mend the class"),
+        ("fail", "Strange failed: java.lang.IllegalStateException: nobody helps; fix the class"),
         ("m", "answered for 'stranger', who is not a member of the group"),
         ("halt", "the Java process of strange.jar:Strange ended: code 7"),
         ("m", "'stranger'"),  # another process

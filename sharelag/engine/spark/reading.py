@@ -403,11 +403,11 @@ class SparkReading(Reading):
 
     # ---- dead letters ----------------------------------------------------------------------------
 
-    def ledger(self, asked: OfQueue, most: int) -> Ledger:
+    def ledger(self, asked: OfQueue, most: int, statuses: tuple[str, ...] = ()) -> Ledger:
         def sum_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             given = [as_table(batch).cast(schemas.LEDGER, safe=False) for batch in batches]
             rows = pa.concat_tables([schemas.LEDGER.empty_table(), *given])
-            yield pack_table("rows", first_of(rows, most))
+            yield pack_table("rows", first_of(rows, most, statuses))
             yield pack_table("sums", sums_of(rows))
 
         found = collect(map_in_arrow(self.ledger_frame(asked), sum_task, FOUND), FOUND)

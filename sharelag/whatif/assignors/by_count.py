@@ -1,7 +1,7 @@
-"""Assignors that count partitions, members and racks, and know nothing of the lag.
+"""Assignors that count partitions, members and racks, without regard to lag.
 
-Each starts from pairs of member and place (`Pairs.current`) and changes them. Whatever could be
-chosen in two ways is chosen by load, then by name, so that the same group gets the same answer.
+Each starts from pairs of member and place (`Pairs.current`) and changes them. Ties are broken by
+load, then by name, so that the same group always gets the same assignment.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sharelag.whatif.assignors.group import Assignment, Group, Place, as_assignm
 
 
 class Pairs:
-    """Pairs of member and place; only those that the subscriptions allow."""
+    """Pairs of member and place that the subscriptions allow."""
 
     def __init__(self, group: Group, pairs: Iterable[tuple[str, Place]] = ()) -> None:
         self.group = group
@@ -26,7 +26,7 @@ class Pairs:
 
     @classmethod
     def current(cls, group: Group) -> Pairs:
-        """Return what the members have now and may keep."""
+        """Return the current pairs that members may keep."""
         held = group.current.items()
         return cls(group, ((member, place) for member, places in held for place in places))
 
@@ -38,25 +38,25 @@ class Pairs:
         )
 
     def add(self, member: str, place: Place) -> None:
-        """Let a member fetch from a place."""
+        """Assign a place to a member."""
         self.places_of[member].add(place)
         self.members_of[place].add(member)
 
     def drop(self, member: str, place: Place) -> None:
-        """Take a place from a member."""
+        """Revoke a place from a member."""
         self.places_of[member].remove(place)
         self.members_of[place].remove(member)
 
     def load(self, member: str) -> int:
-        """How many places a member has."""
+        """Return the number of places of a member."""
         return len(self.places_of[member])
 
     def count(self, place: Place) -> int:
-        """How many members a place has."""
+        """Return the number of members of a place."""
         return len(self.members_of[place])
 
     def allowed(self, member: str, place: Place) -> bool:
-        """Whether a member could take a place that it does not have."""
+        """Return whether a member subscribes to a place and does not have it."""
         return place not in self.places_of[member] and member in self._subscribers[place[0]]
 
     def open_to(self, member: str) -> list[Place]:
@@ -64,23 +64,23 @@ class Pairs:
         return [place for place in self.group.places if self.allowed(member, place)]
 
     def join(self, member: str, key: Callable[[Place], float]) -> Place:
-        """Let a member join the place of the least key, and return that place."""
+        """Assign to a member the place with the smallest key, and return that place."""
         place = min(self.open_to(member), key=lambda place: (key(place), place))
         self.add(member, place)
         return place
 
     def idle(self) -> list[str]:
-        """Members without a place although they subscribe to some, by id."""
+        """Return the ids of members that have no place but could have one."""
         without = (member for member in sorted(self.places_of) if not self.places_of[member])
         return [member for member in without if self.open_to(member)]
 
     def assignment(self) -> Assignment:
-        """Return the answer of an assignor."""
+        """Return the pairs as an assignment."""
         return as_assignment(self.group, self)
 
 
 def cover(pairs: Pairs) -> None:
-    """Give each place without a member to the subscriber that has the fewest places."""
+    """Assign each place without a member to the subscriber with the fewest places."""
     for place, members in pairs.members_of.items():
         if not members:
             subscribers = pairs.group.subscribers[place[0]]
@@ -93,7 +93,7 @@ def next_move(
     may: Callable[[Any, Any], bool],
     pick: Callable[[list[Any]], Any],
 ) -> tuple[Any, Any, Any] | None:
-    """Return the first of the heaviest that can hand one on, to one with two fewer, and which."""
+    """Return the first heavy one, a light one with at least two fewer, and what to move."""
     lightest = sorted(of, key=lambda one: (len(of[one]), one))
     for heavy in heaviest:
         for light in lightest:
@@ -105,7 +105,7 @@ def next_move(
 
 
 def _even_loads(pairs: Pairs) -> None:
-    """Move places to members with at least two fewer; it ends: the sum of squared loads falls."""
+    """Move places to members with at least two fewer, which lowers the sum of squared loads."""
 
     def heaviest() -> list[str]:
         return sorted(pairs.places_of, key=lambda one: (pairs.load(one), one), reverse=True)
@@ -117,21 +117,19 @@ def _even_loads(pairs: Pairs) -> None:
 
 
 def all_to_all(group: Group) -> Assignment:
-    """Give every member every partition of the topics it subscribes to, as KIP-932 first had it.
+    """Assign every partition to every subscriber, as in the first version of KIP-932.
 
-    No member is ever idle and no partition short of members, at the price of a share session a
-    pair: ``M * P``.
+    No member is ever idle and every partition has as many members as possible, at the price of ``M
+    * P`` pairs in share sessions.
     """
     return as_assignment(group, group.allowed_pairs)
 
 
 def round_robin(group: Group) -> Assignment:
-    """Deal the partitions out in turn; then members without one join partitions in turn.
+    """Assign partitions in turn; members left without one then join partitions in turn.
 
-    The previous assignment is not looked at.
-
-    With the same subscriptions everywhere, the loads differ by at most 1, and so do the members of
-    the partitions.
+    The previous assignment is ignored. With equal subscriptions, the loads differ by at most 1, and
+    so do the members of the partitions.
     """
     pairs = Pairs(group)
     members = deque(sorted(pairs.places_of))
@@ -150,11 +148,10 @@ def round_robin(group: Group) -> Assignment:
 
 
 def sticky(group: Group) -> Assignment:
-    """Leave members what they have; move only what serving all and even loads require.
+    """Keep the previous assignment, and move only what full coverage and even loads require.
 
-    With the same subscriptions everywhere, the loads differ by at most 1 where nobody shares; an
-    assignment that is even already comes back as it was. How many members a partition has is left
-    as it comes.
+    With equal subscriptions, the loads differ by at most 1 if no partition is shared. An assignment
+    that is even already is returned unchanged. The numbers of members per partition are not evened.
     """
     pairs = Pairs.current(group)
     cover(pairs)
@@ -165,12 +162,12 @@ def sticky(group: Group) -> Assignment:
 
 
 def balanced(group: Group) -> Assignment:
-    """Balance how many members the partitions have, and revoke for it (KIP-932's future assignor).
+    """Balance the members per partition, revoking if needed (KIP-932's future assignor).
 
-    With the same subscriptions everywhere, the members of the partitions differ by at most 1 and so
-    do the loads: M members on P partitions make ``max(M, P)`` pairs. With different subscriptions
-    it goes as far as exchanges of one pair lead. It ends: trimming and untangling leave a pair
-    less, evening lowers the sum of the squared loads, then that of the counts.
+    With equal subscriptions, the members of the partitions differ by at most 1, and so do the
+    loads: M members on P partitions make ``max(M, P)`` pairs. With different subscriptions it goes
+    as far as exchanges of one pair lead. It terminates: trimming and untangling remove a pair each,
+    evening lowers the sum of squared loads, then that of the counts.
     """
     pairs = Pairs.current(group)
     cover(pairs)
@@ -181,7 +178,7 @@ def balanced(group: Group) -> Assignment:
         if pairs.load(member) > 1 and pairs.count(place) > 1
     ]:
         pairs.drop(*max(surplus)[1:])
-    for member in pairs.idle():  # it takes a place of a member with several; else it joins one
+    for member in pairs.idle():  # takes a place of a member with several, or joins one
         load, who, place = max(
             (pairs.load(who), who, place) for who, place in pairs if pairs.allowed(member, place)
         )
@@ -198,7 +195,7 @@ def balanced(group: Group) -> Assignment:
 
 
 def _even_counts(pairs: Pairs) -> None:
-    """Move members from partitions to others with at least two members fewer."""
+    """Move members to partitions with at least two members fewer."""
 
     def most_crowded() -> list[Place]:
         return sorted(pairs.members_of, key=lambda place: (-pairs.count(place), place))
@@ -213,7 +210,7 @@ def _even_counts(pairs: Pairs) -> None:
 
 
 def _untangle(pairs: Pairs) -> bool:
-    """Let a member that shares a place take one over from a member with several: one pair less."""
+    """Replace a shared place of a member by one of a member with several, which saves a pair."""
     for heavy in sorted(pairs.places_of, key=lambda member: (-pairs.load(member), member)):
         if pairs.load(heavy) < 2:
             return False
@@ -231,12 +228,12 @@ def _untangle(pairs: Pairs) -> bool:
 
 
 def rack_aware(group: Group) -> Assignment:
-    """Start from `balanced` and swap places between members while more pairs share a rack.
+    """Start from `balanced`, and swap places between members to make more racks match.
 
-    A pair matches when a replica of the partition is in the member's rack. Exchanges leave counts
-    and loads as they are, so the guarantees of `balanced` hold; each makes one more pair match.
-    With the same subscriptions everywhere, one place per member and one rack per partition nothing
-    better exists at these counts.
+    A pair matches if a replica of the partition is in the member's rack. Swaps keep counts and
+    loads, so the guarantees of `balanced` hold, and each adds a matching pair. With equal
+    subscriptions, one place per member and one rack per partition, no assignment with these counts
+    is better.
     """
     pairs = Pairs(group, pairs_of(balanced(group)))
     rack_of = {member.id: member.rack for member in group.members}
@@ -246,7 +243,7 @@ def rack_aware(group: Group) -> Assignment:
 
 
 def matches(group: Group, rack: str | None, place: Place) -> bool:
-    """Whether a replica of a place is in a rack; False where either is not known."""
+    """Return whether a replica of a place is in a rack; False if either is unknown."""
     return rack is not None and rack in group.topics[place[0]].racks.get(place[1], ())
 
 
@@ -260,7 +257,7 @@ def _exchange(pairs: Pairs, rack_of: dict[str, str | None]) -> bool:
         if rack_of[member] is None or is_near(member, place):
             continue
         for other, wanted in listed:
-            # The other gets a worse place at most where it matched, and then nothing is gained.
+            # If the other one's place matched and its new one does not, nothing is gained.
             if (
                 is_near(member, wanted)
                 and pairs.allowed(member, wanted)

@@ -1,18 +1,18 @@
-"""Assignors that send members to where the lag is.
+"""Assignors that send members to partitions with lag.
 
-`lag_aware_sticky` follows it with few moves: a proposal for KIP-1226's future work. A partition
-*weighs* what is to be done in it soon, and its members share that equally:
+`lag_aware_sticky` follows the lag with few moves: a proposal for KIP-1226's future work. A
+partition has a *weight*, the work that is due soon, which its members share equally:
 
     weight = lag + horizon * rate + 1
     load of a member = sum over its partitions of weight / members
 
-The loads of all members add up to the weights of all partitions, so making the largest load small
-makes the loads even, and the time until everything is drained short.
+The loads of all members add up to the weights of all partitions, so lowering the largest load evens
+the loads, and shortens the time until everything is drained.
 
-A share group may put several members on a partition, and joining takes nothing from anybody. So
-every partition gets a second member, who goes on when the first one is slow, or gone and not yet
-missed; members join where the load is larger; and only what joining cannot do is done by taking
-partitions away.
+A share group may have several members on a partition, and joining takes nothing from others. So
+every partition gets a second member, which continues if the first one is slow, or has died
+unnoticed. Members join where the load is larger, and partitions are revoked only if joining does
+not suffice.
 """
 
 from __future__ import annotations
@@ -29,15 +29,14 @@ Weights = dict[Place, float]
 
 
 def lag_proportional(group: Group) -> Assignment:
-    """Give partitions members in proportion to their lag; members keep their places where they can.
+    """Assign members to partitions in proportion to lag, and keep their places where possible.
 
-    With the same subscriptions and no fewer members than partitions, each member gets one
-    partition, and the numbers are those of the largest remainder (Hamilton's method), each at least
-    1. Otherwise the heaviest partition goes first, to the member with the least lag so far, and
-    idle members join where the lag a member is greatest.
+    With equal subscriptions and at least as many members as partitions, each member gets one
+    partition, and the numbers follow the largest remainder (Hamilton's method), at least 1 each.
+    Otherwise the heaviest partition goes first, to the member with the least lag, and idle members
+    join where the lag per member is largest.
 
-    A lag that is not known is taken to be the mean of the others; where none is known, all weigh
-    the same.
+    An unknown lag counts as the mean of the others; if all are unknown, all weights are equal.
     """
     weights, pairs = lags(group), Pairs(group)
     subscribed = set().union(*group.subscribers.values())
@@ -59,7 +58,7 @@ def lag_proportional(group: Group) -> Assignment:
 
 
 def seats(weights: Mapping[Place, float], members: int) -> dict[Place, int]:
-    """Share members, no fewer than places, among places by largest remainder, each at least one."""
+    """Divide members among no more places by largest remainder, at least one each."""
     total = sum(weights.values())
     quota = {place: members * weight / total for place, weight in weights.items()}
     counts = {place: int(share) for place, share in quota.items()}
@@ -67,7 +66,7 @@ def seats(weights: Mapping[Place, float], members: int) -> dict[Place, int]:
     for place in sorted(quota, key=lambda place: (counts[place] - quota[place], place))[:left]:
         counts[place] += 1
     for place in [place for place, count in counts.items() if count == 0]:
-        # The place with the least to do for each remaining member loses one.
+        # The place with the least work per remaining member loses one.
         rich = (one for one, count in counts.items() if count > 1)
         counts[min(rich, key=lambda one: (weights[one] / (counts[one] - 1), one))] -= 1
         counts[place] = 1
@@ -75,7 +74,7 @@ def seats(weights: Mapping[Place, float], members: int) -> dict[Place, int]:
 
 
 def lags(group: Group) -> Weights:
-    """Weigh each place by its lag, or by the mean lag where unknown; 1 each if all are 0."""
+    """Return the lag of each place, the mean where unknown; 1 each if all are 0."""
     known = {place: float(lag) for place in group.places if (lag := group.lag(place)) is not None}
     if not any(known.values()):
         return dict.fromkeys(group.places, 1.0)
@@ -84,10 +83,10 @@ def lags(group: Group) -> Weights:
 
 
 def _seat(pairs: Pairs, counts: dict[Place, int]) -> None:
-    """Fill seats, with those first who are there already."""
+    """Fill seats, first with current members."""
 
     def sit(member: str, places: Iterable[Place]) -> None:
-        """Let a member join the place with the most free seats, if any has one."""
+        """Assign to a member the place with the most free seats, if any."""
         free = [(counts[place] - pairs.count(place), place) for place in places]
         seats, place = max(free, default=(0, None))
         if place is not None and seats > 0:
@@ -107,70 +106,68 @@ def lag_aware_sticky(
     extra: int = 1,
     sharing: int = 2,
 ) -> Assignment:
-    """Keep what there is, serve all by two, and even the loads by changes that pay off.
+    """Keep pairs, give each partition two members, and even the loads by worthwhile changes.
 
     1. *Keep* every pair that is still allowed.
     2. *Cover*: the heaviest place with fewer than ``sharing`` members first, by the subscribers
        with the least load.
-    3. *Employ*: each idle member joins the place with the most weight a member.
-    4. *Join*, as often as it helps: a member joins a place of one with a larger load. Nobody loses
-       anything.
+    3. *Employ*: each idle member joins the place with the most weight per member.
+    4. *Join*, as often as it helps: a member joins a place of one with a larger load. No member
+       loses a place.
     5. *Move*, at most ``budget`` times: the same, but a member may also take a place over, or leave
-       another one of its places for it. No place is left with fewer than ``sharing`` members for
-       that.
+       another of its places for it. No place is left with fewer than ``sharing`` members.
 
-    A change of steps 4 and 5 *helps* if it relieves a member: from a load of ``x`` on ``n`` places
+    A change in steps 4 and 5 *helps* if it relieves a member: from a load of ``x`` on ``n`` places
     by at least ``hysteresis * x / n``, while no load that it raises ends above ``(1 - hysteresis) *
-    x``. Those with the largest load that can be relieved come first, and of the changes that
-    relieve them the one that leaves the smallest loads. It is always one of the lightest members
-    who may that joins, takes over or leaves; so the answer is soon there, and good, but not the
-    best that there is.
+    x``. Members with the largest load that can be relieved come first, and of the changes that
+    relieve them the one that leaves the smallest loads. Only the lightest eligible members join,
+    take over or leave; so the assignment is computed quickly, and is good, but not optimal.
 
     Parameters
     ----------
     group : Group
-        With the lag, and the rate if known. Where the lag is not known the mean of the others is
-        taken; an unknown rate adds nothing.
+        With the lag, and the rate if known. An unknown lag counts as the mean of the others; an
+        unknown rate adds nothing.
     budget : int, optional
         Changes of step 5 in one call. By default a tenth of the pairs, and at least one.
     hysteresis : float
         From 0 (excluded) to 1 (excluded).
     horizon : float
-        Seconds of arrivals that count as work to be done soon.
+        Seconds of arrivals that count as work due soon.
     extra : int
-        How many places beyond ``ceil(sharing * places / members)`` a member may gain in steps 4 and
-        5.
+        The number of places beyond ``ceil(sharing * places / members)`` that a member may gain in
+        steps 4 and 5.
     sharing : int
-        How many members each place has at least, as far as there are subscribers.
+        The minimum number of members of each place, as far as there are subscribers.
 
     Notes
     -----
-    *No starved partition.* Step 2 leaves no place without a member; step 5 takes away a member only
-    where it puts another, or where others remain.
+    *No starved partition.* Step 2 leaves no place without a member; step 5 removes a member only
+    where it adds another, or where others remain.
 
-    *Bounded movement.* Only step 5 takes anything away, and each of its changes at most one pair:
-    so at most ``budget`` pairs are revoked that could stay.
+    *Bounded movement.* Only step 5 revokes anything, at most one pair per change: so at most
+    ``budget`` pairs are revoked that could stay.
 
-    *Bounded sessions.* A member gains no place beyond ``ceil(sharing * places / members) + extra``,
-    but in steps 2 and 3: so a group has about ``sharing`` times as many pairs as it needs, far
-    fewer than everybody everywhere.
+    *Bounded sessions.* Except in steps 2 and 3, a member gains no place beyond ``ceil(sharing *
+    places / members) + extra``: so a group has about ``sharing`` times as many pairs as it needs,
+    far fewer than with `all_to_all`.
 
-    *It comes to rest.* Let a change relieve a member with the load ``x``. Every load that it raises
-    was below ``x`` and stays there, so the loads, sorted from the largest, become smaller in
-    dictionary order. So while nothing else changes, no assignment comes twice, there are finitely
-    many, and then all stays.
+    *Termination.* Let a change relieve a member with the load ``x``. Every load that it raises
+    was below ``x`` and stays there, so the loads, sorted from the largest, decrease in
+    lexicographic order. So while nothing else changes, no assignment occurs twice, and as there
+    are finitely many, the changes end.
 
-    *No oscillation.* Say a change relieved a member from ``x``, so that the one who got more ended
-    at ``(1 - h) x`` at most, and since then every weight has changed by a factor of at most ``f``,
-    up or down. Undoing it relieves one of those, from ``f (1 - h) x`` at most, and raises the
-    first member to ``x / f`` at least, which has to be at most ``(1 - h)`` of the former: ``x / f
-    <= (1 - h) f (1 - h) x``, that is ``f >= 1 / (1 - h)``. So with ``h = 0.1`` and all else equal,
-    no change is undone before some weight has changed by a ninth.
+    *No oscillation.* Suppose a change relieved a member from ``x``, so that the one that got more
+    ended at ``(1 - h) x`` at most, and since then every weight has changed by a factor of at most
+    ``f``, up or down. Undoing it relieves one of those, from ``f (1 - h) x`` at most, and raises
+    the first member to ``x / f`` at least, which must be at most ``(1 - h)`` of the former:
+    ``x / f <= (1 - h) f (1 - h) x``, that is ``f >= 1 / (1 - h)``. So with ``h = 0.1`` and all
+    else equal, no change is undone before some weight has changed by a ninth.
 
-    *Where it is not better.* Where all partitions have as much to do, members that share several of
-    them come to be four on one and five on another, less even than Kafka's two on each: then a
-    burst lasts some percent longer (the named scenario ``burst``). Work that differs from record to
-    record, and slow members, it does not know of.
+    *Limits.* If all partitions have the same work, members that share several of them end up as
+    four on one and five on another, less even than Kafka's two on each: then a burst lasts some
+    percent longer (the named scenario ``burst``). Work that differs from record to record, and
+    slow members, are unknown to it.
     """
     weights = {
         place: lag + horizon * (group.rate(place) or 0.0) + 1 for place, lag in lags(group).items()
@@ -185,10 +182,10 @@ def sticky_spread(
     extra: int = 1,
     sharing: int = 2,
 ) -> Assignment:
-    """Keep what there is, serve all by two, and even the counts; brokers can run it, too.
+    """Keep pairs, give each partition two members, and even the counts; runs on brokers, too.
 
-    It is `lag_aware_sticky` where all partitions weigh the same. Kafka's interface lets assignors
-    know no more: ``StickySpreadAssignor`` of the folder ``assignors`` is the same in Java.
+    It is `lag_aware_sticky` with equal weights. Kafka's interface gives assignors no lag:
+    ``StickySpreadAssignor`` in the folder ``assignors`` is the same in Java.
 
     Parameters
     ----------
@@ -229,19 +226,19 @@ def _spread(
 
 class _Bounds(NamedTuple):
     hysteresis: float
-    most: int  # places that a member may have after it gained one
+    most: int  # upper bound of a member's places after a gain
     sharing: int
 
 
 class _Change(NamedTuple):
-    """A pair to add, and perhaps one to drop for it."""
+    """A pair to add, and optionally one to drop."""
 
     add: tuple[str, Place]
     drop: tuple[str, Place] | None = None
 
 
 class _Loads:
-    """Pairs and the loads that they make."""
+    """Pairs and the resulting loads."""
 
     def __init__(self, group: Group, weights: Weights) -> None:
         self.pairs = Pairs.current(group)
@@ -249,11 +246,11 @@ class _Loads:
         self.load = {member: self._sum(member) for member in self.pairs.places_of}
 
     def each(self, place: Place) -> float:
-        """Return what each member of a place has to do there."""
+        """Return the work of each member at a place."""
         return self.weights[place] / len(self.pairs.members_of[place])
 
     def apply(self, change: _Change) -> None:
-        """Make a change. Loads are summed anew, in order, to depend on the pairs alone."""
+        """Make a change. Loads are summed again, in order, so they depend only on the pairs."""
         places = _places(change)
         touched = set().union(*(self.pairs.members_of[place] for place in places))
         if change.drop is not None:
@@ -263,7 +260,7 @@ class _Loads:
             self.load[member] = self._sum(member)
 
     def after(self, change: _Change) -> dict[str, float]:
-        """Return the loads of the members that a change touches, if it were made."""
+        """Return the loads of the members that a change would affect."""
         loads: dict[str, float] = {}
         for place in _places(change):
             old = self.pairs.members_of[place]
@@ -272,7 +269,7 @@ class _Loads:
                 new.add(change.add[0])
             before, then = self.weights[place] / len(old), self.weights[place] / len(new)
             for member in old | new:
-                # One difference, so that who keeps its part of a place keeps its load exactly.
+                # A single difference, so that a member that keeps its part keeps its load exactly.
                 more = (then if member in new else 0.0) - (before if member in old else 0.0)
                 loads[member] = loads.get(member, self.load[member]) + more
         return loads
@@ -282,13 +279,13 @@ class _Loads:
 
 
 def _places(change: _Change) -> list[Place]:
-    """The places of a change, in a fixed order, since the last digits of sums depend on it."""
+    """Return the places of a change in a fixed order, because rounding of sums depends on it."""
     return sorted({place for _, place in (change.add, change.drop or change.add)})
 
 
 def _even_out(draft: _Loads, bounds: _Bounds, budget: int | None) -> None:
-    """Make changes that help: joins as often as they do, or up to a limit moves as well."""
-    # Who could not be relieved is not tried again in this call, or a large group would take long.
+    """Make helpful changes: joins without a limit, or moves as well up to a budget."""
+    # A member without relief is not tried again in this call: a large group would take long.
     hopeful, made, able = set(draft.load), 0, None
     while hopeful and (budget is None or made < budget):
         able = able or _find_able(draft, bounds, may_move=budget is not None)
@@ -302,19 +299,19 @@ def _even_out(draft: _Loads, bounds: _Bounds, budget: int | None) -> None:
 
 
 class _Leave(NamedTuple):
-    """A place that one of its members may leave."""
+    """A place that some of its members may leave."""
 
-    least: float  # the least load that remains to one who leaves
-    stays: float  # the load of the heaviest of those that stay, unless no lighter one may go
+    least: float  # the smallest load left to a member that leaves
+    stays: float  # the load of the heaviest remaining member, unless no lighter one may leave
     place: Place
-    members: list[str]  # the lightest first
+    members: list[str]  # lightest first
 
 
 class _Able(NamedTuple):
-    """Who may take part in changes as the loads are now, in the order in which they are tried."""
+    """Candidates for changes at the current loads, in the order in which they are tried."""
 
-    join: list[str]  # who has room for more, the lightest first
-    leave: list[_Leave] | None  # None: nobody may leave any
+    join: list[str]  # members with room, lightest first
+    leave: list[_Leave] | None  # None: no member may leave a place
 
 
 def _find_able(draft: _Loads, bounds: _Bounds, may_move: bool) -> _Able:
@@ -334,7 +331,7 @@ def _find_able(draft: _Loads, bounds: _Bounds, may_move: bool) -> _Able:
 
 
 def _best_change(draft: _Loads, heavy: str, bounds: _Bounds, able: _Able) -> _Change | None:
-    """Return the change that helps a member and leaves the smallest loads."""
+    """Return the change that relieves a member and leaves the smallest loads."""
     load = draft.load[heavy]
     ceiling = load * (1 - bounds.hysteresis)
     relief = load * bounds.hysteresis / max(draft.pairs.load(heavy), 1)
@@ -342,14 +339,14 @@ def _best_change(draft: _Loads, heavy: str, bounds: _Bounds, able: _Able) -> _Ch
     for change in _changes(draft, heavy, able):
         after = draft.after(change)
         raised = max((then for one, then in after.items() if then > draft.load[one]), default=0.0)
-        # The last digits of sums must not matter.
+        # Rounding of sums must not matter.
         if after[heavy] <= load - relief * (1 - 1e-9) and raised <= ceiling:
             ranks.append((max(after[heavy], raised), change.drop is not None, change))
     return min(ranks)[2] if ranks else None
 
 
 def _changes(draft: _Loads, heavy: str, able: _Able) -> Iterator[_Change]:
-    """Let the lightest that may join a place of a heavy member, take it over, or leave another."""
+    """Yield changes in which the lightest candidate joins, takes over, or leaves for a place."""
     for place in sorted(draft.pairs.places_of[heavy]):
         member = next((one for one in able.join if draft.pairs.allowed(one, place)), None)
         if member is not None:
@@ -364,7 +361,7 @@ def _changes(draft: _Loads, heavy: str, able: _Able) -> Iterator[_Change]:
 
 
 def _spare(draft: _Loads, place: Place, leave: Sequence[_Leave]) -> tuple[str, Place] | None:
-    """Who could best leave which place for another: who then has the most has the least."""
+    """Return the member and place to leave for another, with the smallest resulting load."""
     share = draft.weights[place] / (draft.pairs.count(place) + 1)
     best: tuple[float, str, Place] = (math.inf, "", place)
     for least, stays, left, members in leave:

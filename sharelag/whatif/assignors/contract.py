@@ -1,4 +1,4 @@
-"""What can be said of any assignment: what is wrong with it, its figures, and when it drains."""
+"""Checks of any assignment: broken rules, figures, and the predicted time to drain."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ ServiceRate = float | Mapping[str, float]
 def predict_drain(
     group: Group, assignment: Assignment, service_rate: ServiceRate = 1.0
 ) -> dict[Place, float | None]:
-    """Predict in how many seconds each assignable partition of a subscribed topic has no lag left.
+    """Predict the seconds until each assignable partition of a subscribed topic has no lag.
 
-    Each member divides its time equally among those of its partitions that have lag left, as
-    fetches rotate. What arrives in partitions already drained is served first; where that is
-    unknown it counts as nothing. ``inf``: never drained; None: the lag is not known.
+    Each member divides its time equally among those of its partitions that have lag, as fetches
+    rotate. Arrivals in drained partitions are served first; an unknown rate counts as 0. ``inf``:
+    never drained; None: the lag is unknown.
     """
     import numpy as np
 
@@ -56,7 +56,7 @@ def predict_drain(
 
 
 def service_rates(group: Group, service_rate: ServiceRate) -> dict[str, float]:
-    """Return records a second by member id; each has to have some."""
+    """Return records per second by member id; every member needs some."""
     given = service_rate if isinstance(service_rate, Mapping) else {}
     usual = math.nan if isinstance(service_rate, Mapping) else float(service_rate)
     rates = {member.id: given.get(member.id, usual) for member in group.members}
@@ -64,16 +64,16 @@ def service_rates(group: Group, service_rate: ServiceRate) -> dict[str, float]:
         if not (math.isfinite(rate) and rate > 0):
             raise InputError(
                 f"member {member!r} has no service rate above 0: "
-                f"give 'service_rate' in records a second"
+                f"give 'service_rate' in records per second"
             )
     return rates
 
 
-#: The rules that an assignment can break, and what breaks them.
+#: The rules that an assignment can break, and how.
 RULES = {
     (UNKNOWN_MEMBER := "unknown_member"): "partitions for a member that is not in the group",
     (UNKNOWN_TOPIC := "unknown_topic"): "partitions of a topic that is not among the topics",
-    (NOT_SUBSCRIBED := "not_subscribed"): "a partition of a topic that the member does not follow",
+    (NOT_SUBSCRIBED := "not_subscribed"): "a partition of a topic without a subscription",
     (NOT_ASSIGNABLE := "not_assignable"): "a partition without initialised share state, or none",
     (DUPLICATE := "duplicate"): "the same partition twice for one member",
     (STARVED := "starved"): "an assignable partition of a subscribed topic without a member",
@@ -81,14 +81,14 @@ RULES = {
     (UNEVEN_LOADS := "uneven_loads"): "too many more partitions for one member than for another",
     (TOO_MANY_MOVES := "too_many_moves"): "more pairs added than allowed",
     NO_ANSWER: "an exception, or an answer without partitions by topic",
-    (NOT_REPEATED := "not_repeated"): "another answer when it is called with the same group again",
-    (BY_ORDER := "by_order"): "another answer when the same members come in another order",
+    (NOT_REPEATED := "not_repeated"): "a different answer to a second call with the same group",
+    (BY_ORDER := "by_order"): "a different answer when the same members come in another order",
 }
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong with an assignment: a key of `RULES`, where, and a sentence."""
+    """One error in an assignment: a key of `RULES`, its place, and a sentence."""
 
     rule: str
     member: str | None
@@ -104,23 +104,22 @@ class Figures:
     Attributes
     ----------
     pairs
-        Member and partition; each is a part of a share session.
+        Pairs of member and partition; each is part of a share session.
     counts
         Members by place, for every assignable partition of a subscribed topic.
     loads
         Partitions by member id, for every member.
     idle
-        Ids of members without a partition although they subscribe to some.
+        Ids of members without a partition that subscribe to some.
     added, revoked
-        Pairs that the members did not have, and pairs that they do not have any more.
+        Pairs that are new, and previous pairs that are gone.
     revoked_needlessly
-        Those of ``revoked`` that were still allowed.
+        The ``revoked`` pairs that were still allowed.
     rack_match
-        The part of the pairs with a replica in the member's rack; None where no pair has both racks
+        The share of the pairs with a replica in the member's rack; None if no pair has both racks
         known.
     drain
-        Seconds until each place is drained (`predict_drain`); None where no service rate was
-        given.
+        Seconds until each place is drained (`predict_drain`); None without a service rate.
     """
 
     pairs: int
@@ -141,7 +140,7 @@ def check(
     load_spread: int | None = None,
     moves: int | None = None,
 ) -> list[Finding]:
-    """Return what is wrong with an assignment of members and topics that the group has."""
+    """Return the rules that an assignment breaks; its members and topics exist in the group."""
     found = list(_wrong_pairs(group, assignment))
     numbers = figures(group, assignment)
     for (topic, partition), count in numbers.counts.items():
@@ -156,10 +155,10 @@ def check(
     ):
         least, largest = min(values, default=0), max(values, default=0)
         if most is not None and largest - least > most:
-            text = f"one {whose} has {largest} {what} and another {least}, where they may differ by"
+            text = f"one {whose} has {largest} {what} and another {least}; they may differ by"
             found.append(Finding(rule, None, None, None, f"{text} {most}"))
     if moves is not None and numbers.added > moves:
-        text = f"{numbers.added} pairs were added where {moves} may be"
+        text = f"{numbers.added} pairs were added, at most {moves} are allowed"
         found.append(Finding(TOO_MANY_MOVES, None, None, None, text))
     return found
 
@@ -183,7 +182,7 @@ def _wrong_pairs(group: Group, assignment: Assignment) -> Iterator[Finding]:
 def figures(
     group: Group, assignment: Assignment, service_rate: ServiceRate | None = None
 ) -> Figures:
-    """Sum an assignment up; what `check` finds wrong in it is left out."""
+    """Return the figures of an assignment, without the pairs that `check` refuses."""
     before = pairs_of({member.id: member.current for member in group.members})
     after = pairs_of({member.id: assignment.get(member.id, {}) for member in group.members})
     allowed = group.allowed_pairs

@@ -1,7 +1,6 @@
-"""What an assignor knows of a share group: its members, its topics, their lag and rates.
+"""The input of assignors: a share group's members and topics, with lag and rates.
 
-`Group.of` reads the plain dicts that users write, and says what to mend. Every assignor takes a
-`Group`.
+`Group.of` reads plain dicts, and its errors say what to correct. Every assignor takes a `Group`.
 """
 
 from __future__ import annotations
@@ -17,17 +16,17 @@ from uuid import NAMESPACE_OID, uuid5
 from sharelag.errors import InputError, ShareLagError
 from sharelag.model import topic_id_bytes
 
-#: What an assignor answers: by member and topic, partitions in the order Kafka would write them.
+#: The result of an assignor: partitions by member and topic, in the order Kafka would write them.
 Assignment = dict[str, dict[str, list[int]]]
 #: One topic partition, by name.
 Place = tuple[str, int]
 
-#: The rule of the contract that an assignor breaks which fails.
+#: The rule of the contract that a failing assignor breaks.
 NO_ANSWER = "no_answer"
 
 
 class AssignorError(ShareLagError):
-    """An assignor has no answer for this group, as the broker's has none in its place.
+    """An assignor fails for this group, as it would in the broker.
 
     ``rule`` is the one of `sharelag.whatif.assignors.contract.RULES` that it breaks.
     """
@@ -41,23 +40,23 @@ class AssignorError(ShareLagError):
 class Member:
     """One member of the group."""
 
-    id: str  # that the broker knows it by
-    subscribed: tuple[str, ...]  # topics; one that does not exist has no effect, as in Kafka
-    current: Mapping[str, tuple[int, ...]]  # its target so far, in the order of the group's record
-    rack: str | None = None  # its client.rack; None: it has none
+    id: str  # as the broker knows it
+    subscribed: tuple[str, ...]  # topics; a missing one has no effect, as in Kafka
+    current: Mapping[str, tuple[int, ...]]  # previous target, in the order of the group's record
+    rack: str | None = None  # its client.rack
 
 
 @dataclass(frozen=True)
 class Topic:
-    """One topic; what is not known of a partition has no entry."""
+    """One topic; unknown values of a partition have no entry."""
 
     name: str
     id: bytes  # 16; Kafka's assignor breaks ties by it
-    partitions: int | None  # how many; None: it does not exist any more
-    assignable: tuple[int, ...]  # those whose share state is initialised, ascending
+    partitions: int | None  # their number; None: the topic was deleted
+    assignable: tuple[int, ...]  # partitions with initialised share state, ascending
     racks: Mapping[int, tuple[str, ...]]  # of the replicas, by partition
-    lag: Mapping[int, float]  # records to deliver
-    rate: Mapping[int, float]  # records that arrive a second
+    lag: Mapping[int, float]  # undelivered records
+    rate: Mapping[int, float]  # records that arrive per second
 
 
 @dataclass(frozen=True)
@@ -67,17 +66,17 @@ class Group:
     Attributes
     ----------
     members
-        Each has ``id``, ``subscribed`` (names of topics), ``current`` (its target assignment so
-        far, by topic) and ``rack`` (its ``client.rack``; None: none).
+        Each has ``id``, ``subscribed`` (names of topics), ``current`` (its previous target
+        assignment, by topic) and ``rack`` (its ``client.rack`` or None).
     topics
-        By name. Each has ``name``, ``id`` (16 bytes), ``partitions`` (how many; None: deleted) and
-        ``assignable`` (their numbers, ascending); and by number, as far as they are known,
-        ``racks`` (of the replicas), ``lag`` (records) and ``rate`` (records per second).
+        By name. Each has ``name``, ``id`` (16 bytes), ``partitions`` (their number; None: deleted)
+        and ``assignable`` (ascending); and by partition, if known, ``racks`` (of the replicas),
+        ``lag`` (records) and ``rate`` (records per second).
 
     Examples
     --------
     >>> def last_first(group):
-    ...     \"\"\"Give the members the partitions in turn, beginning with the last member.\"\"\"
+    ...     \"\"\"Assign partitions to the members in turn, starting with the last member.\"\"\"
     ...     answer = {member.id: {} for member in group.members}
     ...     for name, topic in group.topics.items():
     ...         able = [one for one in reversed(group.members) if name in one.subscribed]
@@ -134,7 +133,7 @@ class Group:
 
     @cached_property
     def current(self) -> Mapping[str, tuple[Place, ...]]:
-        """What each member has and may keep: assignable, still subscribed to; ascending."""
+        """The pairs that each member has and may keep: assignable and subscribed, ascending."""
         kept: dict[str, list[Place]] = {member.id: [] for member in self.members}
         held = pairs_of({member.id: member.current for member in self.members})
         for member, place in sorted(held & self.allowed_pairs):
@@ -147,11 +146,11 @@ class Group:
         return {(id_, place) for place in self.places for id_ in self.subscribers[place[0]]}
 
     def lag(self, place: Place) -> float | None:
-        """Return records to deliver there; None when not known."""
+        """Return the lag of a place; None if unknown."""
         return self.topics[place[0]].lag.get(place[1])
 
     def rate(self, place: Place) -> float | None:
-        """Return records that arrive there a second; None when not known."""
+        """Return the records that arrive per second; None if unknown."""
         return self.topics[place[0]].rate.get(place[1])
 
 
@@ -177,7 +176,7 @@ def _topic(name: str, given: Mapping[str, Any]) -> Topic:
     count, text = given["partitions"], given.get("id")
     if count is not None and not _is_number(count, whole=True):
         raise InputError(
-            f"{where} has {count!r} partitions: give their number, or None when it was deleted"
+            f"{where} has {count!r} partitions: give their number, or None if it was deleted"
         )
     numbers = range(count or 0)
     assignable = list(numbers if (some := given.get("assignable")) is None else some)
@@ -192,9 +191,9 @@ def _topic(name: str, given: Mapping[str, Any]) -> Topic:
             if not _is_number(value):
                 raise InputError(
                     f"{where} has the {key} {value!r} in partition {partition}: "
-                    f"give a number of at least 0, and leave the partition out when it is not known"
+                    f"give a number of at least 0, and leave the partition out if it is unknown"
                 )
-    try:  # derived, it is always the same one, so that answers can be repeated
+    try:  # a derived id is always the same, so answers are reproducible
         id_ = uuid5(NAMESPACE_OID, name).bytes if text is None else topic_id_bytes(text)
     except ValueError as error:
         raise InputError(
@@ -216,10 +215,10 @@ def _member(given: Mapping[str, Any], topics: Mapping[str, Topic]) -> Member:
         if topic not in topics:
             raise InputError(
                 f"{where} currently has partitions of {topic!r}, which is not among the topics: "
-                "add it, with its id and 'partitions': None when it was deleted"
+                "add it, with its id, and with 'partitions': None if it was deleted"
             )
-        # The topic may have been deleted, or made again with fewer partitions: Kafka goes by the
-        # number alone.
+        # The topic may have been deleted, or recreated with fewer partitions: Kafka uses the number
+        # alone.
         if not all(_is_number(partition, whole=True) for partition in partitions):
             raise InputError(
                 f"{where} currently has {partitions!r} of {topic!r}: give the numbers of partitions"
@@ -246,6 +245,6 @@ def _require_distinct(what: str, values: list[Any]) -> None:
 
 
 def _is_number(value: Any, whole: bool = False) -> bool:
-    # By these kinds, because numpy's numbers are welcome, too: they come from tables.
+    # By these types, because numpy's numbers, which come from tables, are accepted as well.
     kind = Integral if whole else Real
     return isinstance(value, kind) and not isinstance(value, bool) and 0 <= float(value) < math.inf

@@ -1,4 +1,4 @@
-"""Assignors that are Java classes: each has a Java process, which answers group after group."""
+"""Assignors that are Java classes: each has a Java process that answers one group after another."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from sharelag.model import topic_id_text
 from sharelag.whatif.assignors.group import Assignment, AssignorError, Group
 
 _BRIDGE = Path(__file__).with_name("java") / "AssignorBridge.java"
-#: What starts quickly and suits answers of less than a millisecond.
+#: For a quick start, and answers in less than a millisecond.
 _JAVA_FLAGS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 def jar_assignor(
     path: str | Path, class_name: str, *, kafka: str | Path | None = None
 ) -> JarAssignor:
-    """Return the assignor that a class of a jar is, for `register`, `check_contract` and others.
+    """Return a class of a jar as an assignor, for `register`, `check_contract` and others.
 
     Parameters
     ----------
@@ -37,18 +37,18 @@ def jar_assignor(
     class_name : str
         A ``ShareGroupPartitionAssignor`` in it, with its package.
     kafka : str or Path, optional
-        The folder of a Kafka, or of its jars; ``$KAFKA_HOME`` when not given.
+        The folder of a Kafka, or of its jars; ``$KAFKA_HOME`` by default.
 
     Returns
     -------
     JarAssignor
-        A function of a group. Its Java process starts at the first group, and ends with the
+        A function of a group. Its Java process starts with the first group, and ends with the
         function or with this process.
 
     Raises
     ------
     InputError
-        There is no such jar, or no Kafka in that folder.
+        The jar does not exist, or there is no Kafka in that folder.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def jar_assignor(
 
 
 class JarAssignor:
-    """An assignor that is a class of a jar, as `jar_assignor` makes it."""
+    """An assignor that is a class of a jar, made by `jar_assignor`."""
 
     def __init__(self, jar: Path, class_name: str, libraries: Path, digest: str) -> None:
         self.jar, self.class_name, self.libraries = jar, class_name, libraries
@@ -75,11 +75,11 @@ class JarAssignor:
         self._one_at_a_time = Lock()
 
     def __call__(self, group: Group) -> Assignment:
-        """Ask the class for the assignment of a group."""
+        """Return the class's assignment of a group."""
         with self._one_at_a_time:
-            # An interrupt leaves an answer unread: the next group then starts another process.
+            # An interrupt may leave an answer unread: the next group then starts another process.
             java, self._java = self._java, None
-            # Of a process that was forked, the pipes are its parent's.
+            # After a fork, the pipes belong to the parent process.
             if java is None or java.owner != os.getpid():
                 java = _Java(self)
                 finalize(self, java.close)
@@ -90,13 +90,13 @@ class JarAssignor:
         return {member: dict(topics) for member, topics in answer["assignment"]}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Let a process of Spark make its own, which starts its own Java."""
+        """Let a Spark process create its own instance, with its own Java process."""
         return partial(jar_assignor, kafka=self.libraries), (self.jar, self.class_name)
 
     def _require_answer(self, answer: Mapping[str, Any]) -> None:
-        """Raise what the class threw."""
+        """Raise the exception of the class."""
         if "error" in answer:
-            raise AssignorError(f"{self.__name__} failed: {answer['error']}; mend the class")
+            raise AssignorError(f"{self.__name__} failed: {answer['error']}; fix the class")
 
 
 _KNOWN: WeakValueDictionary[tuple[Path, str, Path, str], JarAssignor] = WeakValueDictionary()
@@ -132,21 +132,21 @@ class _Java:
         return self.read()
 
     def read(self) -> dict[str, Any]:
-        """Return the next answer, or raise how the process ended."""
+        """Return the next answer, or raise an error about the end of the process."""
         if line := self._from_java.readline():
             answer: dict[str, Any] = json.loads(line)
             return answer
         code = self._process.wait()
         self._errors.seek(0)
         said = self._errors.read().decode(errors="replace").split("\n")
-        words = next((line for line in said if "rror" in line), "without a word")
+        words = next((line for line in said if "rror" in line), "without an error message")
         raise AssignorError(
-            f"the Java process of {self._name} ended: code {code}, {words}; mend the class, or set "
+            f"the Java process of {self._name} ended: code {code}, {words}; fix the class, or set "
             "JAVA_HOME to a JDK that is at least 17"
         )
 
     def close(self) -> None:
-        """End the process, if it has not ended."""
+        """End the process, unless it has ended."""
         if self.owner == os.getpid():
             self._process.kill()  # it has nothing to finish
             self._process.communicate()

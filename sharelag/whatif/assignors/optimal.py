@@ -1,15 +1,15 @@
 """A bound for the other assignors: the best assignment, from a linear or an integer program.
 
-Let ``z`` be one over the time in which everything is drained, and ``y`` the part of a member's time
-that it gives to a place. Then
+Let ``z`` be the inverse of the time until everything is drained, and ``y`` the share of a member's
+time for a place. Then
 
-    maximise z   where   sum of rate * y over the members of a place >= lag * z + what arrives there
+    maximise z   where   sum of rate * y over the members of a place >= lag * z + its arrivals
                          sum of y over the places of a member <= 1
 
-is a linear program. A limit of places a member, or of moves, needs ``x``, whether a member has a
-place: ``x`` whole, ``y <= x``, the sum of ``x`` over the members of a place at least 1, and over
-the places of a member at most the limit. Members divide their time freely here, so no group can do
-better.
+is a linear program. A limit of places per member, or of moves, needs ``x``, whether a member has a
+place: ``x`` is an integer, ``y <= x``, the sum of ``x`` over the members of a place is at least 1,
+and over the places of a member at most the limit. Members divide their time freely here, so no
+group can do better.
 """
 
 from __future__ import annotations
@@ -26,22 +26,23 @@ from sharelag.whatif.assignors.by_lag import Weights, lags
 from sharelag.whatif.assignors.contract import ServiceRate, service_rates
 from sharelag.whatif.assignors.group import Assignment, AssignorError, Group, Place
 
-#: What all added pairs cost together: so little that it decides between equals only.
+#: The cost of all added pairs together, so small that it only breaks ties.
 _TIE = 1e-3
-#: Parts of a member's time below this are rounding.
+#: Shares of a member's time below this are rounding errors.
 _NOTHING = 1e-9
 
 
 @dataclass(frozen=True)
 class Optimum:
-    """An assignment with the least time to drain everything, as far as it was searched for."""
+    """The assignment that drains everything soonest, as far as the search went."""
 
     assignment: Assignment
-    #: Seconds until all is drained if members divide their time in the best way; ``inf`` when more
-    #: arrives than can be served; and than which no assignment within the limits is faster.
+    #: Seconds until everything is drained if members divide their time optimally (``inf`` if more
+    #: arrives than can be served), and a lower bound for all assignments within the limits.
     drain: float
     bound: float
-    #: The part of what arrives that every place can be served; 1 unless ``drain`` is ``inf``.
+    #: The share of its arrivals with which every place can be served; 1 unless ``drain`` is
+    #: ``inf``.
     served: float
 
 
@@ -58,37 +59,36 @@ def optimum(
     Parameters
     ----------
     group : Group
-        With lag and rate. An unknown lag is taken to be the mean of the others, an unknown rate to
-        be nothing.
+        With lag and rate. An unknown lag counts as the mean of the others, an unknown rate as 0.
     service_rate : float or mapping of str to float
-        Records that a member finishes a second: of all, or of each by member id.
+        Records that a member finishes per second: of all members, or by member id.
     partitions_per_member : int, optional
         The limit. By default there is none, and the bound holds for every assignor.
     moves : int, optional
-        How many pairs may be added to what the members have; by default any number.
+        The number of pairs that may be added to the current ones; by default any number.
     gap : float
-        With a limit, the search may stop this near to the bound (a part of it).
+        With a limit, the search may stop this close to the bound (as a share of it).
     nodes : int
-        With a limit, the search stops after this many nodes; not after a time, so that answers can
-        be repeated.
+        With a limit, the search stops after this many nodes; not after a time, so that answers are
+        reproducible.
 
     Raises
     ------
     AssignorError
         No assignment satisfies the limits, or none was found within ``nodes``.
     InputError
-        A limit or a rate cannot be used.
+        A limit or a rate is invalid.
     """
     rates = service_rates(group, service_rate)
     if partitions_per_member is not None and partitions_per_member < 1:
         raise InputError(
-            f"a limit of {partitions_per_member} partitions a member leaves all unserved: "
+            f"a limit of {partitions_per_member} partitions per member leaves all unserved: "
             f"give 1 or more"
         )
     if not group.places:
         return Optimum(Pairs(group).assignment(), 0.0, 0.0, 1.0)
     model = _Model(group, rates, partitions_per_member, moves)
-    # In units of the speed of all members together for all the lag, z lies between 0 and 1.
+    # In units of all members' speed over the whole lag, z is between 0 and 1.
     speed = model.total_rate / sum(model.lag.values())
     if (found := model.solve(model.lag, model.rate, speed, gap, nodes)) is not None:
         pairs, *parts = found
@@ -101,7 +101,7 @@ def optimum(
     if found is None:
         raise AssignorError(
             f"no assignment serves every partition with at most {partitions_per_member} partitions "
-            f"a member and {moves} moves (None: any number): raise them"
+            f"per member and {moves} moves (None: any number): raise these limits"
         )
     pairs, served, _ = found
     served = served * model.total_rate / arriving
@@ -110,15 +110,15 @@ def optimum(
 
 @wraps(optimum, assigned=())
 def optimal(group: Group, **options: Any) -> Assignment:
-    """Search for the assignment that drains everything soonest, by a solver.
+    """Find the assignment that drains everything soonest, with a solver.
 
-    Options are those of `optimum`, which says more.
+    The options are those of `optimum`.
     """
     return optimum(group, **options).assignment
 
 
 class _Model:
-    """The program of a group: ``actors`` are members that it need not distinguish, by their ids."""
+    """The program of a group; ``actors`` are ids of interchangeable members."""
 
     def __init__(
         self, group: Group, rates: dict[str, float], limit: int | None, moves: int | None
@@ -129,7 +129,7 @@ class _Model:
         self.rate = {place: float(group.rate(place) or 0) for place in group.places}
         subscribed = sorted(set().union(*group.subscribers.values()))
         self.total_rate = sum(rates[member] for member in subscribed)
-        # Without a limit, or with one place a member, those that are equal.
+        # Without a limit, or with one place per member, equal members are interchangeable.
         apart = moves is not None or (limit is not None and limit > 1)
         alike: dict[Any, list[str]] = {}
         for member in subscribed:
@@ -142,7 +142,7 @@ class _Model:
             for place in group.places
             if ids[0] in group.subscribers[place[0]]
         ]
-        # Options that no member has now.
+        # Options that no member has yet.
         self.added = [
             at
             for at, (ids, place) in enumerate(self.options)
@@ -152,9 +152,9 @@ class _Model:
     def solve(
         self, per_unit: Weights, floor: Weights, unit: float, gap: float, nodes: int
     ) -> tuple[Pairs, float, float] | None:
-        """Return pairs, the largest part of ``unit * per_unit`` beyond all floors, and its bound.
+        """Return pairs, the largest share of ``unit * per_unit`` beyond all floors, and its bound.
 
-        None if there is none. Columns: ``x`` of every option, then ``y``, then that part.
+        None if there is no solution. Columns: ``x`` of every option, then ``y``, then that share.
         """
         import numpy as np
         from scipy import optimize, sparse
@@ -193,7 +193,7 @@ class _Model:
     def _rows(
         self, per_unit: Weights, floor: Weights, unit: float
     ) -> Iterator[tuple[dict[int, float], float, float]]:
-        """Yield the constraints: coefficients by column, the least and the largest value."""
+        """Yield the constraints: coefficients by column, lower and upper bound."""
         count = len(self.options)
         of_place: dict[Place, list[int]] = {place: [] for place in self.group.places}
         of_actor: dict[tuple[str, ...], list[int]] = {ids: [] for ids in self.actors}
@@ -218,7 +218,7 @@ class _Model:
             yield dict.fromkeys(self.added, 1.0), -math.inf, self.moves
 
     def _laid_out(self, times: Any) -> Pairs:
-        """Lay the places' times end to end and cut them into members (McNaughton): few pairs."""
+        """Lay the times of places end to end and cut them into members (McNaughton): few pairs."""
         pairs = Pairs(self.group)
         for ids in self.actors:
             now = 0.0
@@ -228,7 +228,7 @@ class _Model:
                     for member in ids[int(now + _NOTHING) : last]:
                         pairs.add(member, place)
                     now += time
-        cover(pairs)  # where there is nothing to do
+        cover(pairs)  # places without work
         return pairs
 
     def _seated(self, chosen: Any) -> Pairs:
@@ -241,7 +241,7 @@ class _Model:
                     pairs.add(ids[0], place)
                 continue
             left = list(ids)
-            for keep in (True, False):  # members that have it keep it, if there is room
+            for keep in (True, False):  # members keep their places first, as far as there is room
                 for place in seats:
                     fitting = [one for one in left if not keep or place in has[one]]
                     for member in fitting[: seats[place]]:
@@ -252,7 +252,7 @@ class _Model:
 
 
 def _employ(pairs: Pairs, model: _Model) -> Assignment:
-    """Let spare members join where most is to be done, as far as moves are left."""
+    """Let idle members join the places with the most lag per member, within the allowed moves."""
     used = sum(place not in pairs.group.current[member] for member, place in pairs)
     for member in pairs.idle():
         if model.moves is None or used < model.moves:

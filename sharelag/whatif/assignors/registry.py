@@ -1,4 +1,4 @@
-"""The assignors by name; users and installed packages add their own functions."""
+"""The assignors by name; users and installed packages can add functions."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from sharelag.whatif.assignors.group import Assignment, AssignorError, Group
 from sharelag.whatif.assignors.optimal import optimal
 from sharelag.whatif.assignors.simple import simple, simple_4_1
 
-#: A function of a `Group`, and of options by keyword.
+#: A function of a `Group`, with options as keywords.
 Assignor = Callable[..., Assignment]
 A = TypeVar("A", bound=Assignor)
 
-#: Ours, those that `register` added, and those of installed packages that were used already.
+#: Built-in and registered assignors, and those of installed packages that were used.
 ASSIGNORS: dict[str, Assignor] = {
     "simple": simple,
     "simple-4.1": simple_4_1,
@@ -39,12 +39,12 @@ ASSIGNORS: dict[str, Assignor] = {
     "optimal": optimal,
 }
 _OURS = frozenset(ASSIGNORS)
-#: Those of this package that were looked for in vain among the assignors of installed packages.
+#: Built-in names for which no installed package has an assignor.
 _UNRIVALLED: set[str] = set()
 
 
 def find_assignor(name: str) -> Assignor:
-    """Return an assignor by its name, or refuse it where there is none, or it cannot be used."""
+    """Return an assignor by name, or refuse an unknown or invalid one."""
     function = known_assignor(name)
     if function is None:
         raise InputError(
@@ -55,7 +55,7 @@ def find_assignor(name: str) -> Assignor:
 
 
 def known_assignor(name: str) -> Assignor | None:
-    """Return an assignor by its name, or None; that of an installed package is imported now."""
+    """Return an assignor by name, or None; one of an installed package is imported now."""
     if name not in ASSIGNORS or (name in _OURS and name not in _UNRIVALLED):
         plugin = plugins.load_plugin("assignor", name, name in _OURS)
         if plugin is not None:
@@ -66,14 +66,14 @@ def known_assignor(name: str) -> Assignor | None:
 
 
 def assignor_names() -> list[str]:
-    """Return the names of all assignors: ours, registered ones, and those of installed packages."""
+    """Return the names of all assignors: built in, registered, and of installed packages."""
     return list(dict.fromkeys([*ASSIGNORS, *plugins.plugin_names("assignor")]))
 
 
 def assignor_descriptions() -> dict[str, str]:
-    """Return what each assignor does, by its name: the first sentence of its docstring.
+    """Return a description of each assignor by name: the first sentence of its docstring.
 
-    Empty for those of installed packages that were not used yet, since asking would import them.
+    Empty for assignors of installed packages that were not used yet, to avoid importing them.
     """
     told = {name: ASSIGNORS[name].__doc__ if name in ASSIGNORS else "" for name in assignor_names()}
     return {
@@ -88,22 +88,22 @@ def assign(
     topics: Mapping[str, Mapping[str, Any]],
     **options: Any,
 ) -> Assignment:
-    """Ask an assignor for the target assignment of a share group.
+    """Return an assignor's target assignment for a share group.
 
     Parameters
     ----------
     name : str
         One of `assignor_names`.
     members : iterable of mapping
-        A member each: ``id``, ``subscribed`` (names of topics), ``current`` (its target assignment
-        so far: partitions by topic; may be left out), ``rack`` (may be left out).
+        One per member: ``id``, ``subscribed`` (names of topics), and optionally ``current`` (its
+        previous target assignment: partitions by topic) and ``rack``.
     topics : mapping of str to mapping
-        By name: ``partitions`` (their number; None when the topic was deleted), and if known ``id``
-        (as Kafka prints it; derived from the name if left out), ``assignable`` (partitions; all if
-        left out), ``racks`` (of the replicas, by partition), ``lag`` (records, by partition) and
-        ``rate`` (records a second, by partition).
+        By name: ``partitions`` (their number; None if the topic was deleted), and optionally ``id``
+        (as Kafka prints it; by default derived from the name), ``assignable`` (partitions; by
+        default all), ``racks`` (of the replicas, by partition), ``lag`` (records, by partition) and
+        ``rate`` (records per second, by partition).
     **options
-        Of the assignor.
+        Options of the assignor.
 
     Returns
     -------
@@ -113,9 +113,9 @@ def assign(
     Raises
     ------
     InputError
-        The name, a member, a topic or an option is not known or cannot be used.
+        The name, a member, a topic or an option is unknown or invalid.
     AssignorError
-        The assignor has no answer, or not one that can be used.
+        The assignor fails, or its answer is invalid.
     """
     find_assignor(name)
     return assign_group(name, Group.of(members, topics), **options)
@@ -123,7 +123,7 @@ def assign(
 
 @dataclass(frozen=True)
 class AssignorCheck:
-    """What an assignor answers for a group, what is wrong with it, and the answer in numbers."""
+    """An assignor's assignment of a group, the rules it breaks, and its figures."""
 
     assignment: Assignment
     findings: list[Finding]
@@ -141,30 +141,30 @@ def check_assignor(
     moves: int | None = None,
     **options: Any,
 ) -> AssignorCheck:
-    """Ask an assignor, which may be a function of your own, and check its answer.
+    """Call an assignor, built in or a function of your own, and check its answer.
 
     Parameters
     ----------
     assignor : str or callable
-        One of `assignor_names`, or a function as `register` takes it.
+        One of `assignor_names`, or a function that `register` accepts.
     members, topics
         As for `assign`.
     service_rate : float or mapping of str to float, optional
-        Records that a member finishes a second, to predict when each partition is drained.
+        Records that a member finishes per second, to predict when each partition is drained.
     count_spread : int, optional
-        How many more members one partition may have than another.
+        The largest allowed difference between the members of two partitions.
     load_spread : int, optional
-        How many more partitions one subscriber may have than another.
+        The largest allowed difference between the partitions of two subscribers.
     moves : int, optional
-        How many pairs may be added.
+        The number of pairs that may be added.
     **options
-        Of the assignor.
+        Options of the assignor.
 
     Returns
     -------
     AssignorCheck
-        Without findings when every rule is kept: each partition that can be assigned has a member,
-        and nobody has one that does not exist or is not subscribed to.
+        Without findings if no rule is broken: each assignable partition has a member, and no member
+        has a partition that does not exist or is not subscribed.
 
     Raises
     ------
@@ -187,7 +187,7 @@ def check_assignor(
 
 
 def assign_group(assignor: str | Assignor, group: Group, **options: Any) -> Assignment:
-    """Ask an assignor for the assignment of a group that is read already, as `assign` does."""
+    """Return an assignor's assignment for a `Group`, as `assign` does for dicts."""
     function = find_assignor(assignor) if isinstance(assignor, str) else assignor
     name = assignor if isinstance(assignor, str) else getattr(assignor, "__name__", repr(assignor))
     try:
@@ -202,7 +202,7 @@ def assign_group(assignor: str | Assignor, group: Group, **options: Any) -> Assi
         return _check(name, group, function(group, **options))
     except ShareLagError:
         raise
-    except Exception as error:  # anything can go wrong in code of others
+    except Exception as error:  # code of others may raise anything
         where = traceback.extract_tb(error.__traceback__)[-1]
         raise AssignorError(
             f"the assignor {name!r} failed at {where.filename}:{where.lineno}: "
@@ -211,7 +211,7 @@ def assign_group(assignor: str | Assignor, group: Group, **options: Any) -> Assi
 
 
 def require_partitions(name: str, group: Group, answer: Assignment) -> None:
-    """Refuse partitions that are not there, which members of Kafka's own assignor may keep."""
+    """Refuse partitions that do not exist, which members of Kafka's own assignor may keep."""
     for member, topics in answer.items():
         for topic, partitions in topics.items():
             count = group.topics[topic].partitions or 0
@@ -227,15 +227,15 @@ def register(name: str) -> Callable[[A], A]: ...
 @overload
 def register(name: str, function: A) -> A: ...
 def register(name: str, function: A | None = None) -> A | Callable[[A], A]:
-    """Add an assignor, or replace one that was added before. Without a function, a decorator.
+    """Add an assignor, or replace a registered one. Without a function, return a decorator.
 
     Parameters
     ----------
     name : str
-        The name that `assign` then knows it by.
+        The name for `assign`.
     function : callable
-        Takes a `sharelag.whatif.assignors.group.Group` and its own options by keyword, and gives
-        partitions by topic for each member, as `assign` does. Members left out get nothing.
+        Takes a `sharelag.whatif.assignors.group.Group`, and options as keywords, and returns
+        partitions by topic for each member, like `assign`. Omitted members get no partitions.
 
     Examples
     --------
@@ -244,7 +244,7 @@ def register(name: str, function: A | None = None) -> A | Callable[[A], A]:
     ...     return {group.members[0].id: {"orders": [0, 1]}}
     """
     if name in _OURS:
-        raise InputError(f"{name!r} is one of our assignors: choose another name for yours")
+        raise InputError(f"{name!r} is a built-in assignor: choose another name for yours")
     if function is None:
         return lambda decorated: register(name, decorated)
     if not callable(function):
@@ -254,7 +254,7 @@ def register(name: str, function: A | None = None) -> A | Callable[[A], A]:
 
 
 def _check(name: str, group: Group, answer: Any) -> Assignment:
-    """Return the answer in plain lists, members without one included."""
+    """Return the answer as plain lists, with members that it omits."""
 
     def wrong(what: str, *rule: str) -> AssignorError:
         return AssignorError(f"the assignor {name!r} {what}", *rule)

@@ -1,21 +1,21 @@
-"""Kafka's own assignor ``simple``: as ``SimpleAssignor`` of Kafka 4.4, order included.
+"""Kafka's own assignor ``simple``: ``SimpleAssignor`` of Kafka 4.4, including its order.
 
-When all members subscribe to the same names, all topics are assigned together; otherwise each topic
-for itself, among its subscribers. With M members and P partitions, every partition is to have
+If all members subscribe to the same names, all topics are assigned together; otherwise each topic
+separately, among its subscribers. With M members and P partitions, every partition should have
 ``ceil(M / P)`` members (its *sharing*), and every member its share of these pairs. Then
 
-1. what a member has beyond its share is taken from it,
+1. a member loses partitions beyond its share,
 2. a partition with more members than its sharing loses some,
 3. one pass over the partitions gives those below their sharing to members below their share.
 
-Which member loses and which one gets is decided by the order of Java's hash maps, that is by the
-hashes of member ids, topic ids and partition numbers; so the same group with other member ids gets
-another assignment. That order is written from the documented behaviour of ``java.util.HashMap`` of
-Java 17: a table of bins, whose number doubles beyond three quarters; `JavaMap.put` appends to a bin
-and ``computeIfAbsent`` (`JavaMap.setdefault`) goes before its head; a bin that grows beyond eight
-doubles the table. From 64 bins on Java makes a tree of such a bin, whose shape decides the order
-from then on. Hashes of random ids and of partition numbers spread too well for that, so it is not
-repeated: a bin stays a list, and a `RuntimeWarning` says that the order may differ from Kafka's.
+The order of Java's hash maps, that is, the hashes of member ids, topic ids and partition numbers,
+decides which member loses and which one gains; so the same group with other member ids gets another
+assignment. That order follows the documented behaviour of ``java.util.HashMap`` of Java 17: a table
+of bins, whose number doubles beyond three quarters; `JavaMap.put` appends to a bin, and
+``computeIfAbsent`` (`JavaMap.setdefault`) inserts at its head; a bin that grows beyond eight
+doubles the table. From 64 bins on, Java turns such a bin into a tree, whose shape then decides the
+order. Hashes of random ids and of partition numbers are spread too well for that, so trees are left
+out: a bin stays a list, and a `RuntimeWarning` says that the order may differ from Kafka's.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ V = TypeVar("V")
 _TREEIFY_THRESHOLD = 8
 _MIN_TREEIFY_CAPACITY = 64
 _DEFAULT_CAPACITY = 16
-#: Hashes of texts that are kept: a topic's name is hashed for each member that subscribes to it.
+#: Cached hashes of texts: a topic's name is hashed for each member that subscribes to it.
 _HASHES = 1 << 14
 
 
 @lru_cache(_HASHES)
 def string_hash(text: str) -> int:
-    """Java's ``String.hashCode``: over UTF-16 code units."""
+    """Return Java's ``String.hashCode``, over UTF-16 code units."""
     units = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for high, low in zip(units[::2], units[1::2], strict=True):
@@ -51,29 +51,29 @@ def string_hash(text: str) -> int:
 
 
 def uuid_hash(raw: bytes) -> int:
-    """``Uuid.hashCode`` of Kafka, from its 16 bytes."""
+    """Return Kafka's ``Uuid.hashCode`` of 16 bytes."""
     words = [int.from_bytes(raw[at : at + 4], "big") for at in range(0, 16, 4)]
     return words[0] ^ words[1] ^ words[2] ^ words[3]
 
 
 def int_hash(value: int) -> int:
-    """``Integer.hashCode``."""
+    """Return Java's ``Integer.hashCode``."""
     return value & 0xFFFFFFFF
 
 
 def capacity_for(entries: int) -> int:
-    """Return the capacity that ``AssignorHelpers.newHashMap(entries)`` asks for."""
+    """Return the capacity that ``AssignorHelpers.newHashMap(entries)`` requests."""
     return (entries + 1) * 4 // 3 + 1
 
 
 class JavaMap(Mapping[K, V]):
-    """A ``HashMap``, as far as its order goes; ``hash_of`` is ``hashCode`` of a key."""
+    """A ``HashMap`` with Java's order; ``hash_of`` is ``hashCode`` of a key."""
 
     def __init__(self, hash_of: Callable[[K], int], capacity: int = _DEFAULT_CAPACITY) -> None:
         self._hash_of = hash_of
         self._values: dict[K, V] = {}
         self._size = 1 << max(capacity - 1, 0).bit_length()
-        # By number, the bins that were used: keys with their hashes.
+        # The used bins by number: keys with their hashes.
         self._bins: dict[int, list[tuple[K, int]]] = {}
 
     def __len__(self) -> int:
@@ -86,7 +86,7 @@ class JavaMap(Mapping[K, V]):
         return self._values[key]
 
     def __iter__(self) -> Iterator[K]:
-        """Return the keys as they are now; as in Java, a key removed meanwhile still comes."""
+        """Return the current keys; as in Java, a key that is removed meanwhile still follows."""
         bins = self._bins
         return iter([key for number in sorted(bins) for key, _ in bins[number]])
 
@@ -103,7 +103,7 @@ class JavaMap(Mapping[K, V]):
         self._values[key] = value
 
     def setdefault(self, key: K, make: Callable[[], V]) -> V:
-        """``computeIfAbsent``: a new key goes first in its bin; the table grows a call late."""
+        """Call ``computeIfAbsent``: new keys go first in their bin; the table grows a call late."""
         if len(self._values) > self._threshold:
             self._resize()
         if key not in self._values:
@@ -115,7 +115,7 @@ class JavaMap(Mapping[K, V]):
         return self._values[key]
 
     def remove(self, key: K) -> bool:
-        """Remove a key, and tell whether it was there."""
+        """Remove a key, and return whether it was there."""
         if key not in self._values:
             return False
         del self._values[key]
@@ -128,7 +128,7 @@ class JavaMap(Mapping[K, V]):
         return self._size * 3 // 4
 
     def _bin(self, key: K) -> tuple[int, list[tuple[K, int]]]:
-        """Return the spread hash of a key, and the bin that it belongs to."""
+        """Return the spread hash of a key, and its bin."""
         hash_ = self._hash_of(key)
         hash_ ^= hash_ >> 16
         return hash_, self._bins.setdefault(hash_ & (self._size - 1), [])
@@ -152,11 +152,11 @@ class JavaMap(Mapping[K, V]):
 
 
 class JavaSet(JavaMap[K, bool]):
-    """A ``HashSet``, as far as its order of iteration goes: a ``HashMap`` of its keys."""
+    """A ``HashSet`` with Java's order of iteration: a ``HashMap`` of its keys."""
 
     @classmethod
     def of(cls, hash_of: Callable[[K], int], keys: Iterable[K]) -> JavaSet[K]:
-        """``new HashSet<>(collection)``."""
+        """Call ``new HashSet<>(collection)``."""
         listed = list(keys)
         made = cls(hash_of, max(len(listed) * 4 // 3 + 1, _DEFAULT_CAPACITY))
         for key in listed:
@@ -164,7 +164,7 @@ class JavaSet(JavaMap[K, bool]):
         return made
 
     def add(self, key: K) -> None:
-        """Add a key, if it is not there."""
+        """Add a key, unless it exists."""
         self.put(key, True)
 
 
@@ -177,10 +177,10 @@ _no_numbers: Callable[[], JavaSet[int]] = partial(JavaSet, int_hash)
 class Held:
     """A group in Kafka's order.
 
-    ``members`` are ids in the order of a ``HashMap`` into which they came as the group lists them
-    (their arrival matters only where ids share a bin). By member: ``subscribed`` topics that exist,
-    in the order of its ``HashSet``; whether it ``names_nothing`` (a name of no topic counts); and
-    ``old``, its target assignment so far.
+    ``members`` are ids in the order of a ``HashMap`` to which they were added as the group lists
+    them (which matters only for ids in the same bin). By member: ``subscribed`` topics that exist,
+    in the order of its ``HashSet``; whether it ``names_nothing`` (a missing topic counts as a
+    name); and ``old``, its previous target assignment.
     """
 
     def __init__(self, group: Group) -> None:
@@ -200,11 +200,11 @@ class Held:
             self.old[member.id] = self.copied(member.current)
 
     def topic_hash(self, topic: str) -> int:
-        """``Uuid.hashCode`` of a topic's id."""
+        """Return ``Uuid.hashCode`` of a topic's id."""
         return self._hashes[topic]
 
     def place_hash(self, place: Place) -> int:
-        """``TopicIdPartition.hashCode``, a record of a topic id and a partition."""
+        """Return ``TopicIdPartition.hashCode``, a record of a topic id and a partition."""
         return (31 * self._hashes[place[0]] + place[1]) & 0xFFFFFFFF
 
     def no_places(self) -> JavaSet[Place]:
@@ -212,7 +212,7 @@ class Held:
         return JavaSet(self.place_hash)
 
     def copied(self, given: Mapping[str, Iterable[int]], *capacity: int) -> Partitions:
-        """``AssignorHelpers.deepCopyAssignment``, with a capacity."""
+        """Call ``AssignorHelpers.deepCopyAssignment``, with a capacity."""
         held: Partitions = JavaMap(self.topic_hash, *capacity)
         for topic, numbers in given.items():
             held.put(topic, JavaSet.of(int_hash, numbers))
@@ -243,34 +243,33 @@ def simple(group: Group) -> Assignment:
 
     Returns
     -------
-    dict
+        The members, their topics and the partitions of each, in the order in which the coordinator
         Members, their topics and the partitions of each, in the order in which the coordinator
         writes them.
 
     Raises
     ------
     AssignorError
-        Where Kafka's class throws, see (3).
+        If Kafka's class throws, see (3).
 
     Notes
     -----
-    Its oddities, all checked against the class itself:
+    Peculiarities, all compared with Kafka's class:
 
-    1. Heterogeneous: a topic to which nobody subscribes any more stays in the target assignment of
-       the members that had it. (Its members do not see it: the current assignment is filtered.)
-    2. A partition that a member has keeps its place when it is not assignable any more, and counts
-       towards the member's share. It may even be given to further members. So another partition can
-       stay without any.
-    3. In that case, with a sharing of 2 or more, the pass of step 3 can ask an empty set for its
-       next member: the class throws ``NoSuchElementException``, and the heartbeat that requested
+    1. Heterogeneous: a topic without any subscribers stays in the target assignment of the members
+       that had it. (Its members do not see it, because the current assignment is filtered.)
+    2. A member's partition stays when it is not assignable any longer, and counts towards the
+       member's share. It may even be assigned to further members, so another partition can stay
+       without any.
+    3. In that case, with a sharing of 2 or more, the pass of step 3 can request the next member of
+       an empty set: the class throws ``NoSuchElementException``, and the heartbeat that requested
        the assignment fails.
     4. A member can end up with a topic of which it has no partition. Kafka writes it so.
-    5. With no more members than partitions sharing is 1. Only with spare members
-       does a partition get several, and then every one up to ``ceil(M / P)``, however much or
-       little there is to do in it.
-    6. Step 3 meets each partition once, and forgets who got it in this very step: the same member
-       can be counted for it twice. So a partition can stay short of its sharing while a member is
-       below its share.
+    5. With no more members than partitions, sharing is 1. Only with spare members does a partition
+       get several, and then every one up to ``ceil(M / P)``, regardless of its work.
+    6. Step 3 visits each partition once, and ignores the assignments of this step: the same member
+       can count for it twice. So a partition can stay short of its sharing while a member is below
+       its share.
     """
     held = Held(group)
     draft = _Draft(held)
@@ -294,9 +293,9 @@ def simple(group: Group) -> Assignment:
 
 
 class _Draft:
-    """The assignment while it is made: members by number; what is not in ``new`` stays as it was.
+    """The draft of an assignment, by number of member; members not in ``new`` are unchanged.
 
-    Partitions are copied where Kafka copies them: a copy may walk in another order.
+    Partitions are copied where Kafka copies them, because a copy may have another order.
     """
 
     def __init__(self, held: Held) -> None:
@@ -305,13 +304,13 @@ class _Draft:
         self.new: dict[int, Partitions] = {}
 
     def writable(self, member: int) -> Partitions:
-        """Return the member's partitions, for changing."""
+        """Return the partitions of a member, as a copy to change."""
         if member not in self.new:
             self.new[member] = self.held.copied(self.old[member], len(self.old[member]))
         return self.new[member]
 
     def result(self) -> Assignment:
-        """Return the members in Kafka's order, with what they have now."""
+        """Return the members in Kafka's order, with their partitions."""
         numbered = enumerate(self.held.members)
         return as_lists(
             {member: self.new.get(index, self.old[index]) for index, member in numbered}
@@ -325,11 +324,11 @@ def _share(
     hash_of: Callable[[Place], int],
     drop_others: bool = False,
 ) -> None:
-    """Share partitions among members: of a homogeneous group, or of one topic's subscribers."""
+    """Share partitions among the members of a homogeneous group, or one topic's subscribers."""
     targets, named = draft.held.targets(topics), set(topics)
     sharing = -(-len(members) // len(targets)) if targets else 0
     each = sharing * len(targets) / len(members)
-    # Share of each member. The rounding is Kafka's, with doubles.
+    # Share of each member, rounded like Kafka, with doubles.
     want = {
         member: math.ceil(each * (index + 1)) - math.ceil(each * index)
         for index, member in enumerate(members)
@@ -337,7 +336,7 @@ def _share(
     for member, partitions in enumerate(draft.old if drop_others else ()):
         kept = sum(len(numbers) for topic, numbers in partitions.items() if topic in named)
         others = [topic for topic in partitions if topic not in named]
-        if others or 0 < kept >= want[member]:  # Kafka copies members with enough this early
+        if others or 0 < kept >= want[member]:  # Kafka copies members with enough at this point
             for topic in others:
                 draft.writable(member).remove(topic)
             draft.writable(member)
@@ -345,13 +344,13 @@ def _share(
     by_partition: JavaMap[Place, JavaSet[int]] = JavaMap(hash_of, capacity_for(len(targets)))
     by_member: JavaMap[int, JavaSet[Place]] = JavaMap(int_hash, capacity_for(len(members)))
     for member, partitions in enumerate(draft.old):
-        # A topic of many is looked up: a walk through all, for each of them, takes long.
+        # Topics are looked up, because a walk through all for each of them would take long.
         for topic in partitions if drop_others else topics:
             if topic in named and topic in partitions:
                 for place in ((topic, number) for number in partitions[topic]):
                     by_partition.setdefault(place, _no_numbers).add(member)
                     by_member.setdefault(member, no_places).add(place)
-    # From members with more than their share, then from partitions with too many members.
+    # First members beyond their share, then partitions with too many members.
     for member, places in by_member.items():
         for place in places:
             if len(places) <= want.get(member, 0):
@@ -383,9 +382,9 @@ def _share(
                     raise AssignorError(
                         "Kafka's assignor fails for this group (NoSuchElementException): "
                         f"partition {place[1]} of {place[0]!r} lacks "
-                        f"{counted(missing, 'member')} and nobody may take more, because "
-                        "partitions that are not assignable any more take up their share. Take "
-                        "those out of 'current'"
+                        f"{counted(missing, 'member')} and no member may take more, because "
+                        "partitions that are not assignable any longer take up their share. Remove "
+                        "those from 'current'"
                     )
             if taker not in holders:
                 theirs = draft.writable(taker)
@@ -408,18 +407,18 @@ _Places = JavaMap[str, JavaSet[Place]]
 def simple_4_1(group: Group) -> Assignment:
     """Assign as ``SimpleAssignor`` of Kafka 4.1.1, of the preview of share groups.
 
-    Every member first gets the one partition that its id's hash points at; then people keep what
-    they had, and what nobody has is dealt out in turn. Order included.
+    Every member first gets the partition that the hash of its id selects; then members keep their
+    previous partitions, and the rest is assigned in turn. The order is Kafka's.
 
-    Its oddities: balance is left to chance, as the ids' hashes decide; a partition that is
-    hashed to is taken from the member that had it; one that is not assignable any more stays with
-    its members; and in a heterogeneous group a partition whose members have all unsubscribed is
-    dealt out to no member.
+    Peculiarities: balance depends on the hashes of ids; a partition that a hash selects is taken
+    from the member that had it; one that is not assignable any longer stays with its members; and
+    in a heterogeneous group a partition whose members have all unsubscribed is assigned to no
+    member.
 
     Raises
     ------
     AssignorError
-        Where Kafka's class throws: nobody may take a partition any more.
+        If Kafka's class throws because no member may take a partition any longer.
     """
     held = Held(group)
     if not held.members:
@@ -454,14 +453,14 @@ def _homogeneous(held: Held, current: _Members) -> _Places:
                 if len(theirs) < most and place not in hashed:
                     theirs.add(place)
                     served.add(place)
-    # The rest is dealt out in turn; a member with more than ``most`` gets no further ones.
+    # The rest is assigned in turn; a member with more than ``most`` gets no further ones.
     members, turn = list(held.members), 0
     for place in (place for place in targets if place not in served):
         while True:
             if not members:
                 raise AssignorError(
                     "Kafka 4.1's assignor fails for this group (inconsistent number of member "
-                    f"ids): nobody may take partition {place[1]} of {place[0]!r}. Compare with "
+                    f"ids): no member may take partition {place[1]} of {place[0]!r}. Compare with "
                     "'simple', the assignor since 4.2"
                 )
             turn = 0 if turn >= len(members) else turn
@@ -477,7 +476,7 @@ def _homogeneous(held: Held, current: _Members) -> _Places:
 def _heterogeneous(held: Held, current: _Members) -> _Places:
     of_member: JavaMap[str, list[Place]] = JavaMap(string_hash)
     for member in held.members:
-        # A member with names but without a topic that exists is listed, too.
+        # A member with names but without an existing topic is listed, too.
         if not held.names_nothing[member]:
             of_member.put(member, held.targets(held.subscribed[member]))
     subscribers: dict[str, dict[str, None]] = {}

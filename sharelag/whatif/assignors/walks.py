@@ -1,9 +1,9 @@
-"""The contract of assignors, tried on groups that are drawn at random and live on.
+"""The contract of assignors, tested on randomly drawn groups that evolve.
 
-A walk begins with a group in which members may have what another assignor gave them. Then the
-answer becomes what they have, a member comes or goes, a subscription changes, or a topic gets
-partitions, and the assignor is called again. Groups grow from walk to walk, so that the first ones
-are small enough to be read.
+A walk starts with a group in which members may have partitions from another assignor. Then the
+answer becomes their assignment, a member joins or leaves, a subscription changes, or a topic gets
+partitions, and the assignor is called again. Groups grow from walk to walk, so the first ones are
+small enough to read.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from sharelag.whatif.assignors.group import Assignment, AssignorError, Group, pa
 from sharelag.whatif.assignors.registry import Assignor, assign_group
 from sharelag.whatif.simulation.streams import generator
 
-#: Sets these numbers apart from those of simulations with the same seed.
+#: Separates these random numbers from those of simulations with the same seed.
 _STREAM = 2035
-#: How often a group is assigned, and how many walks have each size.
+#: Assignments per walk, walks of each size, and the largest size.
 _STEPS, _WALKS_A_SIZE, _LARGEST = 4, 10, 8
 _RACKS = ("a", "b", "c")
 
 
 @dataclass(frozen=True)
 class Breach:
-    """A rule that an assignor breaks, and the smallest group of those drawn that shows it.
+    """A rule that an assignor breaks, and the smallest drawn group that shows it.
 
     Attributes
     ----------
     rule
         A key of `sharelag.whatif.assignors.contract.RULES`.
     text
-        What is wrong there; of an exception also where it was raised.
+        The error; for an exception, also where it was raised.
     members, topics
         The group, as `sharelag.whatif.check_assignor` takes it.
     """
@@ -58,33 +58,33 @@ def check_contract(
     moves: int | None = None,
     **options: Any,
 ) -> list[Breach]:
-    """Try an assignor, which may be a function of your own, on groups drawn at random.
+    """Test an assignor, built in or a function of your own, on randomly drawn groups.
 
-    Beside the rules of `check_assignor`, it has to answer the same when it is called again, and
-    when the members come in another order.
+    Besides the rules of `check_assignor`, its answer must be the same in a second call, and for the
+    same members in another order.
 
     Parameters
     ----------
     assignor : str or callable
-        One of `assignor_names`, or a function as `register` takes it.
+        One of `assignor_names`, or a function that `register` accepts.
     walks : int
-        How many groups are drawn; each is assigned four times, with a change in between.
+        Number of groups; each is assigned four times, with a change in between.
     seed : int
         Random seed: the same groups for the same seed.
     count_spread, load_spread, moves : int, optional
         As for `check_assignor`.
     **options
-        Of the assignor.
+        Options of the assignor.
 
     Returns
     -------
     list of Breach
-        One for each rule that is broken, the smallest group first; empty: all were kept.
+        One for each broken rule, smallest group first; empty if none is broken.
 
     Raises
     ------
     InputError
-        The assignor is unknown, or cannot take these options; or there is to be no walk.
+        The assignor is unknown, or does not take these options; or ``walks`` is 0.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def _ask(
     limits: Mapping[str, int | None],
     options: Mapping[str, Any],
 ) -> tuple[Assignment | None, list[tuple[str, str]]]:
-    """Return the answer, None without one, and which rules are broken, each with a sentence."""
+    """Return the answer, or None, and the broken rules with a sentence each."""
     try:
         answer = assign_group(assignor, group, **options)
     except AssignorError as error:
@@ -131,12 +131,12 @@ def _ask(
                 continue
         except AssignorError as error:
             text = str(error)
-        return answer, [*broken, (rule, text)]  # what is not repeated differs whatever the order
+        return answer, [*broken, (rule, text)]  # an unstable answer differs in any order
     return answer, broken
 
 
 class _Walk:
-    """A group that lives on; ``members`` and ``topics`` are as `Group.of` takes them."""
+    """An evolving group; ``members`` and ``topics`` are as `Group.of` takes them."""
 
     def __init__(self, chance: np.random.Generator, size: int) -> None:
         self._chance = chance
@@ -149,7 +149,7 @@ class _Walk:
         for _ in range(self._up_to(size)):
             self._join()
         if chance.random() < 0.5:
-            for member in self.members:  # what another assignor may have given
+            for member in self.members:  # partitions that another assignor may have given
                 member["current"] = {
                     name: self._some(range(topic["partitions"] + 1), 0.3)
                     for name, topic in self.topics.items()
@@ -157,13 +157,13 @@ class _Walk:
 
     @property
     def size(self) -> int:
-        """How much there is to read: members, partitions, and pairs of them."""
+        """The members, partitions, and pairs of them to read."""
         pairs = pairs_of({one["id"]: one["current"] for one in self.members})
         partitions: int = sum(one["partitions"] for one in self.topics.values())
         return len(self.members) + len(pairs) + partitions
 
     def go_on(self, answer: Assignment) -> None:
-        """Let members have what they were given, and change one thing and the lag."""
+        """Apply an answer, and change one thing and the lag."""
         for member in self.members:
             member["current"] = answer[member["id"]]
         member = self.members[self._chance.integers(len(self.members))]

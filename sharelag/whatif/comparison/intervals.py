@@ -1,6 +1,6 @@
 """Confidence intervals of means and differences, and tests between variants.
 
-Numbers are one a run, NaN where a run does not know.
+There is one number per run, NaN where it is unknown.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from sharelag.tables.conform import require_conformable
 from sharelag.whatif.comparison.tables import DIFFERENCE, PROJECTED, RATIOS, RUNS, Measure
 
 Floats = NDArray[np.float64]
-#: Means, and values of two variants, no further apart relative to their size are the same.
+#: Relative differences up to which means, and values of two variants, are equal.
 _ROUNDING, _EQUAL = 1e-12, 1e-9
 
 
 class Interval(NamedTuple):
-    """A mean and its bounds; None where it cannot be said."""
+    """A mean and its bounds; None where undefined."""
 
     mean: float | None = None
     low: float | None = None
@@ -33,13 +33,13 @@ class Interval(NamedTuple):
 
 
 def mean_interval(values: Floats, level: float) -> Interval:
-    """Bounds of a mean by Student's t; none of an unknown value, or for a single one."""
+    """Return the bounds of a mean by Student's t; none for unknown or single values."""
     found = mean_intervals(values, level) if len(values) else ()
     return Interval(*(None if np.isnan(one) else float(one) for one in found))
 
 
 def half_width(values: Floats, level: float) -> Floats:
-    """Return half of the interval of a mean, or of each column's."""
+    """Return half of the interval of a mean, or of each column's mean."""
     from scipy.special import stdtrit  # takes a while to load, and only this needs it
 
     runs = len(values)
@@ -48,7 +48,7 @@ def half_width(values: Floats, level: float) -> Floats:
 
 
 def mean_intervals(values: Floats, level: float) -> tuple[Floats, Floats, Floats]:
-    """Means, lows and highs of each column of runs by times; bounds are NaN for a single run."""
+    """Return mean, low and high of each column; bounds of a single run are NaN."""
     mean = values.mean(axis=0)
     half = np.full_like(mean, np.nan)
     if len(values) > 1:
@@ -58,22 +58,22 @@ def mean_intervals(values: Floats, level: float) -> tuple[Floats, Floats, Floats
 
 
 def known(values: Floats) -> dict[str, int]:
-    """How many of the values are known, and how many are not."""
+    """Return how many of the values are known and unknown."""
     unknown = int(np.isnan(values).sum())
     return {"n": len(values) - unknown, "unknown": unknown}
 
 
 def less(values: Floats, others: Floats) -> Floats:
-    """Return paired differences, 0 where two values differ by rounding alone."""
+    """Return paired differences, 0 where two values differ only by rounding."""
     same = np.isclose(values, others, rtol=_EQUAL, atol=0)
     return np.where(same, 0.0, values - others)
 
 
 def difference_interval(differences: Floats, level: float) -> Interval:
-    """Return the same of paired differences.
+    """Return the mean and bounds of paired differences.
 
-    Where all differ by the same, Student's t would be sure of anything after two runs: an exact
-    sign test has to rule out luck.
+    If all differences are equal, Student's t would be certain after two runs: then an exact sign
+    test has to rule out chance.
     """
     found = mean_interval(differences, level)
     if found.mean and found.low == found.high and not _is_signed(differences, level):
@@ -82,9 +82,9 @@ def difference_interval(differences: Floats, level: float) -> Interval:
 
 
 def one_sided_interval(values: Floats, confidence: float) -> Interval:
-    """Bounds of a mean, each of which leaves out one side only: to hold it against a limit.
+    """Return one-sided bounds of a mean, for comparison with a limit.
 
-    There are none where all values are the same, as that may be luck (`difference_interval`).
+    There are none if all values are equal and may be so by chance (`difference_interval`).
     """
     level = 2 * confidence - 1
     found = mean_interval(values, level)
@@ -94,28 +94,28 @@ def one_sided_interval(values: Floats, confidence: float) -> Interval:
 
 
 def fewest_equal(level: float) -> int:
-    """How many runs, all on one side, cannot be luck (two-sided exact sign test)."""
+    """Return how many runs on the same side rule out chance (two-sided exact sign test)."""
     return 1 + ceil(-log2(1 - level))
 
 
 def enough_seeds(variants: int, confidence: float = 0.95) -> int:
-    """Return how many seeds tell variants from a baseline if all differ by the same; 7 at least."""
+    """Return the seeds that distinguish variants with equal differences, at least 7."""
     return max(7, fewest_equal(each_level(confidence, variants - 1)))
 
 
 def ratio_interval(values: Floats, others: Floats, level: float) -> Interval:
     """Return the geometric mean of paired ratios above 0, by Student's t on their logarithms."""
-    if not ((values > 0) & (others > 0)).all():  # NaN is not, either
+    if not ((values > 0) & (others > 0)).all():  # false for NaN as well
         return Interval()
     found = difference_interval(np.log(values) - np.log(others), level)
     return Interval(*(None if number is None else float(np.exp(number)) for number in found))
 
 
 def is_better(values: Floats, others: Floats, measure: Measure, level: float) -> bool | None:
-    """Return whether the first values are better than the second ones by seed; None: not decided.
+    """Return whether the first values are better than the second, by seed; None: undecided.
 
-    The interval of the differences decides, at this level. A value beyond the end of a run is not
-    known, and has no difference: then an exact sign test of which one is larger decides.
+    The interval of the differences decides, at this level. A value beyond the end of a run is
+    unknown and has no difference: then an exact sign test of the larger value decides.
     """
     if measure.better is None:
         return None
@@ -132,7 +132,7 @@ def is_better(values: Floats, others: Floats, measure: Measure, level: float) ->
 
 
 def median(values: Floats, measure: Measure) -> float | None:
-    """The median; known as long as fewer than half of the values are beyond the run's end."""
+    """Return the median, known while fewer than half of the values are beyond the run's end."""
     if measure.censored:
         values = np.nan_to_num(values, nan=np.inf)
     middle = float(np.median(values)) if len(values) else np.nan
@@ -140,7 +140,7 @@ def median(values: Floats, measure: Measure) -> float | None:
 
 
 def _is_signed(differences: Floats, level: float) -> bool:
-    """Whether the sign of the pairs is significant (two-sided exact sign test)."""
+    """Return whether the sign of the pairs is significant (two-sided exact sign test)."""
     from scipy import stats
 
     more, less = int(np.sum(differences > 0)), int(np.sum(differences < 0))
@@ -148,11 +148,11 @@ def _is_signed(differences: Floats, level: float) -> bool:
 
 
 def each_level(confidence: float, comparisons: int) -> float:
-    """Return the confidence of each of several intervals that makes up that of all (Bonferroni)."""
+    """Return the confidence of each of several intervals for a joint confidence (Bonferroni)."""
     return 1 - (1 - confidence) / max(comparisons, 1)
 
 
-#: What is known of a variant by a measure, and how it differs from the baseline.
+#: The values of a variant by a measure, and its difference to the baseline.
 Cell: TypeAlias = dict[str, Any]
 
 
@@ -161,7 +161,8 @@ def contrast(
 ) -> Iterator[Cell]:
     """Yield the cells of the measures that the runs have, measure by measure.
 
-    Those of other variants than the baseline have ``pairs``: how many seeds know both, or do not.
+    Cells of variants other than the baseline have ``pairs``: how many seeds have both values, or
+    not.
     """
     has_error = "error" in runs.column_names
     failed = runs.filter(pc.is_valid(runs.column("error"))) if has_error else runs.slice(0, 0)
@@ -208,7 +209,7 @@ def pair(one: Mapping[int, float], other: Mapping[int, float]) -> tuple[Floats, 
     return np.array([one[seed] for seed in seeds]), np.array([other[seed] for seed in seeds])
 
 
-#: Points of a curve: more than a screen has, and few enough for thousands of runs.
+#: Points of a curve: more than a screen shows, and few enough for thousands of runs.
 MOST_TIMES = 2_000
 
 
@@ -222,7 +223,7 @@ class Curve(NamedTuple):
 
 
 def curve(timeline: pa.Table, drain_ms: float | None = None) -> Curve:
-    """Return lag and age of all share partitions over time, of a long run at times evenly apart."""
+    """Return lag and age of all share partitions over time, at evenly spaced times if long."""
     sums = timeline.group_by("time_ms").aggregate([("lag", "sum"), ("age_ms", "max")])
     sums = sums.sort_by("time_ms").take(evenly_spaced(range(len(sums)), MOST_TIMES))
     times, lag, age_ms = (
@@ -251,27 +252,27 @@ def projections(curves: Mapping[str, Iterable[Curve]], confidence: float) -> pa.
     return pa.concat_tables(parts)
 
 
-#: One variant; means over its runs, with bounds. Failed runs and those without an age are left out.
+#: One variant: means of its runs with bounds. Failed runs and runs without an age are left out.
 COST_AGAINST_AGE = pa.schema(
     [
         ("variant", pa.string()),
-        ("n", pa.int32()),  # runs that are in it
+        ("n", pa.int32()),  # runs that count
         ("member_hours", pa.float64()),
-        ("member_hours_low", pa.float64()),  # null: there are not two runs
+        ("member_hours_low", pa.float64()),  # null: fewer than two runs
         ("member_hours_high", pa.float64()),
         ("age_p95_ms", pa.float64()),
         ("age_p95_low_ms", pa.float64()),
         ("age_p95_high_ms", pa.float64()),
         # runs in which nothing was left at some time after the largest lag
         ("drained", pa.int32()),
-        # no other variant costs no more and keeps no more age, one of both is_less
+        # no other variant is as good in cost and age, and better in one of them
         ("is_on_front", pa.bool_()),
     ]
 )
 
 
 def cost_against_age(runs: pa.Table, confidence: float = 0.95) -> pa.Table:
-    """Member-hours against the 95th percentile of the age of the oldest unfinished record.
+    """Return member-hours and the 95th percentile of the age of the oldest unfinished record.
 
     Parameters
     ----------
@@ -279,13 +280,13 @@ def cost_against_age(runs: pa.Table, confidence: float = 0.95) -> pa.Table:
         ``variant`` and the columns of `sharelag.whatif.simulation.tables.SUMMARY`, such as
         ``Comparison.runs``.
     confidence : float
-        Of the bounds (Student's t).
+        Confidence of the bounds (Student's t).
 
     Returns
     -------
     pyarrow.Table
-        `COST_AGAINST_AGE`, the cheapest first. Member-hours count from when members join until they
-        are gone; what they take to start is not in it.
+        `COST_AGAINST_AGE`, cheapest first. Member-hours count from when members join until they are
+        gone, without their startup.
 
     Raises
     ------
@@ -311,7 +312,7 @@ def cost_against_age(runs: pa.Table, confidence: float = 0.95) -> pa.Table:
 
 
 def on_front(costs: Floats) -> NDArray[np.bool_]:
-    """Return which rows of costs are on Pareto's front: none is as low in all and lower in one."""
+    """Return which rows of costs are on the Pareto front: no other is as low and lower in one."""
     as_low = np.all(costs[:, None] >= costs, axis=2)
     lower = np.any(costs[:, None] > costs, axis=2)
     beaten: NDArray[np.bool_] = np.any(as_low & lower, axis=1)

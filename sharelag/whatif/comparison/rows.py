@@ -1,4 +1,4 @@
-"""What is said of comparisons, searches and moves to share groups: rows and names in words."""
+"""Rows and names of comparisons, searches and moves to share groups, in words."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ _LESS_TELLING = {
     *("lag_end", "age_max_ms", "latency_p50_ms", "completed", "archived", "lost", "expired"),
     *("redelivered_share", "wasted_share", "moves", "busy_share"),
 }
-#: What people are shown of a comparison when they choose no measures.
+#: The measures of a comparison that are displayed by default.
 SHOWN = tuple(name for name in MEASURED if name not in _LESS_TELLING)
-#: What is said of every move.
+#: The note of every comparison with a consumer group.
 MOVING = (
     "the difference is the share group's less the consumer group's. "
     "Assumed: a consumer retries a failing record in place and then skips it, "
     "commits every 5 s, and is missed 45 s after it crashed"
 )
-#: Of a number that has no interval, for all runs have it.
+#: Marks a number without an interval, because all runs have it.
 IN_EVERY_RUN = "in every run"
 #: Whether a goal is met.
 MET = {True: "yes", False: "no", None: "not decided"}
 
 
 def too_few(rows: Iterable[Mapping[str, Any]], seeds: int, level: float) -> Iterator[str]:
-    """Say where all runs differ by the same and are too few to rule out luck, at a level."""
+    """Say if all runs differ equally and are too few to rule out chance, at a level."""
     from sharelag.whatif.comparison.intervals import fewest_equal
 
     least = fewest_equal(level)
@@ -44,7 +44,7 @@ def too_few(rows: Iterable[Mapping[str, Any]], seeds: int, level: float) -> Iter
 
 
 def for_people(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the same row in words: times with their units, what is not known with its reason."""
+    """Return a comparison's row in words: times with units, unknown values with their reason."""
     amounts = _amounts(row, row["measure"], (*MEAN, "median", *DIFFERENCE), MEAN, DIFFERENCE)
     how = {True: "better", False: "worse", None: ""}[row["better"]]
     how = "baseline" if row["variant"] == row["baseline"] else how
@@ -54,19 +54,19 @@ def for_people(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the summary of a run in words: times with their units."""
+    """Return the summary of a run in words: times with units."""
     times = [name for name in MEASURED if name.endswith("_ms")]
     return {**row, **{name: amount(name, row[name]) for name in times}}
 
 
 def probe_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the same row in words."""
+    """Return a search's row in words."""
     amounts = _amounts(row, measure_of(row["goal"]), MEAN, MEAN)
     return {**row, **amounts, "met": MET[row["met"]], "answer": "fewest" if row["answer"] else None}
 
 
 def moving_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the same row in words."""
+    """Return a move's row in words."""
     names = ("consumer_group", "share_group", "difference", "low", "high")
     amounts = {name: amount(row["measure"], row[name]) for name in names}
     return {**row, "by": row["measure"], **amounts}
@@ -75,7 +75,7 @@ def moving_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
 def _amounts(
     row: Mapping[str, Any], measure: str, names: Iterable[str], *spans: tuple[str, str, str]
 ) -> dict[str, str | None]:
-    """Return values in words; in place of bounds that every run has the same, or some have none."""
+    """Return values in words; equal bounds are left out, and unknown means are explained."""
     amounts = {name: amount(measure, row[name]) for name in names}
     for name, low, high in spans:
         if row[name] is not None and row[low] == row[name] == row[high]:
@@ -86,13 +86,13 @@ def _amounts(
 
 
 def measure_of(goal: str) -> str:
-    """Return the measure of a goal as it is written, such as ``age_p95 <= 30s``."""
+    """Return the measure of a goal's text, such as ``age_p95 <= 30s``."""
     written = goal.split()[0]
     return written if written in MEASURED else f"{written}_ms"
 
 
 def amount(measure: str, value: float | None) -> str | None:
-    """Return a value of a measure in words, with its unit if that is time; None where unknown."""
+    """Return a value in words, with its unit if it is a time; None if unknown."""
     if value is None:
         return None
     if measure.endswith("_ms"):
@@ -101,7 +101,7 @@ def amount(measure: str, value: float | None) -> str | None:
 
 
 def measure_words(measure: str) -> str:
-    """Return a measure for people: with its unit, unless that is a time and not said already."""
+    """Return a measure in words, with its unit unless that is a time or already included."""
     unit = MEASURED[measure].unit
     words = re.sub(r"(.+) (p\d+)$", r"\2 \1", spell_out(measure.removesuffix("_ms")))
     said = unit in ("", "ms") or words.endswith(unit) or " per " in words
@@ -110,13 +110,13 @@ def measure_words(measure: str) -> str:
 
 #: The measures that decide, in this order, and their words.
 DECISIVE = {"age_p95_ms": "p95 age", "drain_ms": "drain time"}
-#: The measures of the table that decides.
+#: The measures of the decision table.
 DECIDING = ("drain_ms", "age_p95_ms", "lag_p95", "redeliveries", "member_hours")
-#: Variants of which a sentence has the figures; the table has those of all.
+#: The most variants whose figures fit into a sentence; the table has all.
 MOST_TOLD = 4
-#: Names that a sentence has of more than those.
+#: The names that a sentence lists if there are more.
 _MOST_NAMED = 3
-#: A gain below this share of what the baseline has changes nothing that people would notice.
+#: A gain below this share of the baseline is not noticeable.
 MATTERS = 0.1
 
 
@@ -124,9 +124,9 @@ class Best(NamedTuple):
     """The variants that are best by a measure."""
 
     names: tuple[str, ...]  # several tie; none where no difference is shown
-    beats_all: bool  # and not the baseline alone
-    gains: tuple[float, ...]  # by how much each is better than the baseline; empty: unknown
-    share: float | None  # the largest gain as a part of what the baseline has; None: unknown
+    beats_all: bool  # not only the baseline
+    gains: tuple[float, ...]  # of each over the baseline; empty: unknown
+    share: float | None  # the largest gain as a share of the baseline; None: unknown
 
     @property
     def is_small(self) -> bool:
@@ -135,7 +135,7 @@ class Best(NamedTuple):
 
 
 def decision_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row of `decision` in words: times with their units."""
+    """Return a row of `decision` in words: times with units."""
     times = [name for name in DECIDING if name.endswith("_ms")]
     said = {**row, **{name: amount(name, row[name]) for name in times}}
     if row["drain_ms"] is None and row["drained"] and row["horizon_ms"]:
@@ -145,13 +145,13 @@ def decision_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def difference_span(row: Mapping[str, Any]) -> tuple[float, float, float] | None:
-    """Return low, mean and high of a difference; None where one is not known."""
+    """Return low, mean and high of a difference; None if one is unknown."""
     mean, low, high = (row.get(name) for name in DIFFERENCE)
     return None if mean is None or low is None or high is None else (low, mean, high)
 
 
 def with_half(span: tuple[float, float, float] | None) -> str | None:
-    """Return the difference of a time and half of its interval; None where one is not known."""
+    """Return the difference of a time and half of its interval; None if unknown."""
     if span is None:
         return None
     low, difference, high = span
@@ -162,9 +162,10 @@ def with_half(span: tuple[float, float, float] | None) -> str | None:
 
 
 def unknown_work(scenario: Scenario) -> str:
-    """Say why nothing can be said of how long a scenario takes; empty where it can.
+    """Say why the duration of a scenario is unknown; empty if it is known.
 
-    Where nothing was measured of a record's work, any number would only be what was assumed.
+    If the processing time of a record was not measured, any duration would only reflect an
+    assumption.
     """
     for one in scenario.assumed:
         if isinstance(one, Assumption) and one.code == "service":
@@ -176,7 +177,7 @@ def unknown_work(scenario: Scenario) -> str:
 
 
 def say_blocked(scenario: Scenario) -> str:
-    """Say which open transaction holds the lag of a scenario; empty where none does."""
+    """Say which open transaction blocks the lag of a scenario; empty if there is none."""
     if scenario.settings.isolation_level != "read_committed":
         return ""
     held = [
@@ -195,7 +196,7 @@ def say_blocked(scenario: Scenario) -> str:
 
 
 def standing(best: Best, baseline: str, is_pair: bool) -> str:
-    """Say which variants are best, or better than the baseline alone; empty where none is."""
+    """Say which variants are best, or better than the baseline alone; empty if none is."""
     if not best.names:
         return ""
     how = "is better" if is_pair else "is best" if best.beats_all else f"is better than {baseline}"
@@ -203,7 +204,7 @@ def standing(best: Best, baseline: str, is_pair: bool) -> str:
 
 
 def sentence(said: str) -> str:
-    """Return what is said as a sentence; an assignor's name that it begins with stays as it is."""
+    """Return text as a sentence; an assignor's name at its beginning keeps its case."""
     is_name = said.split(" ")[0].rstrip(",:") in assignor_names()
     return f"{said if is_name else said[:1].upper() + said[1:]}."
 
@@ -214,14 +215,14 @@ def join_names(names: tuple[str, ...], word: str = "and") -> str:
 
 
 def name_variants(names: tuple[str, ...], word: str = "and") -> str:
-    """Return variants in a sentence, of more than four ``a, b, c and 2 more``: a table has all."""
+    """Return variants in a sentence, for more than four ``a, b, c and 2 more``."""
     if len(names) > MOST_TOLD:
         names = (*names[:_MOST_NAMED], f"{len(names) - _MOST_NAMED} more")
     return join_names(names, word)
 
 
 def span(measure: str, values: Iterable[float]) -> str:
-    """Return values of a measure in words, from the least to the most: ``5m 2s to 7m 1s``."""
+    """Return values in words, from the least to the most: ``5m 2s to 7m 1s``."""
     ends = sorted(values)
     said = dict.fromkeys(amount(measure, one) for one in (*ends[:1], *ends[-1:]))
     return " to ".join(map(str, said))

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from sharelag.tables.declared import trials
 
-#: One run, whatever variant it is of; one run of one variant; and what it may have further.
+#: One run, regardless of its variant; one run of one variant; and its optional columns.
 MADE, RUNS = trials.MADE.schema, trials.RUNS.schema
 OVER_OPTIMAL = trials.OVER_OPTIMAL.schema
 
@@ -16,13 +16,13 @@ OVER_OPTIMAL = trials.OVER_OPTIMAL.schema
 class Measure(NamedTuple):
     """A column of `RUNS` by which variants are compared."""
 
-    better: str | None  # "lower" or "higher"; None: neither is
-    unit: str  # ms, records, ...: "" is a number without one
+    better: str | None  # "lower" or "higher"; None: neither
+    unit: str  # ms, records, ...: "" is a number without a unit
     # unknown is more than any known value: it had not happened when the run ended
     censored: bool = False
 
 
-#: By name of the column.
+#: Measures by column name.
 MEASURED: dict[str, Measure] = {
     "drain_ms": Measure("lower", "ms", censored=True),
     "lag_p50": Measure("lower", "offsets"), "lag_p95": Measure("lower", "offsets"),
@@ -38,12 +38,12 @@ MEASURED: dict[str, Measure] = {
     "moves": Measure("lower", "partitions"),
     "moves_per_minute": Measure("lower", "partitions/min"),
     "idle_members": Measure("lower", "members"), "fairness": Measure("higher", ""),
-    "busy_share": Measure(None, ""),  # much is cheap, little is safe
+    "busy_share": Measure(None, ""),  # more is cheaper, less is safer
     "member_hours": Measure("lower", "h"),
     "drain_over_optimal": Measure("lower", ""), "age_p95_over_optimal": Measure("lower", ""),
 }  # fmt: skip
 
-#: One variant and one measure; the same against the baseline, run for run with the same seed.
+#: One variant and one measure; the same compared with the baseline, seed by seed.
 MEASURES, DIFFERENCES = trials.MEASURES.schema, trials.DIFFERENCES.schema
 #: The lag of a whole group in one variant at one time, and the age of its oldest record.
 PROJECTED = pa.schema(
@@ -56,12 +56,13 @@ PROJECTED = pa.schema(
         ("age_ms", pa.float64()),  # of the oldest unfinished record, mean of the runs
         ("age_low_ms", pa.float64()),
         ("age_high_ms", pa.float64()),
-        # until nothing was left, mean of the runs, in all rows of a variant; null: one never did
+        # until nothing was left, mean of the runs, in all rows of a variant; null: one never
+        # drained
         ("drain_ms", pa.float64()),
     ]
 )
 
-#: Columns of what is known of a variant by a measure: values with their bounds.
+#: Columns of a variant's values by measure, with their bounds.
 MEAN = ("mean", "low", "high")
 DIFFERENCE = ("difference", "difference_low", "difference_high")
 RATIOS = ("ratio", "ratio_high", "ratio_low")

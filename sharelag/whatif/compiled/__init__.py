@@ -1,1 +1,1 @@
-"""The event loop of a simulation: kernels over arrays, which run in plain Python or compiled."""
+"""The event loop of a simulation: kernels over arrays, run as plain Python or compiled."""

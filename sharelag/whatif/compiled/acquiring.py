@@ -1,4 +1,4 @@
-"""Acquire records for a fetch, and find where the next one begins."""
+"""Acquire records for a fetch, and find the offset at which the next fetch starts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sharelag.whatif.compiled.window import (
 
 @part
 def next_fetch_offset(a: Any, p: Any) -> Any:
-    """Where the next fetch begins; the search may find that nothing is to be redelivered."""
+    """Return the next fetch offset; reset the search flag if nothing is to be redelivered."""
     nothing = not a[p + IN_MEMORY] or a[p + START] > a[p + LAST]
     if a[p + FIND] and not nothing:
         offset = _from_gap(a, p) if has_gap(a, p) else _available_from(a, p)
@@ -35,7 +35,7 @@ def next_fetch_offset(a: Any, p: Any) -> Any:
 
 @part
 def _available_from(a: Any, p: Any) -> Any:
-    """The first available offset; -1: there is none."""
+    """Return the first available offset, or -1."""
     if a[p + AVAILABLE]:
         at = from_batch(a, p, a[p + AVAILABLE_FROM])
         while at <= a[p + LAST]:
@@ -50,7 +50,7 @@ def _available_from(a: Any, p: Any) -> Any:
 
 @part
 def _available_in(a: Any, p: Any, first: Any) -> Any:
-    """The first available offset of a batch that begins at one; -1: there is none."""
+    """Return the first available offset of the batch that starts at ``first``, or -1."""
     batch = slot_of(a, p, first)
     if not a[batch + SPLIT]:
         return first if a[batch + STATE] == S_AVAILABLE else -1
@@ -62,7 +62,7 @@ def _available_in(a: Any, p: Any, first: Any) -> Any:
 
 @part
 def _from_gap(a: Any, p: Any) -> Any:
-    """The first offset that is available or in a hole of unknown state; -1: there is none."""
+    """Return the first offset that is available or in a hole of unknown state, or -1."""
     at, gap = a[p + FIRST], a[p + GAP_START]
     while at <= a[p + LAST]:
         if at > gap:
@@ -78,13 +78,13 @@ def _from_gap(a: Any, p: Any) -> Any:
 
 @part
 def can_fetch(a: Any, p: Any, offset: Any) -> bool:
-    """Whether a fetch from an offset may go on: it delivers again, or has room for new ones."""
+    """Return whether a fetch from an offset redelivers, or has room for new offsets."""
     return bool(offset != a[p + END] + 1 or span(a, p) < a[LOCKS])
 
 
 @part
 def batch_at(a: Any, p: Any, offset: Any, low: Any, high: Any) -> Any:
-    """The last record batch of ``low..high`` that begins at or before an offset; else low - 1."""
+    """Return the last record batch in ``low..high`` that starts by ``offset``, or low - 1."""
     bases = a[p + BASES_AT]
     high += 1
     while low < high:
@@ -98,13 +98,13 @@ def batch_at(a: Any, p: Any, offset: Any, low: Any, high: Any) -> Any:
 
 @part
 def _has(a: Any, p: Any, batch: Any, flag: Any) -> bool:
-    """Whether a record batch of the log is removed, or aborted."""
+    """Return whether a record batch of the log has a flag, such as removed or aborted."""
     return bool(a[p + FLAGS_AT] and a[a[p + FLAGS_AT] + batch] & flag)
 
 
 @part
 def _aligned(a: Any, p: Any, offset: Any, low: Any, high: Any) -> Any:
-    """The end of the fetched record batch that holds an offset; the offset itself in a hole."""
+    """Return the last offset of the fetched record batch with ``offset``; ``offset`` in a hole."""
     at = batch_at(a, p, offset, low, high)
     while at >= low and _has(a, p, at, IS_REMOVED):
         at -= 1
@@ -113,7 +113,7 @@ def _aligned(a: Any, p: Any, offset: Any, low: Any, high: Any) -> Any:
 
 @part
 def _take(a: Any, p: Any, first: Any, last: Any, count: Any) -> None:
-    """Note what a fetch acquired; the slot is there from the first time on."""
+    """Add acquired offsets to the slot of this fetch, which the first call allocates."""
     if a[SLOT] < 0:
         a[SLOT] = a[FREE]
         a[FREE], a[FREE_SLOTS] = a[a[SLOT] + NEXT_FREE], a[FREE_SLOTS] - 1
@@ -127,7 +127,7 @@ def _take(a: Any, p: Any, first: Any, last: Any, count: Any) -> None:
 
 @part
 def _throttled(a: Any, p: Any, batch: Any, first: Any, last: Any) -> Any:
-    """Whether anything is available (1), and failed too often to come with others (2)."""
+    """Return 1 if an offset is available, 2 if it also failed too often to share a fetch, or 0."""
     if not a[batch + SPLIT]:
         if a[batch + STATE] != S_AVAILABLE:
             return 0
@@ -144,7 +144,7 @@ def _throttled(a: Any, p: Any, batch: Any, first: Any, last: Any) -> Any:
 
 @part
 def _acquire_some(a: Any, m: Any, p: Any, batch: Any, first: Any, last: Any, limit: Any) -> None:
-    """Acquire available offsets of a split batch; no limit is -1."""
+    """Acquire available offsets of a split batch; ``limit`` -1 means no limit."""
     attempts, size = a[ATTEMPTS], a[batch + BATCH_LAST] - a[batch + BATCH] + 1
     begin, last = max(first, a[batch + BATCH]), min(last, a[batch + BATCH_LAST])
     ceiling, taken = -1, 0
@@ -168,8 +168,8 @@ def _acquire_some(a: Any, m: Any, p: Any, batch: Any, first: Any, last: Any, lim
         number, most = end - begin + 1, -1
         if is_last:
             most = 1
-        # Kafka compares for equality: more taken before the first record that failed often means
-        # no ceiling.
+        # Kafka compares for equality: if more is taken before the first record that failed often,
+        # there is no ceiling.
         for one in (limit, ceiling):
             if one > taken and (most < 0 or one - taken < most):
                 most = one - taken
@@ -186,7 +186,7 @@ def _acquire_some(a: Any, m: Any, p: Any, batch: Any, first: Any, last: Any, lim
 
 @part
 def _known(a: Any, m: Any, p: Any, batch: Any, first: Any, last: Any, room: Any, few: Any) -> None:
-    """Acquire what is available of a batch in flight."""
+    """Acquire the available offsets of a batch in flight."""
     begin, end = a[batch + BATCH], a[batch + BATCH_LAST]
     limited = a[m + RECORD_LIMIT] and end - begin + 1 > room
     if a[batch + SPLIT] or begin < first or end > last or few or limited:
@@ -243,7 +243,7 @@ def _whole(a: Any, p: Any, first: Any, last: Any, member: Any) -> None:
 
 @part
 def _shrink_gap(a: Any, p: Any) -> None:
-    """The holes before what was acquired last are known; there are none after what was loaded."""
+    """Move the gap behind the last acquired offset, or end it behind the loaded batches."""
     slot = a[SLOT]
     offset = a[slot + SLOT_HEAD + (a[slot + ENTRIES] - 1) * ENTRY_SIZE + E_LAST] + 1
     if has_gap(a, p) and offset <= a[p + GAP_END]:
@@ -254,7 +254,7 @@ def _shrink_gap(a: Any, p: Any) -> None:
 
 @part
 def acquire(a: Any, m: Any, p: Any, offset: Any, room: Any, low: Any, high: Any) -> None:
-    """Acquire from the record batches ``low..high`` of the log, which a fetch brought."""
+    """Acquire from the fetched record batches ``low..high`` of the log."""
     while low <= high and _has(a, p, low, IS_REMOVED):
         low += 1
     while low <= high and _has(a, p, high, IS_REMOVED):
@@ -269,7 +269,7 @@ def acquire(a: Any, m: Any, p: Any, offset: Any, room: Any, low: Any, high: Any)
     if room <= 0:
         return
     if a[p + IN_MEMORY] and offset < base:
-        # The log lost what was available before.
+        # The log no longer has the available records before its first batch.
         begin = from_batch(a, p, offset)
         if archive(a, p, begin, offset, base - 1, S_AVAILABLE, True):
             a[p + FIND] = 1
@@ -293,7 +293,7 @@ def acquire(a: Any, m: Any, p: Any, offset: Any, room: Any, low: Any, high: Any)
 def _known_and_new(
     a: Any, m: Any, p: Any, base: Any, last: Any, begin: Any, room: Any, low: Any, high: Any
 ) -> None:
-    """Acquire from batches in flight, from unknown holes between them, and after them."""
+    """Acquire from batches in flight, from unknown holes between them, and behind them."""
     taken, at = a[TAKEN], from_batch(a, p, min(base, begin))
     end = floor(a, p, last)
     end = a[slot_of(a, p, end) + BATCH_LAST]
@@ -312,7 +312,7 @@ def _known_and_new(
                 break
         found = _throttled(a, p, batch, base, last)
         if found == 2 and count:
-            room = 0  # what failed often waits for a separate fetch
+            room = 0  # a record that failed often waits for its own fetch
             break
         if found:
             _known(a, m, p, batch, base, last, room - count, found == 2)
@@ -328,9 +328,9 @@ def _known_and_new(
 
 @part
 def _leave_aborted_out(a: Any, p: Any, entry: Any, taken: Any, low: Any, high: Any) -> None:
-    """Archive aborted record batches as they are acquired, and leave them out of what is delivered.
+    """Archive acquired record batches of aborted transactions, and remove them from the answer.
 
-    Who holds them: records that another member has acquired are archived as well.
+    As in Kafka, this also archives records that another member holds.
     """
     slot, bases, is_any = a[SLOT], a[p + BASES_AT], False
     for batch in range(low, high + 1):
@@ -338,7 +338,7 @@ def _leave_aborted_out(a: Any, p: Any, entry: Any, taken: Any, low: Any, high: A
             base, last = a[bases + batch], a[bases + batch + 1] - 1
             begin, is_any = floor(a, p, base), True
             if begin < 0:
-                # Kafka fails this fetch: they stay acquired until their locks expire.
+                # Kafka fails this fetch: the records stay acquired until their locks expire.
                 a[slot + ENTRIES], a[TAKEN] = entry, taken
                 return
             archive(a, p, begin, base, last, S_ACQUIRED, True)
@@ -360,7 +360,7 @@ def _leave_aborted_out(a: Any, p: Any, entry: Any, taken: Any, low: Any, high: A
             begin = last + 1
         if begin <= end:
             _take(a, p, begin, end, times)
-    # What is left was put after all that was acquired.
+    # The remaining entries were appended behind all acquired ones: move them forward.
     for one in range(count, a[slot + ENTRIES]):
         for field in range(ENTRY_SIZE):
             to = slot + SLOT_HEAD + (entry + one - count) * ENTRY_SIZE + field

@@ -1,7 +1,6 @@
-"""The brokers of a run: who leads which share partition, and what a leader begins with.
+"""The brokers of a run: which broker leads a share partition, and the state a leader loads.
 
-A share partition is with one broker at a time. Another leader knows of it what was written, and no
-more.
+Each share partition has one leader at a time. A new leader knows only the written state.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from sharelag.whatif.simulation.logs import Log
 
 
 class Brokers:
-    """All brokers of the cluster; their answers to requests are kernels."""
+    """All brokers of the cluster; kernels answer their requests."""
 
     def __init__(
         self, scenario: Scenario, clock: Clock, logs: Sequence[Log], states: Writes, core: Core
@@ -37,19 +36,19 @@ class Brokers:
                 self.add(place)
 
     def start_offset(self, place: int) -> int:
-        """The first offset that may still be delivered."""
+        """Return the start offset of a share partition."""
         return self._core[self._core.places[place] + at.START]
 
     def lag(self, place: int) -> int:
-        """Unfinished offsets, by what is in memory."""
+        """Return the lag of a share partition, by the state in memory."""
         done = self.start_offset(place) + self._core[self._core.places[place] + at.COMPLETE]
         return self.logs[place].known_end - done
 
     def add(self, place: int) -> None:
-        """The group hears of a partition, as the scenario finds it or a new one."""
+        """Add a partition to the group, with the scenario's state or a new one."""
         now, window = self._clock.now_ms, self._starts[place]
         if window is None:
-            # Since Kafka 4.4 a partition that a known topic gets is read from its begin.
+            # Since Kafka 4.4, a partition added to a known topic is read from its first offset.
             start, count = (UNINITIALIZED_START_OFFSET, -1) if self._there[place] else (0, 0)
             window = Window(0, 0, 0, start, count, now, now)
             self._states.initialize(place, start, now)
@@ -58,12 +57,12 @@ class Brokers:
         self._load(place, window, 0, self._leaders[place])
 
     def close(self, number: int) -> None:
-        """End the share sessions of a member: release what it holds, forget what it waits for."""
+        """End the share sessions of a member: release its records, and drop its waiting fetches."""
         self._core.call(calls.CLOSES, self._core.members[number])
         self._core.forget()
 
     def change_leader(self, place: int) -> None:
-        """Another broker leads: it knows what was written, and no more."""
+        """Make another broker the leader; it loads the written state."""
         if self._states.window(place) is None:
             return  # the group does not know it yet
         core, p = self._core, self._core.places[place]
@@ -74,7 +73,7 @@ class Brokers:
         core.call(calls.WAKE, p)
 
     def stop(self, broker: int, for_ms: int | None) -> None:
-        """Stop a broker: it answers nothing, and forgets what it did not write."""
+        """Stop a broker: it answers nothing, and loses all state that it did not write."""
         if self._is_dead(broker):
             return
         self._turn(broker, is_dead=True)
@@ -94,7 +93,7 @@ class Brokers:
             self.change_leader(place)
 
     def _turn(self, broker: int, is_dead: bool) -> None:
-        """A broker goes down or comes back; sessions with it are over."""
+        """Mark a broker as up or down, which ends the sessions with it."""
         core, b = self._core, self._core[at.BROKERS_AT] + broker * at.BROKER
         core[b + at.IS_DEAD], core[b + at.BROKER_EPOCH] = is_dead, core[b + at.BROKER_EPOCH] + 1
 
@@ -110,7 +109,7 @@ class Brokers:
         )
 
     def _load(self, place: int, window: Window, epoch: int, leader: int) -> None:
-        """Put in what a leader of that epoch makes of a state."""
+        """Load a state into memory, as a leader of an epoch does."""
         log, core, p = self.logs[place], self._core, self._core.places[place]
         start = window.start_offset
         reset = log.start if self._reset == "earliest" else log.end(self._clock.now)

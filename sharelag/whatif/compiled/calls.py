@@ -1,4 +1,4 @@
-"""What Python calls of the loop: one kernel, so that what all of it needs is compiled once."""
+"""The calls from Python into the loop: one kernel, so that shared code is compiled once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOVE_START, EXPIRE, WAKE, END_LEADER, HELD_IN = range(6, 11)
 
 @part
 def called(a: Any, what: Any, at: Any, number: Any) -> Any:
-    """Do what Python calls, of a member, a place or a time; return two numbers."""
+    """Call the kernel that Python names, with a member, place or time; return two numbers."""
     found = 0
     if what == RUN:
         return run(a, at, number)

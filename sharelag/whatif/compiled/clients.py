@@ -1,6 +1,6 @@
 """Share consumers: they join, get partitions, leave and fail.
 
-How they poll, work and acknowledge is in the kernels beside.
+The kernels in `working` poll, process and acknowledge.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from sharelag.whatif.simulation.clock import MS
 from sharelag.whatif.simulation.life import Birth, Life
 from sharelag.whatif.simulation.streams import WHOLE_BITS, Longs
 
-#: Polls whose accidents are drawn together.
+#: Polls whose accidents are drawn in one go.
 _ACCIDENTS = 64
 
 
 class World(Protocol):
-    """The simulation of a share group, as far as its members know it."""
+    """The simulation of a share group, as its members see it."""
 
     scenario: Scenario
     brokers: Brokers
@@ -70,23 +70,23 @@ class Client(Life):
             self._world.first[topic] + one for topic, numbers in target.items() for one in numbers
         ]
         self._count_unassigned()
-        self._beat(self._beats)  # it says what it has, or joins again
+        self._beat(self._beats)  # reports its assignment, or joins again
         if self.places and self._core[self.address + at.IN_POLL] and not self._leaving:
             self._core.call(calls.POLL, self.address)
 
     def _cut_off(self) -> None:
-        """The brokers notice that its connections are gone."""
+        """Let the brokers notice the lost connections."""
         self._clock.after(self._network, self._world.brokers.close, self.number)
 
     def leave(self) -> None:
-        """Close the consumer when the records at hand are done."""
+        """Close the consumer after the current records."""
         self._core[self.address + at.LEAVING] = 1
         super().leave()
 
     def close(self) -> None:
         """Close the consumer instead of polling again."""
         sent, _ = self._core.call(calls.CLOSE_SESSIONS, self.address)
-        # A moment later, so that what it has acknowledged is written when its sessions end.
+        # A moment later, so that its acknowledgements are written before its sessions end.
         written = round(self._world.scenario.costs.write_ms * MS) + 1 if sent else 0
         self._clock.after(self._network + written, self._world.brokers.close, self.number)
         self._clock.after(self._network, self._world.coordinator.leave, self.id)
@@ -96,11 +96,11 @@ class Client(Life):
         super()._end(how)
         self._core[self.address + at.ENDED] = 1
 
-    # ---- what the memory has of it ----
+    # ---- state in the memory of the run ----
 
     @property
     def places(self) -> list[int]:
-        """The places that it has."""
+        """The share partitions assigned to the member."""
         return self._places
 
     @places.setter
@@ -112,21 +112,21 @@ class Client(Life):
         core[m + at.WANTED], core[m + at.CHANGED] = len(places), 1
 
     def busy_so_far(self) -> int:
-        """Return microseconds of processing records, which the memory has."""
+        """Return the microseconds spent on processing records."""
         return self._core[self.address + at.BUSY]
 
     def hang(self, for_ms: int | None) -> None:
-        """Stand still, heartbeats included, with open connections, for a time or indefinitely."""
+        """Stop everything but open connections, heartbeats included, for a time or indefinitely."""
         super().hang(for_ms)
         self._core[self.address + at.HUNG_UNTIL] = self._hung_until
 
     def accidents(self) -> Longs:
-        """Draw random numbers for the accidents of many polls, as whole numbers."""
+        """Draw random whole numbers for the accidents of several polls."""
         drawn = self._chance.random(3 * _ACCIDENTS)
         return (drawn * 2.0**WHOLE_BITS).astype(np.int64)
 
     def finish(self) -> None:
-        """Count what is going on when the simulation ends."""
+        """Add the current work to the counters at the end of the simulation."""
         super().finish()
         self.busy, self.polls = self.busy_so_far(), self._core[self.address + at.POLLS]
 

@@ -1,9 +1,9 @@
 """The group coordinator's answers to heartbeats: members of the group and their assignments.
 
-Group and assignment epochs as in ``GroupMetadataManager.shareGroupHeartbeat``: who joins, leaves or
-subscribes to other topics makes the group epoch one more, the next heartbeat finds that the target
-assignment is older than that, and has it computed, at most every ``share.assignment.interval.ms``;
-a member gets to know its part with its own heartbeat.
+Group and assignment epochs follow ``GroupMetadataManager.shareGroupHeartbeat``: a member that
+joins, leaves or changes its subscription increments the group epoch. The next heartbeat finds an
+older target assignment and computes a new one, at most every ``share.assignment.interval.ms``. Each
+member receives its part with its own heartbeat.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from sharelag.whatif.scenario import EDITED, Member, Scenario
 from sharelag.whatif.simulation.clock import MS, Clock
 from sharelag.whatif.simulation.membership import Membership
 
-#: Microseconds over which arrivals are counted for assignors.
+#: Microseconds over which the arrival rates for assignors are measured.
 _RATE_OVER = 30_000 * MS
-#: Assignors that Kafka itself has: they are called when Kafka would, and not again for the lag.
+#: Kafka's own assignors: they are called when Kafka would call them, not also when lag changes.
 KAFKAS = frozenset({"simple", "simple-4.1", "all-to-all"})
 Target = dict[str, list[int]]
 
 
 def by_topic(places: Iterable[tuple[str, int]]) -> Target:
-    """Partitions of each topic."""
+    """Group partitions by topic."""
     target: Target = {}
     for topic, partition in places:
         target.setdefault(topic, []).append(partition)
@@ -71,10 +71,10 @@ class Coordinator(Membership[Joined]):
     def heartbeat(
         self, member: str, subscribed: tuple[str, ...], of: Member, joins: bool
     ) -> Target | bool | None:
-        """Answer a heartbeat: what to fetch from now on.
+        """Answer a heartbeat with the partitions to fetch from now on.
 
-        None: as before; False: this member is not in the group (any more); True: and it cannot be,
-        since the group is full (GROUP_MAX_SIZE_REACHED).
+        None: unchanged; False: the member is not in the group; True: it cannot join, because the
+        group is full (GROUP_MAX_SIZE_REACHED).
         """
         is_full = len(self.members) >= self._settings.max_size
         if joins and is_full and member not in self.members:
@@ -84,16 +84,16 @@ class Coordinator(Membership[Joined]):
         if known is None:
             return False
         if not self._initialized and not self._initializing:
-            # The state of share partitions is created first; then there is something to assign.
+            # The state of share partitions is initialised before anything is assigned.
             self._initializing = True
             self._clock.after(self._write, self._have_initialized)
         if added := [place for at, place in self._later if at * MS <= self._clock.now]:
-            # Partitions added to a topic change the group; they wait for their share state.
+            # Partitions added to a topic change the group, and wait for their share state.
             del self._later[: len(added)]
             self._change()
             self._clock.after(self._write, self._have_added, added)
         self._assign()
-        # Kafka takes away at once what the member does not subscribe to any more.
+        # Kafka revokes topics that the member no longer subscribes to at once.
         own = {topic: numbers for topic, numbers in known.target.items() if topic in subscribed}
         if known.sent == own:
             return None
@@ -141,7 +141,7 @@ class Coordinator(Membership[Joined]):
         return answer
 
     def _topic_now(self, topic: Topic, there: Collection[int]) -> Topic:
-        """A topic with its lag and rates, and the places whose share state is initialised."""
+        """Return a topic with its lag, rates, and the places whose share state is initialised."""
         now, first = self._clock.now, self._first[topic.name]
         over = min(now, _RATE_OVER)
         lag: dict[int, float] = {}

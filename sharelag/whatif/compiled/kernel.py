@@ -1,4 +1,4 @@
-"""The loop itself: events are done one after the other until Python is needed; and samples."""
+"""The event loop, which handles events until Python is needed, and samples of the state."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from sharelag.whatif.compiled.working import (
 
 @part
 def _misses(a: Any, m: Any, slot: Any) -> Any:
-    """Which random numbers are to be drawn before a member can work on a slot; 0: none."""
+    """Return which random numbers a member needs before it can process a slot, or 0."""
     for entry in range(a[slot + ENTRIES]):
         at = SLOT_HEAD + entry * ENTRY_SIZE
         p, count = a[slot + at + E_PLACE], a[slot + at + E_COUNT]
@@ -56,7 +56,7 @@ def _misses(a: Any, m: Any, slot: Any) -> Any:
 
 @part
 def _is_full(a: Any) -> bool:
-    """Whether the next event might need more room than there is."""
+    """Return whether the next event might need more room than is left."""
     members, places = a[MEMBERS], a[PLACES]
     changes = a[HELD_BY_ALL] + 8
     return bool(
@@ -113,9 +113,10 @@ def _handle(a: Any, kind: Any, subject: Any, more: Any) -> None:
 
 @part
 def run(a: Any, until: Any, number: Any) -> Any:
-    """Do the events before a time and the number of an action there; say what Python has to do.
+    """Handle the events before ``until``, and at it those below ``number``.
 
-    One of the codes of `layout`, and a member; when it has ended the time of the next event.
+    Returns one of the codes of `layout` for Python, and a member; after ENDED_RUN, the time of the
+    next event instead.
     """
     event = first(a)
     while event and (a[event] < until or (a[event] == until and a[event + 1] < number)):
@@ -141,7 +142,7 @@ def run(a: Any, until: Any, number: Any) -> Any:
 
 @part
 def sample(a: Any) -> None:
-    """Fill in a row for each place as of now."""
+    """Fill in a row for each place with its current state."""
     for number in range(a[PLACES]):
         p, row = a[PLACES_AT] + number * PLACE, a[SAMPLE_AT] + number * SAMPLE
         end = log_end(a, p)
@@ -154,7 +155,7 @@ def sample(a: Any) -> None:
 
 @part
 def _appended(a: Any, p: Any, offset: Any) -> Any:
-    """When the record at an offset was appended."""
+    """Return when the record at an offset was appended."""
     last = a[p + BATCHES]
     batch = min(max(batch_at(a, p, offset, 0, last), 0), last - 1)
     return a[a[p + TIMES_AT] + batch] if last else 0

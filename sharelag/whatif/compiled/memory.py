@@ -1,4 +1,4 @@
-"""The memory of a run: how large it is, how it begins, and how it grows."""
+"""The memory of a run: its size, its initial content, and its growth."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from sharelag.whatif.simulation.clock import MS
 from sharelag.whatif.simulation.logs import Log, expect_records
 from sharelag.whatif.simulation.streams import WHOLE_BITS, Longs, shares_below
 
-#: Places from which on each begins with little memory.
+#: Number of places from which each starts with little memory.
 _MANY = 500
-#: Words of memory (8 bytes) that a run may begin with.
+#: Words (8 bytes) of memory with which a run may start.
 _MOST_WORDS = 1 << 30
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much of everything there is at most."""
+    """Upper bounds of what a run has to hold."""
 
     places: int
     members: int
     window: int  # offsets in flight, a power of 2
-    leaders_change: bool  # there are several brokers, or they fail
-    usual: int  # offsets in flight that most groups do with, a power of 2: small ones stay cached
+    leaders_change: bool  # several brokers, or faults of them
+    usual: int  # offsets in flight that suffice for most groups, a power of 2; fits the cache
     spare: int  # offsets that a fetch may add
-    scratch: int  # records of a place that one request is about
+    scratch: int  # records of a place in one request
     attempts: int  # deliveries of a record
     steps: int
-    bucket_bits: int  # of microseconds that near events wait together
+    bucket_bits: int  # log2 of the microseconds that a bucket of near events covers
 
     @classmethod
     def of(cls, scenario: Scenario) -> Sizes:
@@ -49,32 +49,32 @@ class Sizes:
         Raises
         ------
         InputError
-            It takes more memory than a machine has.
+            It needs more memory than a machine has.
         """
         starts = list(scenario.starts.values())
         batches = [producer.batch_records for producer in scenario.producers]
         batches += [start.batch_records for start in starts]
-        members = scenario.members or (Member(),)  # as an autoscaler begins them
+        members = scenario.members or (Member(),)  # like those that an autoscaler starts
         polled = max(member.max_poll_records for member in members)
         longest = max(batches, default=1)
         spare = polled + 2 * longest + 16
         windows = [one.window for one in starts if one.window and one.window.batches]
-        # Offsets from the start to the last batch of a partition when it begins, at most.
+        # The largest initial distance from a start offset to the end of the last batch.
         spans = (one.batches[-1].last_offset + 1 - one.start_offset for one in windows)
         held = max(spans, default=0)
-        # Of all logs, at most but for chance.
+        # An upper bound over all logs, except for chance.
         records = sum(one.end_offset for one in starts) + 2 * _arriving(scenario) + 4096
         most = max(min(scenario.settings.limits.max_record_locks, records), held) + spare
         faults = {fault.kind for fault in scenario.faults}
         leaders_change = scenario.brokers > 1 or bool(faults & {"leader_change", "broker_down"})
-        # Of many places most hold little, and all together would take gigabytes.
+        # Most of many places hold little, and full windows for all would take gigabytes.
         places = sum(topic.partitions for topic in scenario.topics)
         roomy = 4 * spare if places <= _MANY else spare
-        # A leader may load as one batch what is in flight.
+        # A new leader may load everything in flight as one batch.
         longest += most if leaders_change else held
-        # The limit of deliveries may have been larger before it begins.
+        # The delivery limit may have been larger before the scenario starts.
         tried = max((one.delivery_count for of in windows for one in of.batches), default=0)
-        # About an event a bucket, when a record takes some six events.
+        # About one event per bucket, at some six events per record.
         between = scenario.duration_ms * MS / max(6 * records_of(scenario), 1)
         found = cls(
             places,
@@ -100,18 +100,18 @@ class Sizes:
 
     @property
     def entries(self) -> int:
-        """Entries of a slot: those that are left of aborted transactions stand after the others."""
+        """Entries of a slot: those left of aborted transactions follow the others."""
         return 2 * self.scratch + 1
 
     def fixed(self, window: int) -> int:
-        """Words that do not depend on the logs, with windows of so many offsets."""
+        """Return the words that do not depend on the logs, with windows of a given size."""
         each = at.PLACE + window * (at.OFFSET + 4 * at.LOCK_SIZE) + 2
         pairs = self.places * self.members * (at.COUNTS + 3 + 3)
         return at.GLOBALS + self.places * each + self.members * at.MEMBER + pairs + self.steps
 
 
 def records_of(scenario: Scenario) -> int:
-    """Count the records that a scenario has to deliver, as far as that is known beforehand."""
+    """Return the number of records that a scenario delivers, as far as it is known in advance."""
     starts = scenario.starts.values()
     backlog = sum(start.end_offset - start.window.start_offset for start in starts if start.window)
     return backlog + _arriving(scenario)
@@ -122,7 +122,7 @@ def _arriving(scenario: Scenario) -> int:
 
 
 def _behind_locks(scenario: Scenario) -> float:
-    """Records of a partition that come while some wait for their locks to end, some twice."""
+    """Return the records of a partition that arrive during a lock, some of them counted twice."""
     if not any(member.behaviour.silent for member in scenario.members):
         return 0.0
     places = sum(topic.partitions for topic in scenario.topics)
@@ -130,20 +130,19 @@ def _behind_locks(scenario: Scenario) -> float:
     return 3 * min(locked, 1.0) * records_of(scenario) / places
 
 
-#: What grows begins with room for this many rows: each time that they are full costs 0.1 ms.
+#: Initial rows of a growing table: each time that it is full costs 0.1 ms.
 _ROWS = 4096
-#: Random numbers that a record needs, if few are delivered again and again.
+#: Random numbers per record, if few records are redelivered often.
 _DRAWS = 7
 _BOUNDS = (at.BELOW_ACCEPT, at.BELOW_RELEASE, at.BELOW_REJECT, at.BELOW_CRASH, at.BELOW_HANG)
 _COMMITS = {"poll": at.BY_POLL, "record": at.BY_RECORD, "error": at.BY_ERROR}
-#: Memory of runs that are over, for the next one: the system takes its time to give new memory.
+#: Memory of finished runs for the next one: allocating new memory is slow.
 _KEPT: list[Longs] = []
 _MOST_KEPT = 1 << 23
 _MUCH = 1 << 25
 
 
 def _taken(size: int) -> Longs:
-    """Memory that is zero."""
     try:
         kept = _KEPT.pop()
     except IndexError:
@@ -152,21 +151,19 @@ def _taken(size: int) -> Longs:
 
 
 def _new(size: int) -> Longs:
-    """Memory of the system; of much, only the parts that are touched take any.
-
-    NumPy asks for huge pages, and a window of each place, of which little is used, touches all.
-    """
     if size <= _MUCH:
         return np.zeros(size, np.int64)
+    # NumPy asks for huge pages, and the windows of all places, little used, would touch each.
     return np.frombuffer(mmap(-1, size * 8, MAP_PRIVATE | MAP_ANONYMOUS), np.int64)
 
 
 class Core:
-    """The memory of one run: one array, where what is put once keeps its address.
+    """The memory of one run: one array, in which addresses stay valid.
 
-    ``a`` is the array as of now: what grows may move it to a larger one between two events.
+    ``a`` is the current array: growth may move it to a larger one between two events.
     ``places`` and ``members`` are addresses of share partitions, and of members by the number of
-    their life; ``next_event`` is when the first event comes, if no kernel was called since.
+    their life. ``next_event`` is the time of the first event if no kernel was called since it was
+    set.
     """
 
     def __init__(
@@ -174,18 +171,18 @@ class Core:
     ) -> None:
         self._form: Callable[..., tuple[int, int]] | None = None
         if is_compiled:
-            # Only here: numba takes its time to load.
+            # Imported late, because numba loads slowly.
             from sharelag.whatif.compiled.ready import form
 
             self._form = form()
         self._sizes, self._scenario = Sizes.of(scenario), scenario
         chunks = [_chunks(log) for log in logs]
         self._chunks = sum(chunks)
-        # Memory that is not touched costs nothing, but moving all to a larger place does.
+        # Untouched memory costs nothing, but moving everything to a larger array does.
         drawn = _DRAWS * self._chunks * at.CHUNK
         known = sum(len(log.bases) + len(log.times) for log in logs)
         self._end = at.GLOBALS
-        # Without a cost of fetches, several may come at once.
+        # If fetches cost nothing, several may arrive at once.
         self._is_slow = round(scenario.costs.fetch_ms * MS) > 0
         self._window = self._sizes.usual if self._is_slow else 2 * self._sizes.window
         rows = 2 * _ROWS * (at.EVENT + at.WROTE + at.RUN + at.REQUEST)
@@ -214,7 +211,7 @@ class Core:
         self.a, self._view = a, memoryview(a)  # type: ignore[arg-type]
 
     def call(self, what: int, at: int = 0, number: int = 0) -> tuple[int, int]:
-        """Let kernels do something in the form of this run: see `calls.called`."""
+        """Call kernels, plain or compiled: see `calls.called`."""
         self.next_event = 0
         if self._form is None:
             found: tuple[int, int] = called(self._view, what, at, number)
@@ -223,11 +220,11 @@ class Core:
 
     @property
     def written(self) -> int:
-        """How many writes there were."""
+        """The number of writes."""
         return self._written + self[at.WRITES]
 
     def room(self, size: int) -> int:
-        """Return where that many more numbers are."""
+        """Allocate words, and return their address."""
         begin = self._end
         self._end += size
         if self._end > len(self.a):
@@ -273,7 +270,7 @@ class Core:
             self[node + at.NODE_NEXT], self[at.FREE_NODE] = self[at.FREE_NODE], node
 
     def limit(self, limits: Limits) -> None:
-        """Put in the settings in force."""
+        """Set the limits in force."""
         self[at.LOCKS], self[at.ATTEMPTS] = limits.max_record_locks, limits.delivery_count_limit
         self[at.LOCK_MS], self[at.THROTTLED] = limits.lock_duration_ms, limits.throttled_from
         self[at.RENEWS] = limits.renew_enabled
@@ -312,9 +309,9 @@ class Core:
         return p
 
     def remove(self, number: int, log: Log) -> None:
-        """Put in which offsets of a log have no record now, and which record batches that leaves.
+        """Set the offsets of a log that have no record now, and the record batches that are empty.
 
-        Those that had one at the last time lose it now.
+        Offsets that had a record until now lose it at the current compaction.
         """
         p, since = self[at.PLACES_AT] + number * at.PLACE, self[at.COMPACTIONS]
         known = self._missing.get(number, np.zeros((0, at.MISS), np.int64))
@@ -334,21 +331,21 @@ class Core:
             if not self[p + at.FLAGS_AT]:
                 self[p + at.FLAGS_AT] = self.room(len(flags))
             self.a[self[p + at.FLAGS_AT] :][: len(flags)] = flags
-        # The next fetch may begin behind a hole.
+        # The next fetch may start behind a hole.
         ends = np.flatnonzero(~is_removed)
         hole = np.diff(bases[np.concatenate([[0], ends + 1])]).max() if len(ends) else 0
         self[p + at.SPARE] = max(self[p + at.SPARE], self._sizes.spare + int(hole))
         self.have_window(p)
 
     def poison(self, place: int, poison: Mapping[int, tuple[int, int, int]]) -> None:
-        """Put in which records of a place go wrong: how, in how many deliveries, how long held."""
+        """Set the failing records of a place: how, in how many deliveries, and how long held."""
         p, rows = self.places[place], sorted((offset, *how) for offset, how in poison.items())
         begin = self.room(len(rows) * at.POISON)
         self.a[begin : self._end] = np.array(rows, np.int64).reshape(-1)
         self[p + at.POISONS], self[p + at.POISONS_AT] = len(rows), begin
 
     def hold(self, p: int, start: int, batches: Iterable[StateBatch], now_ms: int) -> None:
-        """Put in the state that a leader begins with, without owners (``maybeInitialize``).
+        """Load the state with which a leader starts, without owners (``maybeInitialize``).
 
         Raises
         ------
@@ -390,10 +387,10 @@ class Core:
             self[p + at.GAP_END], self[p + at.GAP_START] = before, gap
 
     def member(self) -> int:
-        """Return memory of one more life."""
+        """Allocate one more life of a member."""
         number, places = len(self.members), self._sizes.places
         if number == self._capacity:
-            # Of all lives together: a place and a life find theirs by multiplying.
+            # One table for all lives: a place and a life find their entry by multiplication.
             before = self._capacity
             self._capacity = max(2 * number, self._sizes.members, 1)
             for where, size in ((at.COUNTS_AT, at.COUNTS), (at.NODES_AT, at.NODE_OF_PLACE)):
@@ -419,24 +416,24 @@ class Core:
         return range(begin, begin + self[at.BROKERS] * size, size)
 
     def forget(self) -> None:
-        """A life has ended: what all need together becomes less."""
+        """Count one life less, so that less room is reserved."""
         self[at.MEMBERS] = self[at.MEMBERS] - 1
 
     def works(self, fixed: Sequence[int]) -> int:
-        """Room for the work of a service: fixed times by place, and where the drawn ones are."""
+        """Allocate the processing times of a service: fixed ones by place, and drawn chunks."""
         address = self.room(len(fixed) + self._chunks)
         self.a[address : self._end] = -1
         self.a[address : address + len(fixed)] = fixed
         return address
 
     def put_chunk(self, address: int, drawn: Longs) -> None:
-        """Keep random numbers, and note where."""
+        """Store random numbers, and set their address."""
         begin = self.room(len(drawn))
         self.a[begin : self._end] = drawn
         self[address] = begin
 
     def put_accidents(self, m: int, drawn: Longs) -> None:
-        """Give a life random numbers for its accidents, in place of those that it has used."""
+        """Replace the used random numbers for the accidents of a life."""
         if not self[m + at.DRAWN_AT]:
             self[m + at.DRAWN_AT] = self.room(len(drawn))
         begin = self[m + at.DRAWN_AT]
@@ -444,7 +441,7 @@ class Core:
         self[m + at.DRAWN], self[m + at.DRAWS] = 0, len(drawn)
 
     def grow(self) -> None:
-        """Make room for the events to come."""
+        """Make room for the next events."""
         sizes, changes = self._sizes, self[at.HELD_BY_ALL] + 16
         members = max(self[at.MEMBERS], sizes.members)
         self._flush()
@@ -472,14 +469,14 @@ class Core:
                 self[at.FREE_ASKS] = self[at.FREE_ASKS] + 1
 
     def release(self) -> None:
-        """Leave the memory to another run."""
+        """Leave the memory to the next run."""
         if self._end <= _MOST_KEPT and not _KEPT:
             self.a[: self._end] = 0
             _KEPT.append(self.a)
         self._hold(np.zeros(0, np.int64))
 
     def have_window(self, p: int, until: int | None = None) -> None:
-        """Make the window of a place larger if a fetch may need more, now or from an offset on."""
+        """Enlarge the window of a place if a fetch may need more, now or up to an offset."""
         if not self[p + at.IN_MEMORY] and until is None:
             return
         ends = max(self[p + at.END], self[p + at.LOG_START], until or 0)
@@ -497,7 +494,7 @@ class Core:
         old = _rows_at(self.a, window, before, at.OFFSET)
         new = _rows_at(self.a, self[p + at.WINDOW_AT], larger, at.OFFSET)
         new[offsets % larger] = old[offsets % before]
-        # Behind deleted records a window may be wide, and hold no more than others.
+        # A window behind deleted records may be wide, but holds no more than others.
         locked = self[p + at.HELD] + self[at.LOCKS] + 2 * self[p + at.SPARE]
         self[p + at.LOCK_ROOM] = max(self[p + at.LOCK_ROOM], 2 * min(larger, locked))
         for field, to in ((at.LOCKS_AT, at.LOCKS_TO), (at.EARLY_LOCKS_AT, at.EARLY_LOCKS)):
@@ -506,24 +503,24 @@ class Core:
             self.a[self[p + field] :][:size] = self.a[begin:][:size]
 
     def runs(self) -> list[Longs]:
-        """All that was written so far, run by run, in several parts."""
+        """Return all runs that were written, in several parts."""
         self._flush()
         return self._all_runs
 
     def asked(self) -> Longs:
-        """All requests so far, as rows of the layout."""
+        """Return all requests, as rows of the layout."""
         self._flush()
         return np.concatenate(self._asked)
 
     def take_writes(self) -> tuple[list[Longs], list[Longs]]:
-        """What was written since the last time, and the runs of all that: rows in several parts."""
+        """Return the writes since the last call, and their runs, in several parts."""
         self._flush()
         taken = self._writes, self._runs
         self._writes, self._runs, self._ran = [], [], 0
         return taken
 
     def _have_room(self, where: int, room: int, size: int, needed: int) -> bool:
-        """Find a larger place for rows; whether there was need to."""
+        """Allocate a larger table of rows if needed; return whether it was."""
         if self[room] >= needed:
             return False
         rows = 2 * max(needed, _ROWS)
@@ -547,7 +544,7 @@ class Core:
         return self.a[begin : begin + self[count] * size].reshape(-1, size).copy()
 
 
-#: What is zero when a leader begins.
+#: Fields that are zero when a leader starts.
 _FORGOTTEN = (
     *(at.IN_MEMORY, at.COMPLETE, at.FIND, at.AVAILABLE_FROM, at.AVAILABLE, at.LOCKS_FROM),
     *(at.LOCKS_TO, at.EARLY_LOCKS, at.HELD, at.LOCKED_UNTIL, at.UNLOCK_DUE, at.APPEND_DUE),
@@ -558,7 +555,7 @@ _LOADED = (at.S_AVAILABLE, *map(int, TERMINAL_STATES))
 
 @lru_cache
 def behaving(behaviour: Behaviour) -> Mapping[int, int]:
-    """Return what a member does with records, by field: bounds of whole numbers below 2 ** 53."""
+    """Return a behaviour by field: bounds of random whole numbers below 2 ** 53."""
     accidents = (math.ceil(one * 2.0**WHOLE_BITS) for one in (behaviour.crash, behaviour.hang))
     return {
         at.ACCEPTS_ALL: int(behaviour.accept == 1),
@@ -570,7 +567,7 @@ def behaving(behaviour: Behaviour) -> Mapping[int, int]:
 
 
 def _chunks(log: Log) -> int:
-    """Chunks of random numbers for the offsets of a log that can be read."""
+    """Return the chunks of random numbers for the readable offsets of a log."""
     end = log.bases[-1] if log.modelled_until is None else log.modelled_until
     return end // at.CHUNK - log.bases[0] // at.CHUNK + 1
 

@@ -1,4 +1,4 @@
-"""What a run leaves: counters, what was finished, and what was sent to the coordinator."""
+"""The results of a run: counters, finished offsets, and writes to the share coordinator."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from sharelag.whatif.simulation.tables import COUNTS, Tally
 
 
 class Counted(Tally):
-    """Counters of a run, read from its memory when it is over."""
+    """Counters of a run, read from its memory at the end."""
 
     def __init__(self, places: int, step: int, core: Core) -> None:
         super().__init__(places, step)
         self._core: Core | None = core
 
     def read(self, core: Core) -> None:
-        """Take over what was counted."""
+        """Copy the counters from the memory of the run."""
         a, members = core.a, len(core.members)
         begin = core[at.COUNTS_AT]
         counts = a[begin : begin + len(core.places) * members * at.COUNTS]
@@ -41,13 +41,13 @@ class Counted(Tally):
         self._core = None
 
     def finished_rows(self) -> Longs:
-        """What was finished so far."""
+        """Return the offsets that are finished."""
         parts = self._runs if self._core is None else self._core.runs()
         done = (runs.compress(runs[:, at.RUN_STATE] != at.S_AVAILABLE, axis=0) for runs in parts)
         return np.concatenate([runs[:, : at.RUN_STATE] for runs in done])
 
 
-#: What is called of a `StateTopic`, and with what.
+#: A method of `StateTopic`, and its arguments.
 Call: TypeAlias = tuple[Callable[..., object], tuple[Any, ...]]
 _NO_ROWS = np.zeros((0, 0), np.int64)
 
@@ -55,8 +55,8 @@ _NO_ROWS = np.zeros((0, 0), np.int64)
 class Writes:
     """Requests of a run to the share coordinator, made when their outcome is needed.
 
-    ``begins`` has by place the start offset and the delivery complete count as the run begins: what
-    Kafka's lag is made of. Not of share partitions whose start offset is not known yet.
+    ``begins`` has the initial start offset and delivery complete count of each place, which Kafka's
+    lag is computed from. Share partitions without a start offset are absent.
     """
 
     def __init__(self, keys: list[SharePartition], core: Core) -> None:
@@ -64,18 +64,18 @@ class Writes:
         self.begins: dict[int, tuple[int, int]] = {}
         self._core: Core | None = core
         self.state_epochs = [0] * len(keys)
-        self._between: list[tuple[int, Call]] = []  # calls, and how many writes are before
-        self._past = 0  # writes that were made
-        self._left: tuple[list[Longs], list[Longs]] = ([], [])  # writes of a run that is over
+        self._between: list[tuple[int, Call]] = []  # calls, and the number of writes before each
+        self._past = 0  # writes already made
+        self._left: tuple[list[Longs], list[Longs]] = ([], [])  # writes of a finished run
 
     def keep(self) -> None:
-        """Keep what was written, and let go of the memory of the run."""
+        """Keep the writes, and release the memory of the run."""
         if self._core is not None:
             self._left = self._core.take_writes()
         self._core = None
 
     def written(self, place: int) -> tuple[int, int] | None:
-        """Return the start offset and the delivery complete count as written last."""
+        """Return the start offset and the delivery complete count of the last write."""
         if self._core is not None:
             p = self._core.places[place]
             if self._core[p + at.WRITTEN_START] >= 0:
@@ -83,20 +83,20 @@ class Writes:
         return self.begins.get(place)
 
     def initialize(self, place: int, start: int, now: int) -> None:
-        """A share partition that is new to its group; -1: no start offset yet."""
+        """Initialise a share partition that is new to its group; -1: no start offset yet."""
         if start != UNINITIALIZED_START_OFFSET:
             self.begins[place] = start, 0
         self._call(self._topic.initialize, self.keys[place], now, 0, start)
 
     def adopt(self, place: int, window: Window, now: int) -> None:
-        """A state that is there at the begin."""
+        """Take over an initial state."""
         if window.start_offset != UNINITIALIZED_START_OFFSET:
             self.begins[place] = window.start_offset, window.delivery_complete_count
         self._call(self._topic.adopt, self.keys[place], window, now)
         self.state_epochs[place] = window.state_epoch
 
     def snapshot_cold(self, now: int) -> None:
-        """The share coordinator's timer."""
+        """Run the share coordinator's snapshot timer."""
         self._call(self._topic.snapshot_cold, now)
 
     def read(self, place: int, leader_epoch: int, now: int) -> Window:
@@ -104,11 +104,11 @@ class Writes:
         return self._made().read(self.keys[place], leader_epoch, now)
 
     def window(self, place: int) -> Window | None:
-        """Return the persisted window of a share partition; None: it has none."""
+        """Return the persisted window of a share partition, or None."""
         return self._made().window(self.keys[place])
 
     def records(self) -> pa.RecordBatch:
-        """All records, as `sharelag.schemas.RAW`."""
+        """Return all state records, as `sharelag.schemas.RAW`."""
         return self._made().records()
 
     def _call(self, call: Callable[..., object], *arguments: Any) -> None:
@@ -116,7 +116,7 @@ class Writes:
         self._between.append((written, (call, arguments)))
 
     def waiting(self) -> Iterator[Call]:
-        """Yield the calls that were not made yet, in order; equal ones make equal records."""
+        """Yield the calls that were not made yet, in order; equal calls make equal records."""
         left = self._core.take_writes() if self._core is not None else self._left
         writes, runs = (np.concatenate(rows) if rows else _NO_ROWS for rows in left)
         made, begin = 0, 0

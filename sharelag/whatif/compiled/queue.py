@@ -1,7 +1,7 @@
-"""Events in the order of their times; simultaneous ones as scheduled.
+"""Events in the order of their times, and simultaneous ones in the order of scheduling.
 
-Most events are near: each of those hangs in a list in the bucket of its time, on a ring of buckets.
-What is farther away, or would stand in a long list, goes into a heap.
+Near events are in lists, one per bucket of time, on a ring of buckets. Distant events, and those
+that would stand far back in a list, are in a heap.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from typing import Any
 from sharelag.compiled import part
 from sharelag.whatif.compiled.layout import *
 
-#: Events of a bucket that a new one may have to pass.
+#: Events of a bucket that an insertion may pass before it uses the heap.
 _MOST_PASSED = 12
 
 
 @part
 def push(a: Any, time: Any, kind: Any, subject: Any, more: Any) -> None:
-    """Schedule an event; what is past already is done next."""
+    """Schedule an event, at the earliest now."""
     a[NUMBER] += 1
     insert(a, max(time, a[NOW]), a[NUMBER], kind, subject, more)
 
 
 @part
 def insert(a: Any, time: Any, number: Any, kind: Any, subject: Any, more: Any) -> None:
-    """Put an event in its place among those of its time."""
+    """Insert an event with its number."""
     what = (kind << KIND_BITS) + subject
     bucket = time >> a[BUCKET_BITS]
     if bucket - (a[NOW] >> a[BUCKET_BITS]) >= BUCKETS or not a[FREE_NODE]:
@@ -52,7 +52,7 @@ def insert(a: Any, time: Any, number: Any, kind: Any, subject: Any, more: Any) -
 
 @part
 def first(a: Any) -> Any:
-    """Where the first event lies; 0: there is none."""
+    """Return the address of the first event, or 0."""
     far = a[EVENTS_AT] if a[EVENTS] else 0
     if not a[NEAR]:
         return far
@@ -66,7 +66,7 @@ def first(a: Any) -> Any:
 
 @part
 def drop(a: Any, event: Any) -> None:
-    """Take the first event away."""
+    """Remove the first event."""
     if event == a[EVENTS_AT]:
         a[EVENTS] -= 1
         drop_first(a, event, a[EVENTS])
@@ -84,13 +84,13 @@ def _insert_far(a: Any, time: Any, number: Any, what: Any, more: Any) -> None:
 
 @part
 def is_before(a: Any, row: Any, time: Any, number: Any) -> bool:
-    """Whether a row comes before a time, and at the same time before a number."""
+    """Return whether a row precedes a time and number."""
     return bool(a[row] < time or (a[row] == time and a[row + 1] < number))
 
 
 @part
 def put(a: Any, row: Any, time: Any, number: Any, what: Any, more: Any) -> None:
-    """Put in a row of a heap."""
+    """Write a row of a heap."""
     a[row], a[row + 1], a[row + 2], a[row + 3] = time, number, what, more
 
 
@@ -101,7 +101,7 @@ def _copy(a: Any, row: Any, to: Any) -> None:
 
 @part
 def rise(a: Any, heap: Any, at: Any, time: Any, number: Any, what: Any, more: Any) -> None:
-    """Put a row into a heap, of events or locks, from a place at its end up to where it belongs."""
+    """Insert a row into a heap of events or locks, from the free position ``at``."""
     while at > 0:
         above = heap + ((at - 1) >> 1) * EVENT
         if is_before(a, above, time, number):
@@ -113,7 +113,7 @@ def rise(a: Any, heap: Any, at: Any, time: Any, number: Any, what: Any, more: An
 
 @part
 def drop_first(a: Any, heap: Any, size: Any) -> None:
-    """Take the first row out of a heap, which then has so many."""
+    """Remove the first row of a heap, which leaves ``size`` rows."""
     moved = heap + size * EVENT
     time, number, at = a[moved], a[moved + 1], 0
     while 2 * at + 1 < size:

@@ -1,4 +1,4 @@
-"""The loop compiled, and whether it is on this machine, which takes some time."""
+"""The compiled loop, and whether it is cached on this machine; compiling it is slow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sharelag.whatif.compiled.calls import called
 
 
 def _pointer(_context: Any, a: Any) -> Any:
-    """Return where the numbers of an array begin; they have to stay there."""
+    """Return a pointer to the numbers of an array, which must stay in place."""
     kinds: Any = types
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -22,14 +22,14 @@ def _pointer(_context: Any, a: Any) -> Any:
     return kinds.CPointer(a.dtype)(a), generate
 
 
-#: The memory of a run as a pointer, for kernels: an array would be counted, atomically, at every
-#: call.
+#: The memory of a run as a pointer for kernels: an array would be reference-counted, atomically, at
+#: every call.
 pointer: Any = intrinsic(_pointer)
 
 
 @kernel
 def call(a: Any, what: Any, at: Any, number: Any) -> Any:
-    """Do what Python calls: see `calls.called`."""
+    """Call a kernel from Python: see `calls.called`."""
     return called(pointer(a), what, at, number)
 
 
@@ -39,12 +39,12 @@ def form() -> Any:
 
 
 def is_ready() -> bool:
-    """Whether nothing has to be compiled: that was done here, or on this machine before."""
+    """Return whether the loop is compiled in this process, or cached on this machine."""
     return bool(form().signatures) or is_cached(call)
 
 
 def make_ready() -> None:
-    """Compile it: else the first run would wait for it."""
+    """Compile the loop, so that the first run does not wait for it."""
     import numba
 
     had_garbage_collected = gc.isenabled()

@@ -1,4 +1,4 @@
-"""Requests of members: what they acknowledge, as it arrives, and what it changes when written."""
+"""Acknowledgement requests of members: building, checking and applying them."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from sharelag.whatif.compiled.window import (
     split,
 )
 
-#: A run of one type that is longer is acknowledged apart from its neighbours.
+#: A longer run of one type gets its own row.
 _SAME_TYPE = 10
 
 
 @part
 def _row_from(a: Any, rows: Any, count: Any, size: Any, offset: Any) -> Any:
-    """Which of some rows, sorted by the offset that they begin with, is the first from one on."""
+    """Return the first of some rows, sorted by their first field, that is at least ``offset``."""
     low, high = 0, count
     while low < high:
         middle = (low + high) >> 1
@@ -47,7 +47,7 @@ def _row_from(a: Any, rows: Any, count: Any, size: Any, offset: Any) -> Any:
 
 @part
 def is_gap(a: Any, p: Any, offset: Any, compacted: Any) -> bool:
-    """Return whether the record of an offset was gone after a number of compactions."""
+    """Return whether an offset had lost its record by a number of compactions."""
     low = _row_from(a, a[p + MISSING_AT], a[p + MISSING], MISS, offset)
     at = a[p + MISSING_AT] + low * MISS
     return bool(
@@ -57,7 +57,7 @@ def is_gap(a: Any, p: Any, offset: Any, compacted: Any) -> bool:
 
 @part
 def poison_at(a: Any, p: Any, attempt: Any, offset: Any) -> Any:
-    """Where it lies how a record goes wrong in its so many-th delivery; 0: it does not."""
+    """Return the address of the poison that fails an offset in a delivery attempt, or 0."""
     low = _row_from(a, a[p + POISONS_AT], a[p + POISONS], POISON, offset)
     at = a[p + POISONS_AT] + low * POISON
     if low == a[p + POISONS] or a[at + P_OFFSET] != offset or attempt > a[at + P_ATTEMPTS]:
@@ -67,7 +67,7 @@ def poison_at(a: Any, p: Any, attempt: Any, offset: Any) -> Any:
 
 @part
 def type_of(a: Any, m: Any, p: Any, attempt: Any, offset: Any) -> Any:
-    """What a member says of a record in its so many-th delivery."""
+    """Return how a member acknowledges a record in a delivery attempt."""
     if a[p + POISONS]:
         poison = poison_at(a, p, attempt, offset)
         if poison:
@@ -93,9 +93,9 @@ def _row(a: Any, ask: Any, p: Any, first: Any, last: Any, type_: Any, types: Any
 
 @part
 def _of_neighbours(a: Any, ask: Any, p: Any, first: Any, begin: Any, end: Any) -> None:
-    """Rows without silent records: long runs of one type, the rest one by one."""
+    """Add rows without silent records: long runs of one type, and mixed rows between them."""
     at = begin
-    mixed, groups = begin, 0  # where what is one by one begins, and how many types follow
+    mixed, groups = begin, 0  # begin of the mixed row, and the number of runs in it
     while at < end:
         one, after = a[at], at + 1
         while after < end and a[after] == one:
@@ -117,7 +117,7 @@ def _of_neighbours(a: Any, ask: Any, p: Any, first: Any, begin: Any, end: Any) -
 
 @part
 def rows_together(a: Any, m: Any, slot: Any, ask: Any, entry: Any) -> Any:
-    """Put in what is said of one place, neighbours together; return where the next place begins."""
+    """Add the rows of one place, neighbours merged; return the first entry of the next place."""
     p, count, before = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_PLACE], 0, a[ask + A_ROWS]
     count = a[slot + ENTRIES]
     is_typed = not a[m + ACCEPTS_ALL] or a[p + POISONS] > 0 or a[p + MISSING] > 0
@@ -141,14 +141,14 @@ def rows_together(a: Any, m: Any, slot: Any, ask: Any, entry: Any) -> Any:
         else:
             a[ask + A_TYPES] = filled
             _of_neighbours(a, ask, p, first, begin, filled)
-    if a[ask + A_ROWS] == before:  # it is sent even if nothing is said
+    if a[ask + A_ROWS] == before:  # sent even if it acknowledges nothing
         _row(a, ask, p, 0, -1, ACCEPT, 0)
     return entry
 
 
 @part
 def type_at(a: Any, m: Any, slot: Any, p: Any, attempt: Any, offset: Any) -> Any:
-    """Return how a member acknowledges an offset: as a gap, and not at all while it is held."""
+    """Return how a member acknowledges an offset: as a gap, or silent while it is held."""
     if a[p + MISSING] and is_gap(a, p, offset, a[slot + COMPACTED]):
         return GAP
     type_ = type_of(a, m, p, attempt, offset)
@@ -161,7 +161,7 @@ def type_at(a: Any, m: Any, slot: Any, p: Any, attempt: Any, offset: Any) -> Any
 def rows_one_by_one(
     a: Any, m: Any, slot: Any, ask: Any, entry: Any, offset: Any, to_entry: Any, to: Any
 ) -> Any:
-    """Put in what is said of one place within a part; return where the next place begins."""
+    """Add the rows of one place within a part; return the first entry of the next place."""
     p, before = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_PLACE], a[ask + A_ROWS]
     while entry <= to_entry:
         at = slot + SLOT_HEAD + entry * ENTRY_SIZE
@@ -184,7 +184,7 @@ def rows_one_by_one(
 
 @part
 def rows_end(a: Any, ask: Any, row: Any) -> Any:
-    """Where the rows of a request about the place of a row end."""
+    """Return the end of the rows about the same place."""
     p, row = a[ask + ASK_HEAD + row * ROW + R_PLACE], row + 1
     while row < a[ask + A_ROWS] and a[ask + ASK_HEAD + row * ROW + R_PLACE] == p:
         row += 1
@@ -193,7 +193,7 @@ def rows_end(a: Any, ask: Any, row: Any) -> Any:
 
 @part
 def records_in(a: Any, ask: Any, begin: Any, end: Any) -> Any:
-    """How many records rows are about, but for those whose locks are renewed."""
+    """Return the number of records in rows, except renewals."""
     total = 0
     for row in range(begin, end):
         at = ask + ASK_HEAD + row * ROW
@@ -204,7 +204,7 @@ def records_in(a: Any, ask: Any, begin: Any, end: Any) -> Any:
 
 @part
 def _trouble(a: Any, p: Any, first: Any, last: Any) -> Any:
-    """Return the error of offsets that no member can acknowledge; 0: none."""
+    """Return the error of offsets that no member can acknowledge, or 0."""
     known = floor(a, p, first) >= 0 or (first < a[p + START] and floor(a, p, a[p + START]) >= 0)
     if not known:
         return NOT_IN_FLIGHT
@@ -219,7 +219,7 @@ def _is_members(a: Any, at: Any, member: Any) -> bool:
 
 @part
 def check_rows(a: Any, p: Any, ask: Any, begin: Any, end: Any, member: Any) -> Any:
-    """Return the error of rows that the member cannot acknowledge; 0: none."""
+    """Return the error of rows that the member cannot acknowledge, or 0."""
     for row in range(begin, end):
         at = ask + ASK_HEAD + row * ROW
         last, offset = a[at + R_LAST], max(a[at + R_FIRST], a[p + START])
@@ -253,9 +253,9 @@ def _becomes(a: Any, p: Any, type_: Any, count: Any, last: Any) -> Any:
 
 @part
 def acknowledge(a: Any, p: Any, ask: Any, begin: Any, end: Any, member: Any) -> Any:
-    """Take rows: all of them, or none when one offset is not the member's; nothing is written yet.
+    """Apply rows, or none of them if one is an error; nothing is written yet.
 
-    Returns what is wrong; 0: nothing. Renewed locks and split batches stay so.
+    Returns the error, or 0. Renewed locks and split batches stay after an error.
     """
     complete, trouble = a[p + COMPLETE], 0
     for row in range(begin, end):
@@ -265,7 +265,7 @@ def acknowledge(a: Any, p: Any, ask: Any, begin: Any, end: Any, member: Any) -> 
             continue
         trouble = _trouble(a, p, first, last)
         if not trouble and first > start and is_hole(a, p, first):
-            # Kafka looks at the batch before a hole, too.
+            # Kafka also checks the batch before a hole.
             batch = slot_of(a, p, floor(a, p, first))
             if a[batch + BATCH_LAST] >= start and not a[batch + SPLIT]:
                 trouble = 0 if _is_members(a, batch, member) else NOT_HELD
@@ -287,7 +287,7 @@ def acknowledge(a: Any, p: Any, ask: Any, begin: Any, end: Any, member: Any) -> 
 
 @part
 def _take_batch(a: Any, p: Any, row: Any, batch: Any, offset: Any, member: Any) -> Any:
-    """Take what a row says of a batch from an offset on; return what is wrong."""
+    """Apply a row to a batch from an offset on; return the error, or 0."""
     first, end, type_ = a[batch + BATCH], a[batch + BATCH_LAST], a[row + R_TYPE]
     if not a[batch + SPLIT]:
         if not _is_members(a, batch, member):
@@ -317,7 +317,7 @@ def _take_batch(a: Any, p: Any, row: Any, batch: Any, offset: Any, member: Any) 
 
 @part
 def new_ask(a: Any, m: Any) -> Any:
-    """An empty request of a member."""
+    """Allocate an empty request of a member."""
     ask = a[FREE_ASK]
     a[FREE_ASK] = a[ask + A_NEXT_FREE]
     a[FREE_ASKS] -= 1
@@ -328,7 +328,7 @@ def new_ask(a: Any, m: Any) -> Any:
 
 @part
 def free_ask(a: Any, ask: Any) -> None:
-    """A request is over."""
+    """Return a request to the free list."""
     a[ask + A_NEXT_FREE] = a[FREE_ASK]
     a[FREE_ASK] = ask
     a[FREE_ASKS] += 1
@@ -336,7 +336,7 @@ def free_ask(a: Any, ask: Any) -> None:
 
 @part
 def refuse(a: Any, ask: Any, begin: Any, end: Any) -> None:
-    """Count acknowledgements in rows about one place that no leader takes."""
+    """Count the acknowledgements in rows of one place as refused."""
     p, m = a[ask + ASK_HEAD + begin * ROW + R_PLACE], a[ask + A_OF]
     counts = counts_of(a, a[p + INDEX], a[m + MEMBER_INDEX])
     a[counts + REFUSED] += records_in(a, ask, begin, end)
@@ -345,7 +345,7 @@ def refuse(a: Any, ask: Any, begin: Any, end: Any) -> None:
 
 @part
 def refuse_all(a: Any, ask: Any) -> None:
-    """Take nothing of a request: its broker cannot be reached."""
+    """Refuse a whole request, because its broker cannot be reached."""
     row = 0
     while row < a[ask + A_ROWS]:
         end = rows_end(a, ask, row)
@@ -356,7 +356,7 @@ def refuse_all(a: Any, ask: Any) -> None:
 
 @part
 def check(a: Any, ask: Any) -> Any:
-    """Take acknowledgements that are to be written; from when on there is an answer."""
+    """Check acknowledgements, start their write, and return when it is answered."""
     if ask < 0:
         return 0
     row, some, member = 0, False, a[a[ask + A_OF] + MEMBER_INDEX]
@@ -382,7 +382,7 @@ def check(a: Any, ask: Any) -> Any:
 
 @part
 def acknowledged(a: Any, ask: Any) -> None:
-    """The share coordinator has accepted a write."""
+    """Apply acknowledgements after the share coordinator's answer to their write."""
     row, member = 0, a[a[ask + A_OF] + MEMBER_INDEX]
     while row < a[ask + A_ROWS]:
         at, end = ask + ASK_HEAD + row * ROW, rows_end(a, ask, row)
@@ -404,7 +404,7 @@ def acknowledged(a: Any, ask: Any) -> None:
 
 @part
 def closes(a: Any, m: Any) -> None:
-    """End the share sessions of a member: release what it holds, forget what it waits for."""
+    """End the share sessions of a member: release its records, and drop its waiting fetches."""
     for number in range(a[PLACES]):
         p = a[PLACES_AT] + number * PLACE
         if a[node_of(a, m, p)]:
@@ -425,7 +425,7 @@ def closes(a: Any, m: Any) -> None:
 
 @part
 def says(a: Any, m: Any, ask: Any, then: Any) -> None:
-    """Take a request that only acknowledges; what its answer brings, or -1: nobody waits for it."""
+    """Handle a request that only acknowledges; its answer is event ``then``, or none if -1."""
     if _is_unreachable(a, ask):
         refuse_all(a, ask)
         at = a[NOW] + RECONNECT
@@ -439,7 +439,7 @@ def says(a: Any, m: Any, ask: Any, then: Any) -> None:
 
 @part
 def _is_unreachable(a: Any, ask: Any) -> bool:
-    """Whether a request is about a place whose leader is down."""
+    """Return whether the leader of a place in a request is down."""
     if a[BROKERS_FAIL] and ask >= 0:
         for row in range(a[ask + A_ROWS]):
             if is_dead(a, a[ask + ASK_HEAD + row * ROW + R_PLACE]):

@@ -1,7 +1,7 @@
 """One simulation of a share group.
 
-Polls, fetches, acknowledgements and locks are events of kernels; members join, are assigned and
-leave in Python, between them.
+Kernels handle polls, fetches, acknowledgements and locks as events. Between them, Python handles
+members that join, are assigned partitions, and leave.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from sharelag.whatif.simulation.streams import Longs
 
 
 class InFlight(NamedTuple):
-    """Offsets ``first_offset..last_offset`` that are in flight in one state."""
+    """Offsets ``first_offset..last_offset`` in flight with the same state."""
 
     first_offset: int
     last_offset: int
     delivery_state: DeliveryState
     delivery_count: int
-    member: str | None  # who has acquired them
-    lock_ends_ms: int | None  # when they are taken back
+    member: str | None  # the holder, if acquired
+    lock_ends_ms: int | None  # expiry of the acquisition lock
 
 
 class Batch(NamedTuple):
     """Offsets first acquired together, or loaded as one state batch (``InFlightBatch``).
 
-    Once it was split, each offset has its own state; ``runs`` are equal neighbours.
+    After a split, each offset has its own state; ``runs`` merge equal neighbours.
     """
 
     first_offset: int
@@ -51,7 +51,7 @@ class Batch(NamedTuple):
 
 
 def batches_in(core: Core, p: int, members: Sequence[str]) -> list[Batch]:
-    """Return the batches in flight of a place; ``members`` are ids by the number of a life."""
+    """Return the batches in flight of a place; ``members`` are member ids by number of life."""
     found: list[Batch] = []
     offset = core[p + at.FIRST]
     while core[p + at.IN_MEMORY] and offset <= core[p + at.LAST]:
@@ -72,7 +72,7 @@ def batches_in(core: Core, p: int, members: Sequence[str]) -> list[Batch]:
 
 
 def in_flight(core: Core, p: int, members: Sequence[str]) -> list[InFlight]:
-    """Return the offsets in flight from the start offset on, equal neighbours together."""
+    """Return the offsets in flight from the start offset, equal neighbours merged."""
     found: list[InFlight] = []
     start = core[p + at.START]
     for batch in batches_in(core, p, members):
@@ -89,13 +89,13 @@ def _append(runs: list[InFlight], run: InFlight) -> None:
     runs.append(run)
 
 
-#: After all numbers of events.
+#: Above all numbers of events.
 _LAST = (1 << 62) - 1
 _WHAT = {at.ASKS_FETCH: "fetch", at.ASKS_ACKNOWLEDGE: "acknowledge", at.ASKS_CLOSE: "close"}
 
 
 class LoopClock(Clock):
-    """Virtual time that events of kernels and actions of Python share."""
+    """Virtual time shared by events of kernels and actions of Python."""
 
     __slots__ = ("_core", "call", "draw")
 
@@ -106,18 +106,18 @@ class LoopClock(Clock):
         self.draw: Callable[[int], None]
 
     def at(self, time: int, action: Callable[..., object], *arguments: Any) -> None:
-        """Do something at a time, in microseconds; what is past already is done next."""
+        """Schedule an action at a time in microseconds, at the earliest now."""
         core = self._core
         core[at.NUMBER] = number = core[at.NUMBER] + 1
         heappush(self._actions, (max(time, self.now), number, action, arguments))
 
     def run(self, until: int) -> None:
-        """Let time pass, that moment included."""
+        """Advance the time to ``until``, inclusive."""
         actions, core = self._actions, self._core
         while True:
             is_next = bool(actions) and actions[0][0] <= until
             if not self._has_run(*(actions[0][:2] if is_next else (until, _LAST))):
-                continue  # Python did something, and may have more to do before
+                continue  # Python handled an event, and more may precede the action
             if not is_next:
                 break
             check()
@@ -127,7 +127,7 @@ class LoopClock(Clock):
         self.now = core[at.NOW] = until
 
     def _has_run(self, time: int, number: int) -> bool:
-        """Do events of kernels; return whether nothing else comes before a time and its number."""
+        """Handle events; return whether none is left before a time and its number."""
         core = self._core
         if time < core.next_event:
             return True
@@ -149,7 +149,7 @@ _COLD_MS = 300_000
 
 
 class Simulation(Loop[Client]):
-    """One simulation of a share group, which notes every request if asked to."""
+    """One simulation of a share group; with ``requests`` it records every request."""
 
     coordinator: Coordinator
 
@@ -183,13 +183,13 @@ class Simulation(Loop[Client]):
         self._begin()
 
     def end(self) -> SimulationTables:
-        """Let it run to its end, and give what happened."""
+        """Run to the end, and return the results."""
         ended = super().end()
         self.core.release()
         return ended
 
     def in_flight(self) -> list[list[InFlight]]:
-        """Return the offsets in flight now, by place, with the ids of members."""
+        """Return the offsets in flight now, by place, with member ids."""
         members = [life.id for life in self.lives]
         return [in_flight(self.core, p, members) for p in self.core.places]
 
@@ -232,7 +232,7 @@ class Simulation(Loop[Client]):
 
     def _lag_and_age(self, metric: Metric) -> tuple[int | None, int]:
         seen = self._watch.lag_and_age(metric)
-        # Who looks how far fetches read knows it for them, too.
+        # The watch has advanced the readable end, which fetches share.
         for log, p in zip(self.logs, self.core.places, strict=True):
             self.core[p + at.READABLE] = max(self.core[p + at.READABLE], log.asked[1])
         return seen
@@ -245,7 +245,7 @@ class Simulation(Loop[Client]):
         return rows.reshape(-1, at.SAMPLE)
 
     def note_drained(self) -> None:
-        """Note the time if nothing is left to finish."""
+        """Record the time if nothing is left to finish."""
         self.core.call(calls.NOTE_DRAINED, self.core.places[-1])
 
     def _held(self) -> int:
@@ -280,7 +280,7 @@ class Simulation(Loop[Client]):
             return
         place, chunk = core[at.MISSING_PLACE], core[at.MISSING_CHUNK]
         p = core.places[place]
-        # The records that there are: the last chunk of a log is not full.
+        # Existing records only: the last chunk of a log is not full.
         count = min(at.CHUNK, self.logs[place].bases[-1] - chunk * at.CHUNK)
         number = core[p + at.CHUNK_AT] + chunk - core[p + at.FIRST_CHUNK]
         if code == at.DRAW_WORK:

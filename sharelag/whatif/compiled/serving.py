@@ -1,4 +1,4 @@
-"""The broker's answers to fetches, what they wait for, and where logs end."""
+"""The broker's answers to fetches, waiting fetches, and log ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sharelag.whatif.compiled.states import counts_of, expire, move_log_start, n
 
 @part
 def log_end(a: Any, p: Any) -> Any:
-    """The end offset now."""
+    """Return the end offset at the current time."""
     at, times = a[p + AT], a[p + TIMES_AT]
     while at < a[p + BATCHES] and a[times + at] <= a[NOW]:
         at += 1
@@ -23,7 +23,7 @@ def log_end(a: Any, p: Any) -> Any:
 
 @part
 def fetch_end(a: Any, p: Any) -> Any:
-    """Up to where fetches read: the last stable offset, if the group reads committed only."""
+    """Return the end of readable records: the last stable offset for ``read_committed`` groups."""
     if a[p + READS_AT] == a[p + TIMES_AT]:
         end = log_end(a, p)
         a[p + READABLE] = a[p + AT]
@@ -37,7 +37,7 @@ def fetch_end(a: Any, p: Any) -> Any:
 
 @part
 def note_drained(a: Any, p: Any) -> None:
-    """Note the time if nothing is left to finish, neither there nor elsewhere."""
+    """Record the time if nothing is left to finish, in this place or any other."""
     if log_end(a, p) - a[p + START] - a[p + COMPLETE] > 0:
         return
     for number in range(a[PLACES]):
@@ -52,16 +52,16 @@ def note_drained(a: Any, p: Any) -> None:
 
 @part
 def node_of(a: Any, m: Any, p: Any) -> Any:
-    """Where it is noted by which session a member waits for a place, and who does around it."""
+    """Return the address of a member's waiting fetch of a place."""
     return a[NODES_AT] + (a[m + MEMBER_INDEX] * a[PLACES] + a[p + INDEX]) * NODE_OF_PLACE
 
 
 @part
 def wait(a: Any, session: Any, p: Any) -> None:
-    """Let a fetch wait for a place, after all others: in a list of each place."""
+    """Append a fetch to the waiting list of a place."""
     m = a[session + S_MEMBER]
     node = node_of(a, m, p)
-    if a[node]:  # it may wait with a former leader: then its turn is the same with the new one
+    if a[node]:  # it may wait with a former leader, and keeps its turn with the new one
         a[node] = session
         return
     a[node], a[node + 1], a[node + 2] = session, a[p + TAIL], 0
@@ -74,7 +74,7 @@ def wait(a: Any, session: Any, p: Any) -> None:
 
 @part
 def forget(a: Any, session: Any) -> None:
-    """A fetch waits no more."""
+    """Remove a fetch from all waiting lists."""
     a[session + FETCH_DONE] = 1
     for number in range(a[session + FETCHED]):
         p = a[a[session + FETCHED_AT] + number]
@@ -95,7 +95,7 @@ def forget(a: Any, session: Any) -> None:
 
 @part
 def _offset_ready(a: Any, p: Any) -> Any:
-    """Where a fetch of a place can begin now; -1: it is locked, full, or empty."""
+    """Return the offset at which a fetch can start now; -1 if locked, full, or empty."""
     if a[p + LOCKED_UNTIL] > a[NOW]:
         return -1
     expire(a, p)
@@ -119,8 +119,8 @@ def _watch_locks(a: Any, p: Any) -> None:
 
 @part
 def _first_fetched(a: Any, p: Any, offset: Any) -> Any:
-    """The record batch of the log that holds an offset, or the first of all."""
-    # What is fetched is near the end of the log more often than not.
+    """Return the record batch of the log with an offset, or the first one."""
+    # Most fetches are near the end of the log.
     bases = a[p + BASES_AT]
     low = high = end = a[p + READABLE]
     while low > 0 and a[bases + low] > offset:
@@ -131,7 +131,7 @@ def _first_fetched(a: Any, p: Any, offset: Any) -> Any:
 @part
 def _acquire(a: Any, m: Any, p: Any, offset: Any, room: Any, sharing: Any) -> None:
     entry = a[a[SLOT] + ENTRIES] if a[SLOT] >= 0 else 0
-    # What lies beyond can not be acquired, so leaving it out changes nothing.
+    # Later record batches cannot be acquired, so leaving them out changes nothing.
     last = min(
         max(a[p + END] + a[p + IN_MEMORY], offset) + room, offset + a[RECORDS_A_FETCH] // sharing
     )
@@ -157,7 +157,7 @@ def _acquire(a: Any, m: Any, p: Any, offset: Any, room: Any, sharing: Any) -> No
 
 @part
 def _serve(a: Any, session: Any, last_chance: bool) -> bool:
-    """Answer the fetch of a session with what there is; whether it was answered."""
+    """Answer the fetch of a session with the available records; return whether it is answered."""
     ready, count, m = a[READY_AT], 0, a[session + S_MEMBER]
     for number in range(a[session + FETCHED]):
         p = a[a[session + FETCHED_AT] + number]
@@ -175,7 +175,7 @@ def _serve(a: Any, session: Any, last_chance: bool) -> bool:
         if a[m + MAX_POLL] > a[TAKEN]:
             _acquire(a, m, p, a[ready + 2 * one + 1], a[m + MAX_POLL] - a[TAKEN], count)
     if a[SLOT] >= 0 and not a[a[SLOT] + ENTRIES]:
-        free(a, a[SLOT])  # all that it acquired belongs to aborted transactions
+        free(a, a[SLOT])  # all acquired records belong to aborted transactions
         a[SLOT] = -1
     at = a[NOW] + (a[FETCH] if a[SLOT] >= 0 else 0)
     takes = a[NETWORK]
@@ -191,7 +191,7 @@ def _serve(a: Any, session: Any, last_chance: bool) -> bool:
 
 @part
 def _await_change(a: Any, p: Any) -> None:
-    """Try again when it is unlocked or when records come; all else wakes it by itself."""
+    """Schedule a retry for the end of a fetch or for new records; other changes call `wake`."""
     if a[p + LOCKED_UNTIL] > a[NOW]:
         if not a[p + UNLOCK_DUE]:
             a[p + UNLOCK_DUE] = 1
@@ -206,7 +206,7 @@ def _await_change(a: Any, p: Any) -> None:
 
 @part
 def wake(a: Any, p: Any) -> None:
-    """Let the fetches that wait for a place have it, the first comer first."""
+    """Serve the fetches that wait for a place, in order."""
     note_drained(a, p)
     while a[p + HEAD] and _offset_ready(a, p) >= 0:
         _serve(a, a[node_of(a, a[p + HEAD], p)], False)
@@ -216,7 +216,7 @@ def wake(a: Any, p: Any) -> None:
 
 @part
 def after_write(a: Any, p: Any, start: Any) -> None:
-    """Wake fetches for a moved start offset only; released records wait for the next fetch."""
+    """Wake fetches only if the start offset moved; released records wait for the next fetch."""
     if a[p + START] > start:
         wake(a, p)
     else:
@@ -225,7 +225,7 @@ def after_write(a: Any, p: Any, start: Any) -> None:
 
 @part
 def gives_up(a: Any, session: Any, number: Any) -> None:
-    """A fetch has waited for long enough, or one that was answered would have."""
+    """End a fetch after its maximum wait, or reschedule the timeout for a newer fetch."""
     a[session + GIVE_UP_DUE] = 0
     if a[session + FETCH_DONE]:
         return
@@ -237,7 +237,7 @@ def gives_up(a: Any, session: Any, number: Any) -> None:
 
 @part
 def appended(a: Any, p: Any) -> None:
-    """Records have come that a fetch waited for."""
+    """Wake fetches after records were appended."""
     a[p + APPEND_DUE] = 0
     fetch_end(a, p)
     wake(a, p)
@@ -245,14 +245,14 @@ def appended(a: Any, p: Any) -> None:
 
 @part
 def unlocked(a: Any, p: Any) -> None:
-    """The fetch that locked a place is over."""
+    """Wake fetches after the fetch that locked a place."""
     a[p + UNLOCK_DUE] = 0
     wake(a, p)
 
 
 @part
 def locks_end(a: Any, p: Any, life: Any) -> None:
-    """A lock may have expired, unless it was of a leader that is over."""
+    """Let locks expire, unless the event belongs to a former leader."""
     if life != a[p + LIFE]:
         return
     given = expire(a, p)
@@ -264,7 +264,7 @@ def locks_end(a: Any, p: Any, life: Any) -> None:
 
 @part
 def fetches(a: Any, session: Any, answer_from: Any) -> None:
-    """Take the places of a fetch, it waits when there is nothing; after its acknowledgements."""
+    """Serve a fetch after its acknowledgements, or let it wait."""
     a[session + ANSWER_FROM] = answer_from
     a[session + FETCH_NUMBER] += 1
     a[session + FETCH_DONE] = 0
@@ -283,7 +283,7 @@ def fetches(a: Any, session: Any, answer_from: Any) -> None:
 
 @part
 def fetches_in_vain(a: Any, session: Any) -> bool:
-    """Whether a fetch asks a broker that is down; then it is answered with nothing."""
+    """Return whether a fetch reaches a broker that is down; its answer is then empty."""
     if a[BROKERS_FAIL]:
         for number in range(a[session + FETCHED]):
             if is_dead(a, a[a[session + FETCHED_AT] + number]):
@@ -294,7 +294,7 @@ def fetches_in_vain(a: Any, session: Any) -> bool:
 
 @part
 def end_leader(a: Any, p: Any) -> None:
-    """Answer the fetches that wait for a place with nothing: the broker that leads it is down."""
+    """Answer the fetches that wait for a place with nothing, because its leader is down."""
     while a[p + HEAD]:
         session = a[node_of(a, a[p + HEAD], p)]
         forget(a, session)
@@ -303,13 +303,13 @@ def end_leader(a: Any, p: Any) -> None:
 
 @part
 def is_dead(a: Any, p: Any) -> bool:
-    """Whether the leader of a place is down."""
+    """Return whether the leader of a place is down."""
     return bool(a[a[BROKERS_AT] + a[p + LEADER] * BROKER + IS_DEAD])
 
 
 @part
 def free(a: Any, slot: Any) -> None:
-    """A slot is needed no more."""
+    """Return a slot to the free list."""
     a[slot + NEXT_FREE] = a[FREE]
     a[FREE] = slot
     a[FREE_SLOTS] += 1
@@ -317,7 +317,7 @@ def free(a: Any, slot: Any) -> None:
 
 @part
 def _will_give_up(a: Any, session: Any) -> None:
-    """Only one of these is among the events for each session: most fetches are answered before."""
+    """Schedule the timeout; one event per session suffices, as most fetches are answered before."""
     a[session + GIVE_UP_DUE] = 1
     at, number = a[session + GIVE_UP_AT], a[session + GIVE_UP_NUMBER]
     insert(a, at, number, GIVES_UP, session, a[session + FETCH_NUMBER])

@@ -1,4 +1,4 @@
-"""What a place writes, how its locks expire, and how its start offset moves."""
+"""Writes of a place, expiry of its locks, and moves of its start offset."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from sharelag.whatif.compiled.window import (
 
 @part
 def counts_of(a: Any, place: Any, member: Any) -> Any:
-    """Where the counts of a place and a member lie."""
+    """Return the address of the counts of a place and a member."""
     return a[COUNTS_AT] + (member * a[PLACES] + place) * COUNTS
 
 
 @part
 def given_back(a: Any, p: Any, count: Any, last: Any) -> Any:
-    """What acquired offsets become: available, or archived after the last attempt or if deleted."""
+    """Return the state of released offsets: archived after the last attempt or if deleted."""
     return S_ARCHIVED if count >= a[ATTEMPTS] or last < a[p + START] else S_AVAILABLE
 
 
 @part
 def change(a: Any, p: Any, at: Any, first: Any, last: Any, state: Any, by_offset: Any) -> None:
-    """Change acquired offsets that lie together, and put that in the write that is open."""
+    """Change the state of adjacent acquired offsets, and add that to the open write."""
     a[at + STATE] = state
     size = last - first + 1
     a[p + HELD] -= size
@@ -85,7 +85,7 @@ def _count(a: Any, p: Any, row: Any) -> None:
 
 @part
 def undo(a: Any, p: Any, complete: Any) -> None:
-    """Take the write that is open back: acquired as before, with the same locks."""
+    """Roll back the open write: its offsets are acquired again, with the same locks."""
     for one in range(a[OPEN], a[RUNS]):
         row = a[RUNS_AT] + one * RUN
         first, last = a[row + RUN_FIRST], a[row + RUN_LAST]
@@ -101,7 +101,7 @@ def undo(a: Any, p: Any, complete: Any) -> None:
 
 @part
 def finish(a: Any, p: Any) -> None:
-    """Write what was changed, then let the start offset move."""
+    """Complete the open write, then move the start offset."""
     if a[RUNS] == a[OPEN]:
         return
     wrote = a[WRITES_AT] + a[WRITES] * WROTE
@@ -129,14 +129,14 @@ def _is_terminal(state: Any) -> bool:
 
 @part
 def _can_move(a: Any, p: Any) -> bool:
-    """Whether the state at the start offset is terminal (``canMoveStartOffset``)."""
+    """Return whether the state at the start offset is terminal (``canMoveStartOffset``)."""
     first = floor(a, p, a[p + START])
     if first < 0:  # nothing in flight, or an unknown hole at the start offset
         return False
     batch = slot_of(a, p, first)
     if not a[batch + SPLIT]:
         return _is_terminal(a[batch + STATE])
-    # Kafka fails here, and leaves it at that, when the log start moved beyond a split batch.
+    # Kafka fails here, and stops, if the log start offset passed a split batch.
     within = a[p + START] <= a[batch + BATCH_LAST]
     return bool(within and _is_terminal(a[slot_of(a, p, a[p + START]) + STATE]))
 
@@ -145,14 +145,14 @@ def _can_move(a: Any, p: Any) -> bool:
 def move_start(a: Any, p: Any) -> None:
     """Move the start over finished offsets (``maybeUpdateCachedStateAndOffsets``).
 
-    After a complete batch it jumps to the next batch, since what lies between has no data, but not
-    over a hole that may have been fetched before the leader began. Only complete batches leave
+    Behind a complete batch it jumps to the next batch, since there is no data between them, but not
+    over a hole that may have been fetched before the leader started. Only complete batches leave
     memory.
     """
     if not _can_move(a, p):
         return
     start, terminal, finished = a[p + START], 0, -1
-    # What lies in memory before the start offset is finished, unless the log began behind it.
+    # Offsets in memory before the start offset are finished, unless the log start passed it.
     at = a[p + FIRST] if a[p + IS_BEHIND] else start
     while at <= a[p + LAST]:
         batch = batch_of(a, p, at)
@@ -176,7 +176,7 @@ def move_start(a: Any, p: Any) -> None:
     if finished == -1:
         return
     if finished == a[p + LAST]:
-        # Also when the log start moved beyond: then this moves the start offset back, as in Kafka.
+        # If the log start passed it, this moves the start offset back, as in Kafka.
         a[p + START] = a[p + END] = finished + 1
         a[p + IN_MEMORY] = a[p + COMPLETE] = a[p + IS_BEHIND] = 0
         return
@@ -195,10 +195,10 @@ def move_start(a: Any, p: Any) -> None:
 
 @part
 def archive(a: Any, p: Any, at: Any, first: Any, last: Any, initial: Any, counted: bool) -> bool:
-    """Archive what is in the state ``initial`` in ``first..last`` (``archiveRecords``).
+    """Archive the offsets in ``first..last`` with the state ``initial`` (``archiveRecords``).
 
-    ``at`` is where to look from. Where ``counted``, the delivery complete count grows; Kafka then
-    counts what lies before the start offset, too. Returns whether anything was archived.
+    ``at`` is the offset to search from. If ``counted``, the delivery complete count grows; Kafka
+    then also counts offsets before the start offset. Returns whether anything was archived.
     """
     found = False
     while a[p + IN_MEMORY] and at <= min(last, a[p + LAST]):
@@ -262,13 +262,13 @@ def move_log_start(a: Any, p: Any, offset: Any) -> None:
 
 @part
 def _run_out(a: Any, p: Any, lock: Any) -> None:
-    """Take back what a lock holds: a write a batch, or an offset of a split batch."""
+    """Release the offsets of an expired lock, with a write per batch or split offset."""
     first, last, number = a[lock + LOCK_FIRST], a[lock + LOCK_LAST], a[lock + LOCK_NO]
     if last < 0:
         at = slot_of(a, p, first)
         last = a[at + BATCH_LAST]
         if first < a[p + START] <= last:
-            split(a, p, at)  # and yet it is one write, since it was one lock
+            split(a, p, at)  # still a single write, because it was a single lock
             for offset in range(first, last + 1):
                 _give_back(a, p, offset)
         else:
@@ -284,14 +284,14 @@ def _run_out(a: Any, p: Any, lock: Any) -> None:
 
 @part
 def _give_back(a: Any, p: Any, offset: Any) -> None:
-    """Give an acquired offset of a split batch back."""
+    """Release an acquired offset of a split batch."""
     at = slot_of(a, p, offset)
     change(a, p, at, offset, offset, given_back(a, p, a[at + COUNT], offset), 1)
 
 
 @part
 def release_all(a: Any, p: Any, member: Any) -> None:
-    """Give back all that a member has acquired (``releaseAcquiredRecords``), not written yet."""
+    """Release all offsets that a member has acquired (``releaseAcquiredRecords``), unwritten."""
     if not a[p + IN_MEMORY]:
         return
     at = a[p + FIRST] if a[p + IS_BEHIND] else max(a[p + START], a[p + FIRST])
@@ -314,7 +314,7 @@ def release_all(a: Any, p: Any, member: Any) -> None:
 
 @part
 def advance(a: Any, p: Any, now_ms: Any) -> None:
-    """Let the locks expire that end until now."""
+    """Let the locks expire that are due at a time."""
     lock = first_lock(a, p)
     while lock and a[lock + LOCK_ENDS] <= now_ms:
         if is_held(a, p, lock):
@@ -327,19 +327,19 @@ def advance(a: Any, p: Any, now_ms: Any) -> None:
 
 @part
 def now_ms(a: Any) -> Any:
-    """The time as brokers have it."""
+    """Return the brokers' time, in milliseconds since the epoch."""
     return a[BEGINS_MS] + a[NOW] // 1000
 
 
 @part
 def see_time(a: Any, p: Any) -> None:
-    """Let a place know the time; locks that are over have expired before."""
+    """Update the time of a place; locks that are due have expired before."""
     a[p + STATE_MS] = max(a[p + STATE_MS], now_ms(a))
 
 
 @part
 def expire(a: Any, p: Any) -> bool:
-    """Let locks expire if any is due; whether any offset was given back."""
+    """Let due locks expire; return whether any offset was released."""
     if a[p + EXPIRY_DUE] < 0 or a[p + EXPIRY_DUE] > a[NOW]:
         return False
     a[CAUSE], a[CAUSE_NUMBER] = EXPIRES, NOBODY
@@ -350,7 +350,7 @@ def expire(a: Any, p: Any) -> bool:
 
 @part
 def next_end(a: Any, p: Any) -> Any:
-    """When the next lock ends, in ms; -1 while nothing is acquired."""
+    """Return when the next lock expires, in ms; -1 if nothing is acquired."""
     lock = first_lock(a, p)
     while lock and not is_held(a, p, lock):
         drop_lock(a, p, lock)

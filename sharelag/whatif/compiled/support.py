@@ -1,4 +1,4 @@
-"""In which form the kernels run a scenario: as they are, or compiled."""
+"""Whether kernels run a scenario as plain Python or compiled."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from sharelag.compiled import begin_later
 from sharelag.whatif.compiled.memory import records_of
 from sharelag.whatif.scenario import Scenario
 
-#: Records that one process simulates until it pays to load what is compiled, which takes a second:
-#: 20,000 take some 2.5 s of a core in plain Python, and 1.0 s with loading, 0.02 s without.
+#: Records of a process after which loading the compiled kernels pays, which takes a second: 20,000
+#: take some 2.5 s of a core in plain Python, 1.0 s including the load, and 0.02 s without it.
 LOADED_FROM = 20_000
-#: The same if it has to be compiled first, which takes some 20 s once on a machine.
+#: The same if they have to be compiled first, which takes some 20 s once per machine.
 COMPILED_FROM = 170_000
-#: Records of a scenario from which on compiled kernels that are loaded pay.
+#: Records of a scenario from which loaded compiled kernels pay.
 _LEAST = 1_000
 _LATER = (
     "from sharelag.compiled import run_alone; from sharelag.whatif.compiled import ready; "
     "run_alone(ready.make_ready)"
 )
-#: Records of this process so far.
+#: Records simulated in this process.
 _so_far = 0
 _is_loaded = _has_begun = False
 
 
 def use_compiled(scenario: Scenario) -> bool:
-    """Count a scenario that is to be run, and say whether compiled kernels run it.
+    """Count the records of a scenario, and return whether compiled kernels run it.
 
-    They do if there is enough to simulate. Many small runs are a large one: what a process has
-    simulated so far counts. Where nothing was compiled yet, another process does that meanwhile;
-    nobody waits for the compiler before plain Python has taken as long.
+    They do if there is enough to simulate, in one run or in many small ones. If nothing is compiled
+    yet, another process compiles meanwhile; this one waits for the compiler only after plain Python
+    has taken as long.
     """
     global _has_begun, _is_loaded, _so_far
     records = records_of(scenario)
@@ -35,7 +35,7 @@ def use_compiled(scenario: Scenario) -> bool:
         return False
     _so_far += records
     if not _is_loaded and _so_far >= LOADED_FROM:
-        # Only here: numba takes its time to load.
+        # Imported late, because numba loads slowly.
         from sharelag.whatif.compiled.ready import is_ready, make_ready
 
         _is_loaded = is_ready()

@@ -1,8 +1,8 @@
-"""What an autoscaler sees of a share group: lag by the records written, less what is stuck.
+"""The lag and age of a share group for an autoscaler, from written records, without stuck offsets.
 
-What `sharelag export` finds stuck from the records of a cluster is found here from what the share
-coordinator received and from the log. The rules are those of `sharelag.metrics.causes`; a test
-holds both against each other.
+`sharelag export` determines stuck offsets from the records of a cluster; here they follow from the
+writes to the share coordinator and the log. The rules are those of `sharelag.metrics.causes`; a
+test compares both.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _AVAILABLE, _ARCHIVED = int(DeliveryState.AVAILABLE), int(DeliveryState.ARCHIVED
 def stuck(
     window: Window, log: Log, settings: Settings, since: int, now: int, is_compacted: bool
 ) -> int:
-    """Offsets of one share partition that more members would not finish; never more than its lag.
+    """Return the offsets of a share partition that more members would not finish, at most its lag.
 
-    The window is as persisted. What has not moved for as long as a lock lasts is stuck: since
-    ``since`` the first unfinished offset is that, in microseconds, as ``now``.
+    The window is as persisted. An offset that has not moved for longer than a lock lasts is stuck.
+    ``since`` is when the first unfinished offset became the first, in microseconds like ``now``.
     """
     effective, runs = window.effective_start_offset, window.runs
     if effective is None:
@@ -51,7 +51,7 @@ def stuck(
     head_length = first - head if first > head else runs[0].last_offset + 1 - head if runs else 0
     unread_from = max(window_end, window.start_offset)
     unread = max(end - unread_from, 0)
-    least = max(limits.delivery_count_limit - 1, 2)  # deliveries of a record with one left
+    least = max(limits.delivery_count_limit - 1, 2)  # delivery count before the last attempt
     last_try = _size(
         runs, lambda run: run.delivery_state == _AVAILABLE and run.delivery_count >= least
     )
@@ -95,7 +95,7 @@ def _size(runs: Iterable[StateBatch], chosen: Callable[[StateBatch], bool], star
 
 
 def _next_record(log: Log, offset: int, stable: int, end: int) -> int:
-    """The first offset from one on with a record for the group; else the end offset."""
+    """Return the first offset from ``offset`` on with a record for the group, or the end offset."""
     while offset < stable:
         if log.gaps(offset, offset):
             offset += 1
@@ -108,7 +108,7 @@ def _next_record(log: Log, offset: int, stable: int, end: int) -> int:
 
 
 class Watch:
-    """Looks at a share group as an autoscaler does."""
+    """The view of a share group that an autoscaler has."""
 
     def __init__(
         self, scenario: Scenario, clock: Clock, brokers: Brokers, states: Writes, tally: Tally
@@ -121,7 +121,7 @@ class Watch:
         ]
 
     def lag_and_age(self, metric: Metric) -> tuple[int | None, int]:
-        """Return both; ``lag_excluding_stuck`` leaves out what more members would not finish."""
+        """Return lag and age; ``lag_excluding_stuck`` excludes the offsets of `stuck`."""
         now, brokers = self._clock.now, self._brokers
         ends = [log.end(now) for log in brokers.logs]
         ages = [
@@ -142,7 +142,7 @@ class Watch:
         return sum(lags.values()) if lags else None, max(ages, default=0)
 
     def _heads_since(self, windows: Mapping[int, Window]) -> list[int]:
-        """When the last offset before the first unfinished one was finished, in microseconds."""
+        """Return when the last offset before each head was finished, in microseconds."""
         heads, since = np.full(len(self._compacted), -1), np.zeros(len(self._compacted), np.int64)
         for place, window in windows.items():
             heads[place] = -1 if (head := window.effective_start_offset) is None else head

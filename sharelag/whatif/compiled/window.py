@@ -1,11 +1,11 @@
 """The window of a place: batches in flight, the holes between them, and acquisition locks.
 
-All offsets from the first batch in flight to the last have a slot in a ring. Between two batches
-there may be a hole, of offsets that the log has no records for, or that were fetched before a
-leader began and forgotten since.
+All offsets from the first batch in flight to the last have a slot in a ring. Two batches may have a
+hole between them: offsets without records in the log, or offsets that were fetched before the
+leader started and are no longer known.
 
-All locks of a place last for the same time, so they end in the order in which they were taken. The
-exception are those of batches that were split: they keep the end of the batch, in a heap.
+All locks of a place last equally long, so they expire in the order of acquisition. Locks of split
+batches are the exception: they keep the expiry of the batch, in a heap.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from sharelag.whatif.compiled.queue import drop_first, is_before, put, rise
 
 @part
 def slot_of(a: Any, p: Any, offset: Any) -> Any:
-    """Where an offset lies."""
+    """Return the address of an offset."""
     return a[p + WINDOW_AT] + ((offset & a[p + MASK]) << OFFSET_BITS)
 
 
 @part
 def batch_of(a: Any, p: Any, offset: Any) -> Any:
-    """Where the first offset of its batch lies."""
+    """Return the address of the first offset of its batch."""
     return slot_of(a, p, a[slot_of(a, p, offset) + BATCH])
 
 
 @part
 def is_hole(a: Any, p: Any, offset: Any) -> bool:
-    """Return whether an offset within the window lies between two batches."""
+    """Return whether an offset within the window is between two batches."""
     return bool(a[slot_of(a, p, offset) + BATCH] < 0)
 
 
 @part
 def after_hole(a: Any, p: Any, offset: Any) -> Any:
-    """The first offset of a batch from one on that lies after another; or after all."""
+    """Return ``offset``, or the first offset behind the hole that contains it."""
     if offset <= a[p + LAST]:
         at = slot_of(a, p, offset)
         if a[at + BATCH] < 0:
@@ -47,7 +47,7 @@ def after_hole(a: Any, p: Any, offset: Any) -> Any:
 
 @part
 def from_batch(a: Any, p: Any, offset: Any) -> Any:
-    """Where the batch begins that holds an offset, or else the next one; or after all."""
+    """Return the first offset of the batch that contains an offset, or of the next one."""
     if offset < a[p + FIRST]:
         return a[p + FIRST]
     if offset > a[p + LAST]:
@@ -58,7 +58,7 @@ def from_batch(a: Any, p: Any, offset: Any) -> Any:
 
 @part
 def floor(a: Any, p: Any, offset: Any) -> Any:
-    """Where the last batch begins that begins at or before an offset; -1: there is none."""
+    """Return the first offset of the last batch that starts at or before an offset, or -1."""
     if not a[p + IN_MEMORY] or offset < a[p + FIRST]:
         return -1
     at = slot_of(a, p, min(offset, a[p + LAST]))
@@ -69,7 +69,7 @@ def floor(a: Any, p: Any, offset: Any) -> Any:
 
 @part
 def put_batch(a: Any, p: Any, first: Any, last: Any, is_split: Any) -> None:
-    """Put a batch in flight where none is."""
+    """Insert a batch in flight into a hole, or before or behind all batches."""
     if not a[p + IN_MEMORY]:
         a[p + IN_MEMORY], a[p + FIRST], a[p + LAST] = 1, first, last
     elif first > a[p + LAST]:
@@ -98,19 +98,19 @@ def _put_hole(a: Any, p: Any, first: Any, last: Any) -> None:
 
 @part
 def span(a: Any, p: Any) -> Any:
-    """Offsets from start to end, finished ones and holes included."""
+    """Return the offsets from start to end, including finished ones and holes."""
     return a[p + END] - a[p + START] + 1 if a[p + IN_MEMORY] else 0
 
 
 @part
 def has_gap(a: Any, p: Any) -> bool:
-    """Return whether holes may be first deliveries that were in flight when the leader changed."""
+    """Return whether holes may be first deliveries in flight when the leader changed."""
     return bool(a[p + GAP_END] == a[p + END])
 
 
 @part
 def held_in(a: Any, p: Any) -> Any:
-    """Count the acquired offsets, but for those of deleted records, before the start offset."""
+    """Return the acquired offsets, except deleted ones before the start offset."""
     held = a[p + HELD]
     if a[p + IN_MEMORY] and a[p + IS_BEHIND]:
         for offset in range(a[p + FIRST], min(a[p + START], a[p + LAST] + 1)):
@@ -123,7 +123,7 @@ def held_in(a: Any, p: Any) -> Any:
 
 @part
 def is_held(a: Any, p: Any, lock: Any) -> bool:
-    """Whether a lock still holds an offset: not acknowledged, split, or locked anew since."""
+    """Return whether a lock still holds an offset: unacknowledged, unsplit, and not renewed."""
     first, last, number = a[lock + LOCK_FIRST], a[lock + LOCK_LAST], a[lock + LOCK_NO]
     at = slot_of(a, p, first)
     if last < 0:
@@ -156,7 +156,7 @@ def lock_offsets(a: Any, p: Any, first: Any, last: Any, ends: Any) -> None:
 
 @part
 def _clear(a: Any, p: Any, base: Any, begin: Any, end: Any) -> Any:
-    """Leave out locks that hold nothing any more; return how many are left, in the same order."""
+    """Drop locks that hold nothing any more; return how many are left, in the same order."""
     kept = 0
     for one in range(begin, end):
         lock = base + one * LOCK_SIZE
@@ -169,7 +169,7 @@ def _clear(a: Any, p: Any, base: Any, begin: Any, end: Any) -> Any:
 
 @part
 def first_lock(a: Any, p: Any) -> Any:
-    """Where the lock lies that ends first, held or not; 0: there is none."""
+    """Return the address of the lock that expires first, held or not, or 0."""
     lock = 0
     if a[p + LOCKS_FROM] < a[p + LOCKS_TO]:
         lock = a[p + LOCKS_AT] + a[p + LOCKS_FROM] * LOCK_SIZE
@@ -182,7 +182,7 @@ def first_lock(a: Any, p: Any) -> Any:
 
 @part
 def drop_lock(a: Any, p: Any, lock: Any) -> None:
-    """Take the lock that ends first away."""
+    """Remove the lock that expires first."""
     if lock == a[p + EARLY_LOCKS_AT]:
         a[p + EARLY_LOCKS] -= 1
         drop_first(a, lock, a[p + EARLY_LOCKS])
@@ -196,7 +196,7 @@ def drop_lock(a: Any, p: Any, lock: Any) -> None:
 def acquire_offsets(
     a: Any, p: Any, first: Any, last: Any, count: Any, owner: Any, is_split: bool
 ) -> None:
-    """Let a member have offsets: single ones of a split batch, or a whole batch."""
+    """Acquire offsets for a member: single ones of a split batch, or a whole batch."""
     ends, number = a[p + STATE_MS] + a[LOCK_MS], a[p + LOCK_NUMBER]
     for offset in range(first, last + 1 if is_split else first + 1):
         at = slot_of(a, p, offset)
@@ -209,7 +209,7 @@ def acquire_offsets(
 
 @part
 def split(a: Any, p: Any, batch: Any) -> None:
-    """Give every offset of a batch its own state and lock; there is no way back."""
+    """Give every offset of a batch its own state and lock, irreversibly."""
     if a[batch + SPLIT]:
         return
     a[batch + SPLIT] = 1
@@ -226,7 +226,7 @@ def split(a: Any, p: Any, batch: Any) -> None:
 
 @part
 def renew(a: Any, p: Any, at: Any, first: Any, last: Any) -> None:
-    """Lock acquired offsets anew: single ones, or a whole batch where ``last`` is -1."""
+    """Renew the lock of acquired offsets: single ones, or a whole batch if ``last`` is -1."""
     ends, number = a[p + STATE_MS] + a[LOCK_MS], a[p + LOCK_NUMBER]
     a[at + DEADLINE], a[at + LOCK] = ends, number
     for offset in range(first + 1, last + 1):

@@ -1,6 +1,6 @@
-"""Members: they fetch from all brokers at once, work, and acknowledge with the next fetch.
+"""Members: they fetch from all brokers at once, process, and acknowledge with the next fetch.
 
-As ``ShareConsumeRequestManager`` and ``ShareMembershipManager`` of the Java client.
+Follows ``ShareConsumeRequestManager`` and ``ShareMembershipManager`` of the Java client.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sharelag.whatif.compiled.serving import free
 
 @part
 def work_in(a: Any, m: Any, p: Any, first: Any, last: Any) -> Any:
-    """Microseconds that records take together."""
+    """Return the microseconds of processing some records."""
     total = 0
     if a[m + IS_FIXED]:
         return a[a[m + WORK_AT] + a[p + INDEX]] * (last - first + 1)
@@ -39,7 +39,7 @@ def work_in(a: Any, m: Any, p: Any, first: Any, last: Any) -> Any:
 
 @part
 def until(a: Any, m: Any, slot: Any, is_part: Any) -> Any:
-    """Work from the record at hand to the end of a part, or of all; notes where that is."""
+    """Return the work from the current record to the end of a part or slot, and set that end."""
     entry, offset, total = a[m + ENTRY], a[m + RECORD], 0
     commit = a[m + COMMIT] if is_part else BY_POLL
     a[m + CRASHES] = 0
@@ -74,7 +74,7 @@ def until(a: Any, m: Any, slot: Any, is_part: Any) -> Any:
 
 @part
 def may_crash(a: Any, slot: Any) -> bool:
-    """Return whether the member's process crashes at a record of this delivery."""
+    """Return whether the member crashes at a record of this delivery."""
     for entry in range(a[slot + ENTRIES]):
         at = slot + SLOT_HEAD + entry * ENTRY_SIZE
         p = a[at + E_PLACE]
@@ -88,7 +88,7 @@ def may_crash(a: Any, slot: Any) -> bool:
 
 @part
 def is_nothing(a: Any, m: Any, slot: Any, entry: Any, offset: Any) -> bool:
-    """Whether all offsets from one on are silent records that take no time."""
+    """Return whether all records from an offset on are silent and take no time."""
     while entry < a[slot + ENTRIES]:
         at = slot + SLOT_HEAD + entry * ENTRY_SIZE
         p = a[at + E_PLACE]
@@ -106,11 +106,10 @@ def is_nothing(a: Any, m: Any, slot: Any, entry: Any, offset: Any) -> bool:
 
 @part
 def ask_of(a: Any, m: Any, slot: Any, broker: Any) -> Any:
-    """The request that acknowledges a part, as far as a broker leads; -1: it says nothing.
+    """Return the request that acknowledges a part to a broker, or -1 if it has no rows.
 
-    The part is that of the member's ``SAYS``. Counts in ``FOUND`` the places that the part is about
-    and the broker leads; of those with another leader than the one that delivered, the client fails
-    all already.
+    The part is that of the member's ``SAYS`` fields. Sets ``FOUND`` to the number of its places
+    that the broker leads. The client itself refuses places whose leader changed since the delivery.
     """
     ask, entry, offset = new_ask(a, m), a[m + SAYS_ENTRY], a[m + SAYS_OFFSET]
     a[FOUND] = 0
@@ -129,7 +128,7 @@ def ask_of(a: Any, m: Any, slot: Any, broker: Any) -> Any:
 
 @part
 def _keep(a: Any, ask: Any, p: Any, epoch: Any, begin: Any, broker: Any) -> None:
-    """Keep new rows about a place if a broker leads it that has delivered its records."""
+    """Keep new rows about a place if the broker that delivered its records still leads it."""
     if a[ask + A_ROWS] == begin:
         return
     if broker >= 0 and a[p + LEADER] != broker:
@@ -151,7 +150,7 @@ def _some(a: Any, ask: Any) -> Any:
 
 @part
 def renewal_of(a: Any, m: Any, slot: Any, broker: Any) -> Any:
-    """The request that renews the locks of all that is still to be acknowledged, as `ask_of`."""
+    """Return the request that renews the locks of all unacknowledged records, as `ask_of`."""
     entry, record = a[m + ENTRY], a[m + RECORD]
     part_entry, part_last, crashes = a[m + PART_ENTRY], a[m + PART_LAST], a[m + CRASHES]
     ask, is_over = new_ask(a, m), False
@@ -185,7 +184,7 @@ def renewal_of(a: Any, m: Any, slot: Any, broker: Any) -> Any:
 
 @part
 def after_part(a: Any, m: Any, slot: Any) -> None:
-    """Let a member begin what follows a part; after a record that it held, the next such one."""
+    """Move a member behind a part; after a held record, to the next held one."""
     entry, last = a[m + PART_ENTRY], a[m + PART_LAST]
     if last == a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_LAST]:
         entry += 1
@@ -197,7 +196,7 @@ def after_part(a: Any, m: Any, slot: Any) -> None:
 
 @part
 def to_held(a: Any, m: Any, slot: Any) -> bool:
-    """Move a member to the next record that it has to hold; whether there is any."""
+    """Move a member to the next record that it has to hold; return whether there is one."""
     entry, offset = a[m + ENTRY], a[m + RECORD]
     while entry < a[slot + ENTRIES]:
         at = slot + SLOT_HEAD + entry * ENTRY_SIZE
@@ -215,13 +214,13 @@ def to_held(a: Any, m: Any, slot: Any) -> bool:
     return False
 
 
-#: Whole random numbers are parts of 1.
+#: The value of a random whole number's unit, as a share of 1.
 _PART = 2.0**-53
 
 
 @part
 def call(a: Any, code: Any, m: Any) -> None:
-    """Let Python go on with a member after this event."""
+    """Hand a member to Python after this event."""
     a[CALLS], a[CALLED] = code, m
 
 
@@ -241,7 +240,7 @@ def _session_of(a: Any, m: Any, broker: Any) -> Any:
 
 @part
 def _session_with(a: Any, m: Any, broker: Any) -> Any:
-    """The share session with a broker; a new one when it ended or cannot be reached."""
+    """Return the share session with a broker, a new one if it ended or is unreachable."""
     session = _session_of(a, m, broker)
     at = a[BROKERS_AT] + broker * BROKER
     epoch = a[at + BROKER_EPOCH]
@@ -263,7 +262,7 @@ def _send(a: Any, m: Any, broker: Any, kind: Any, ask: Any) -> None:
 
 @part
 def close_sessions(a: Any, m: Any) -> bool:
-    """Acknowledge what is left and close all sessions; whether anything was left."""
+    """Acknowledge the rest and close all sessions; return whether there was a rest."""
     sent = _send_pending(a, m, SAYS)
     for broker in range(a[BROKERS]):
         if a[_session_of(a, m, broker) + S_OPEN]:
@@ -273,7 +272,7 @@ def close_sessions(a: Any, m: Any) -> bool:
 
 @part
 def _send_pending(a: Any, m: Any, kind: Any) -> bool:
-    """Acknowledge what the last poll brought, by requests of a kind; return whether any went."""
+    """Acknowledge the last poll with requests of a kind; return whether any was sent."""
     slot = a[m + PENDING]
     if slot < 0:
         return False
@@ -285,9 +284,9 @@ def _send_pending(a: Any, m: Any, kind: Any) -> bool:
 
 @part
 def _acknowledge(a: Any, m: Any, slot: Any, each: Any, then: Any, renews: bool) -> bool:
-    """Send what is said of a part, alone, to each broker; whether anything was.
+    """Acknowledge a part with separate requests to each broker; return whether any was sent.
 
-    ``each`` follows an answer, and ``then`` the last one.
+    ``then`` is the kind of the last request, and ``each`` that of the others.
     """
     last, last_ask = -1, -1
     for broker in range(a[BROKERS]):
@@ -303,7 +302,7 @@ def _acknowledge(a: Any, m: Any, slot: Any, each: Any, then: Any, renews: bool) 
 
 @part
 def _open_session(a: Any, m: Any, broker: Any) -> Any:
-    """Places that stay keep their order in the session; new ones follow."""
+    """Update a session: places that stay keep their order, and new ones follow."""
     session = _session_with(a, m, broker)
     kept, wanted, places = 0, a[m + WANTED_AT], session + SESSION
     for old in range(a[session + S_PLACES]):
@@ -330,10 +329,10 @@ def _open_session(a: Any, m: Any, broker: Any) -> Any:
 
 @part
 def _next_broker(a: Any, m: Any) -> Any:
-    """The broker to fetch from next, of those that lead its places; -1: one has still to answer.
+    """Return the next of the brokers that lead its places, or -1 if one has not answered yet.
 
-    So it is where ``share.acquire.mode`` is ``record_limit``: others might bring more records than
-    a poll may have.
+    This is how ``share.acquire.mode`` ``record_limit`` fetches, since several brokers might return
+    more records than a poll may have.
     """
     count = 0
     for broker in range(a[BROKERS]):
@@ -362,12 +361,12 @@ def _leads(a: Any, m: Any, broker: Any) -> bool:
 
 @part
 def poll(a: Any, m: Any) -> None:
-    """Take records that are there already, or fetch some; one that leaves closes instead."""
+    """Return buffered records or fetch new ones; a member that leaves closes instead."""
     if a[m + LEAVING]:
         call(a, CLOSE, m)
         return
     if a[m + BUFFERED] >= 0:
-        # Nothing is fetched meanwhile, so that acknowledgements go alone.
+        # There is no fetch for acknowledgements to go with, so they are sent separately.
         _send_pending(a, m, SAYS_FIRST)
         push(a, a[NOW], COLLECTED, m, _collect(a, m))
         return
@@ -378,7 +377,7 @@ def poll(a: Any, m: Any) -> None:
 
 @part
 def _collect(a: Any, m: Any) -> Any:
-    """The records of one poll, of those that are there (``ShareFetchCollector``): a slot."""
+    """Return a slot with the buffered records of one poll (``ShareFetchCollector``)."""
     slot, room = a[m + BUFFERED], a[m + MAX_POLL]
     a[m + BUFFERED] = a[slot + NEXT_FREE]
     for entry in range(a[slot + ENTRIES]):
@@ -395,7 +394,7 @@ def _collect(a: Any, m: Any) -> Any:
 
 @part
 def _move_entries(a: Any, slot: Any, other: Any, room: Any) -> Any:
-    """Move so many records from one slot to another, and the rest of the last record batch.
+    """Move up to ``room`` records from one slot to another, and the rest of their record batch.
 
     Returns how many were moved.
     """
@@ -432,8 +431,8 @@ def _move_entries(a: Any, slot: Any, other: Any, room: Any) -> Any:
 def _fetch(a: Any, m: Any) -> None:
     """Fetch from the brokers that lead any of its places, and acknowledge to the others.
 
-    Those that have not answered yet are not asked again. What is fetched from others while it works
-    waits for its next poll, and the locks run.
+    Brokers that have not answered yet are left out. Records that others return while the member
+    works wait for its next poll, during which their locks run.
     """
     is_limited, only = a[BROKERS] > 1 and a[m + RECORD_LIMIT] > 0, -1
     if is_limited:
@@ -462,7 +461,7 @@ def _is_asked(a: Any, m: Any, broker: Any, is_limited: bool, only: Any) -> bool:
 
 @part
 def _fetch_from(a: Any, m: Any, broker: Any, ask: Any) -> None:
-    """Fetch from the places that a broker leads, another one of them first each time."""
+    """Fetch from the places that a broker leads, starting with another one each time."""
     session = _session_of(a, m, broker)
     if a[m + CHANGED] or a[BROKERS_FAIL]:
         session = _open_session(a, m, broker)
@@ -477,7 +476,7 @@ def _fetch_from(a: Any, m: Any, broker: Any, ask: Any) -> None:
 
 @part
 def _is_stopped(a: Any, m: Any, kind: Any, subject: Any, more: Any) -> bool:
-    """Whether a member has ended or hangs; one that hangs acts later."""
+    """Return whether a member has ended or hangs; a hanging one handles the event later."""
     if a[m + ENDED]:
         return True
     if a[m + HUNG_UNTIL] <= a[NOW]:
@@ -489,7 +488,7 @@ def _is_stopped(a: Any, m: Any, kind: Any, subject: Any, more: Any) -> bool:
 
 @part
 def gets_answer(a: Any, session: Any, slot: Any) -> None:
-    """A fetch is answered: who waits for it works on what it brought, or fetches again."""
+    """Process the answer of a fetch if the member polls, or buffer it; fetch again if empty."""
     m = a[session + S_MEMBER]
     if _is_stopped(a, m, ANSWERED, session, slot):
         if a[m + ENDED] and slot >= 0:
@@ -515,7 +514,7 @@ def gets_answer(a: Any, session: Any, slot: Any) -> None:
 
 @part
 def gets_buffered(a: Any, m: Any, slot: Any) -> None:
-    """A poll returns records that were there already."""
+    """Process buffered records that a poll returned."""
     if _is_stopped(a, m, COLLECTED, m, slot):
         if a[m + ENDED]:
             free(a, slot)
@@ -525,7 +524,7 @@ def gets_buffered(a: Any, m: Any, slot: Any) -> None:
 
 @part
 def may_fetch_again(a: Any, m: Any) -> None:
-    """Acknowledgements that were sent alone are answered: what waited for that is fetched."""
+    """Fetch after the answer to acknowledgements that were sent separately."""
     if not _is_stopped(a, m, SAID_FIRST, m, 0):
         a[m + UNANSWERED] -= 1
         if a[m + IN_POLL]:
@@ -534,7 +533,7 @@ def may_fetch_again(a: Any, m: Any) -> None:
 
 @part
 def _begin(a: Any, m: Any, slot: Any) -> None:
-    """Work on what a poll returns."""
+    """Process the records of a poll."""
     a[m + IN_POLL] = 0
     a[m + POLLS] += 1
     a[m + WORKING_ON], a[m + ENTRY], a[m + RECORD] = slot, 0, a[slot + SLOT_HEAD + E_FIRST]
@@ -549,7 +548,7 @@ def _begin(a: Any, m: Any, slot: Any) -> None:
 
 @part
 def renews(a: Any, m: Any, of_poll: Any) -> None:
-    """Renew the locks of all that it is still working on, and again later."""
+    """Renew the locks of all unacknowledged records, and schedule the next renewal."""
     if _is_stopped(a, m, RENEWED, m, of_poll):
         return
     slot = a[m + WORKING_ON]
@@ -560,7 +559,7 @@ def renews(a: Any, m: Any, of_poll: Any) -> None:
 
 @part
 def _draw_accident(a: Any, m: Any, duration: Any) -> None:
-    """Draw whether a member crashes or hangs within the work that it begins now."""
+    """Draw whether a member crashes or hangs during the work that starts now."""
     at = a[m + DRAWN_AT] + a[m + DRAWN]
     a[m + DRAWN] += 3
     when = a[NOW] + int(a[at + 2] * _PART * duration)
@@ -572,7 +571,7 @@ def _draw_accident(a: Any, m: Any, duration: Any) -> None:
 
 @part
 def work(a: Any, m: Any, before: Any) -> None:
-    """Work on the next part, after something else."""
+    """Start the next part after some microseconds."""
     duration = until(a, m, a[m + WORKING_ON], True)
     a[m + BUSY_SINCE] = a[NOW]
     push(a, a[NOW] + before + duration, WORKED, m, 0)
@@ -580,13 +579,13 @@ def work(a: Any, m: Any, before: Any) -> None:
 
 @part
 def worked(a: Any, m: Any) -> None:
-    """Work is done: acknowledge it with the next poll, or at once if more is to be done."""
+    """End a part: acknowledge it with the next poll, or at once if more follows."""
     slot = a[m + WORKING_ON]
     if _is_stopped(a, m, WORKED, m, 0):
         if a[m + ENDED]:
             free(a, slot)
         return
-    if a[m + BUSY_SINCE] >= 0:  # else it hung meanwhile
+    if a[m + BUSY_SINCE] >= 0:  # otherwise it has hung
         a[m + BUSY] += a[NOW] - a[m + BUSY_SINCE]
         a[m + BUSY_SINCE] = -1
     if a[m + CRASHES]:
@@ -599,7 +598,7 @@ def worked(a: Any, m: Any) -> None:
     after_part(a, m, slot)
     entry, record = a[m + ENTRY], a[m + RECORD]
     is_last = entry == a[slot + ENTRIES]
-    # What is left after an error may be silent and take no time: then nothing follows.
+    # The rest after an error may be silent and take no time: then nothing follows.
     if a[m + COMMIT] == BY_ERROR and not a[slot + HOLDS]:
         is_last = is_last or is_nothing(a, m, slot, entry, record)
     is_rest = False
@@ -611,7 +610,7 @@ def worked(a: Any, m: Any) -> None:
         poll(a, m)
         return
     waits = _acknowledge(a, m, slot, SAYS, SAYS_AND_WAITS, False)
-    if is_rest:  # from now on it says something of what it holds
+    if is_rest:  # from now on it acknowledges held records
         a[slot + HOLDS] = a[slot + ONE_BY_ONE] = 1
     if not waits:
         work(a, m, 0)

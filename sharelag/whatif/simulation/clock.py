@@ -1,4 +1,4 @@
-"""Virtual time: actions in the order of their times; simultaneous ones as scheduled."""
+"""Virtual time: actions in the order of their times, and simultaneous ones as scheduled."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Any
 
 #: Microseconds in a millisecond; the clock counts microseconds.
 MS = 1000
-#: Actions between two looks whether anybody still waits.
+#: Actions between two checks for cancellation.
 _OFTEN = 1024
 _CHECK: ContextVar[Callable[[], None] | None] = ContextVar("check", default=None)
 
 
 class CancelledError(Exception):
-    """Nobody waits any more."""
+    """The caller has cancelled the simulation."""
 
 
 @contextmanager
 def cancellable(
     cancelled: Callable[[], bool], progress: Callable[[int, int], object]
 ) -> Iterator[Callable[[int, int], None]]:
-    """Give what reports progress; that and the simulations within raise once it is cancelled."""
+    """Yield a progress callback; it and simulations within the block raise once cancelled."""
 
     def check() -> None:
         if cancelled():
@@ -41,14 +41,14 @@ def cancellable(
 
 
 def check() -> None:
-    """Raise `CancelledError` within `cancellable` when nobody waits any more."""
+    """Raise `CancelledError` within a `cancellable` block that was cancelled."""
     asked = _CHECK.get()
     if asked is not None:
         asked()
 
 
 class Clock:
-    """Virtual time: ``now``, in microseconds from the begin, ``begins_ms`` after the epoch."""
+    """Virtual time: ``now`` is in microseconds since ``begins_ms``, which counts from the epoch."""
 
     __slots__ = ("_actions", "_number", "begins_ms", "now")
 
@@ -59,20 +59,20 @@ class Clock:
 
     @property
     def now_ms(self) -> int:
-        """The time as brokers have it: whole milliseconds since the epoch."""
+        """The brokers' time: whole milliseconds since the epoch."""
         return self.begins_ms + self.now // MS
 
     def at(self, time: int, action: Callable[..., object], *arguments: Any) -> None:
-        """Do something at a time, in microseconds; what is past already is done next."""
+        """Schedule an action at a time in microseconds, at the earliest now."""
         self._number += 1
         heappush(self._actions, (max(time, self.now), self._number, action, arguments))
 
     def after(self, span: int, action: Callable[..., object], *arguments: Any) -> None:
-        """Do something after a span of microseconds."""
+        """Schedule an action after a span of microseconds."""
         self.at(self.now + span, action, *arguments)
 
     def run(self, until: int) -> None:
-        """Let time pass, that moment included."""
+        """Advance the time to ``until``, inclusive."""
         actions = self._actions
         while actions and actions[0][0] <= until:
             for _ in range(_OFTEN):

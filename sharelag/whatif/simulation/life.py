@@ -1,4 +1,4 @@
-"""The life of a member, of either kind of group: it joins, works, hangs, crashes, and leaves."""
+"""The life of a member of either kind of group: it joins, works, hangs, crashes, and leaves."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Birth(NamedTuple):
     """Arguments of a new life."""
 
     member: Member
-    number: int  # of all lives, in the order of their begins
-    life: int  # how often the member came back before
+    number: int  # among all lives, by their start
+    life: int  # number of restarts before it
     which: int  # the member's place in the scenario
     work: dict[int, Work]
 
@@ -30,8 +30,9 @@ class Birth(NamedTuple):
 class Life(ABC):
     """One life of a member of the scenario, from joining to its end; ``world`` is its `Loop`.
 
-    Microseconds: ``joined``, ``left``, ``busy`` (processing records) and ``unassigned`` (without a
-    partition). ``ended`` says how, None while it lives; ``polls`` how many brought records.
+    ``joined``, ``left``, ``busy`` (processing records) and ``unassigned`` (without a partition) are
+    microseconds. ``ended`` is the kind of its end, None while it lives. ``polls`` counts those that
+    returned records.
     """
 
     def __init__(self, world: Any, birth: Birth, heartbeat_ms: int) -> None:
@@ -54,21 +55,21 @@ class Life(ABC):
         self._muted_until = self._hung_until = 0
 
     def _begin(self) -> None:
-        """Join; call this last in ``__init__``."""
+        """Join the group; called last in ``__init__``."""
         self._beat(0)
         if self.member.leave_ms is not None and self.member.leave_ms * MS > self.joined:
             self._clock.at(self.member.leave_ms * MS, self.leave)
 
-    # ---- what can happen to it ----
+    # ---- events ----
 
     def leave(self) -> None:
-        """Close the consumer when the records at hand are done."""
+        """Close the consumer after the current records."""
         self._leaving = True
         if self.ended is None and not self._is_at_work():
             self.close()
 
     def crash(self) -> None:
-        """End without a word."""
+        """End without leaving the group."""
         if self.ended is not None:
             return
         self._end("crashed")
@@ -78,17 +79,17 @@ class Life(ABC):
             self._clock.after(restart * MS, self._world.spawn, self.which, self.life + 1)
 
     def hang(self, for_ms: int | None) -> None:
-        """Stand still, heartbeats included, with open connections, for a time or indefinitely."""
+        """Stop everything but open connections, heartbeats included, for a time or indefinitely."""
         if self.ended is None:
             self._stop_work()
             self._hung_until = self._clock.now + (_EVER if for_ms is None else for_ms * MS)
 
     def mute(self, for_ms: int | None) -> None:
-        """Lose the heartbeats on the way."""
+        """Lose heartbeats in transit, for a time or indefinitely."""
         self._muted_until = self._clock.now + (_EVER if for_ms is None else for_ms * MS)
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
-        """Subscribe to other topics; none: leave the group."""
+        """Subscribe to other topics, or leave the group if there are none."""
         self._topics = topics
         if self.ended is None and topics:
             self._beat(self._beats)
@@ -96,40 +97,40 @@ class Life(ABC):
             self._depart()
 
     def busy_so_far(self) -> int:
-        """Return microseconds of processing records, but for those at hand."""
+        """Return the microseconds spent on processing records, except current ones."""
         return self.busy
 
     def finish(self) -> None:
-        """Count what is going on when the simulation ends."""
+        """Add the current work to the counters at the end of the simulation."""
         if self.ended is None:
             self._stop_work()
             self._count_unassigned()
 
-    # ---- what kinds of consumers do in their own way ----
+    # ---- what each kind of consumer implements ----
 
     @abstractmethod
     def _is_at_work(self) -> bool: ...
 
     @abstractmethod
     def _ask(self, owned: frozenset[int]) -> Any:
-        """Return the coordinator's answer to a heartbeat of a member that has some places."""
+        """Return the coordinator's answer to a heartbeat from a member with these places."""
 
     @abstractmethod
     def _take(self, answer: Any) -> None:
-        """Follow an answer that says something new; False: it is not in the group (any more)."""
+        """Apply a changed answer to a heartbeat; False: it is not in the group."""
 
     @abstractmethod
     def close(self) -> None:
         """Close the consumer now."""
 
     def _cut_off(self) -> None:
-        """What others notice of a crash at once: nothing, unless they say so."""
+        """Let others notice a crash at once; by default they do not."""
         return
 
     def _is_member(self) -> bool:
         return bool(self._topics)
 
-    # ---- what all have in common ----
+    # ---- common to all consumers ----
 
     def _beat(self, number: int) -> None:
         if self._is_stopped(self._beat, number) or number != self._beats or not self._is_member():
@@ -142,7 +143,7 @@ class Life(ABC):
     def _beat_arrives(self, owned: frozenset[int]) -> None:
         if self.ended is None and self._is_member():
             answer = self._ask(owned)
-            if answer is not None or not self._known:  # else nothing is new to it
+            if answer is not None or not self._known:  # otherwise nothing has changed
                 self._clock.after(self._network, self._beat_answered, answer)
 
     def _beat_answered(self, answer: Any) -> None:
@@ -152,18 +153,18 @@ class Life(ABC):
                 self._take(answer)
 
     def _depart(self) -> None:
-        """Leave the group, and live on."""
+        """Leave the group, but keep running."""
         self._clock.after(self._network, self._world.coordinator.leave, self.id)
         self._known, self.places = False, []
         self._count_unassigned()
 
     @cached_property
     def _chance(self) -> Generator:
-        """Chance of its accidents, which most members do not have."""
+        """The random stream of its accidents, which most members do not need."""
         return generator(self._world.seed, ACCIDENT, self.which, self.life)
 
     def _draw_accidents(self, duration: int) -> None:
-        """Draw whether it crashes or hangs within the work that it begins now."""
+        """Draw whether it crashes or hangs during the work that starts now."""
         behaviour = self.member.behaviour
         if behaviour.crash or behaviour.hang:
             crash, hang, share = self._chance.random(3).tolist()
@@ -173,7 +174,7 @@ class Life(ABC):
                 self._clock.after(int(share * duration), self.hang, behaviour.hang_ms)
 
     def _is_stopped(self, action: Callable[..., None], *arguments: object) -> bool:
-        """Whether it has ended or hangs; a hanging member acts later."""
+        """Return whether it has ended or hangs; a hanging member runs the action later."""
         if self.ended is not None:
             return True
         if self._hung_until <= self._clock.now:

@@ -1,6 +1,6 @@
-"""The log of a topic partition, known for the whole run before it begins.
+"""The log of a topic partition, drawn for the whole run in advance.
 
-Producers do not react to consumers, so all record batches to come are drawn at once.
+Producers do not react to consumers, so all future record batches are drawn at once.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from sharelag.whatif.scenario import PartitionStart, Producer, Scenario
 from sharelag.whatif.simulation.streams import ARRIVALS, Longs, generator
 
 _HOUR_MS = 3_600_000
-#: When fetches can read what comes after a transaction that stays open.
+#: The time at which records behind an open transaction become readable.
 _NEVER = np.iinfo(np.int64).max
-#: Record batches that one process holds and draws in minutes.
+#: Record batches that one process can hold, and draws in minutes.
 _MOST_BATCHES = 200_000_000
 
 
 class Log:
-    """One topic partition's log.
+    """The log of one topic partition.
 
-    ``bases`` are the base offset of each record batch, and the end of the last; ``times`` when each
-    is appended, in microseconds (before the begin below 0), ascending; ``readable`` when fetches
-    can read each. ``missing`` are offsets without a record, ascending: those compacted, which
-    ``removed`` has, and markers of transactions; ``aborted`` base offsets of record batches that
-    fetches have to leave out; ``start`` is the log start offset now. From ``modelled_until`` on,
-    all of the backlog is one record batch, which is not read.
+    ``bases`` are the base offsets of the record batches, and the end offset of the last. ``times``
+    are the append times in microseconds, ascending, negative before the start. ``readable`` are the
+    times from which fetches can read the record batches. ``missing`` are offsets without a record,
+    ascending: compacted ones, which are also in ``removed``, and transaction markers. ``aborted``
+    are base offsets of record batches that fetches skip. ``start`` is the current log start offset.
+    From ``modelled_until`` on, the backlog is a single record batch, which is not read.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Log:
         keys: Longs | None = None,
         modelled_until: int | None = None,
     ) -> None:
-        # Views: they are read one number at a time, and give Python's own.
+        # Memory views, because single elements are read, and they return Python's integers.
         self.bases: memoryview[int] = memoryview(bases)  # type: ignore[arg-type]
         self.times: memoryview[int] = memoryview(times)  # type: ignore[arg-type]
         self.readable: memoryview[int] = (
@@ -62,14 +62,14 @@ class Log:
         self._at = self._readable_at = 0
 
     def end(self, now: int) -> int:
-        """The end offset at a time that never goes back: the high watermark."""
+        """Return the end offset (the high watermark) at a time; times must not decrease."""
         at, times = self._at, self.times
         if at < len(times) and times[at] <= now:
             self._at = at = bisect_right(times, now, at)
         return self.bases[at]
 
     def fetch_end(self, now: int) -> int:
-        """Up to where fetches read: the last stable offset, if the group reads committed only."""
+        """Return the end of readable records: the last stable offset for ``read_committed``."""
         if self.readable is self.times:
             end = self.end(now)
             self._readable_at = self._at
@@ -81,44 +81,44 @@ class Log:
 
     @property
     def known_end(self) -> int:
-        """The end offset at the last time that was looked at."""
+        """The end offset at the time of the last call."""
         return self.bases[self._at]
 
     @property
     def asked(self) -> tuple[int, int]:
-        """How many record batches there were, and could be read, at the last times asked about."""
+        """The numbers of record batches that existed, and were readable, at the last calls."""
         return self._at, self._readable_at
 
     def seen(self, batches: int) -> None:
-        """Take over how many record batches somebody else has seen."""
+        """Take over the number of record batches that the kernels have seen."""
         self._at = max(self._at, batches)
 
     def end_then(self, time: int) -> int:
-        """The end offset at an earlier time."""
+        """Return the end offset at an earlier time."""
         return self.bases[bisect_right(self.times, time)]
 
     def next_readable(self) -> int | None:
-        """When fetches can read more than at the last time that was looked at; None: never."""
+        """Return when fetches can read more than at the last call; None: never."""
         if self._readable_at == len(self.readable):
             return None
         due = self.readable[self._readable_at]
         return None if due == _NEVER else due
 
     def batches(self, first: int, last: int) -> list[tuple[int, int]]:
-        """First and last offset of the record batches that hold any of ``first..last`` now."""
+        """Return the offset ranges of the readable record batches within ``first..last``."""
         begin = max(bisect_right(self.bases, first) - 1, 0)
         end = min(bisect_right(self.bases, last, begin), self._readable_at)
         return [(base, after - 1) for base, after in pairwise(self.bases[begin : end + 1])]
 
     def compact(self, now: int) -> None:
-        """Remove records of which a later one has the same key, but not in the latest batch."""
+        """Remove records with a later record of the same key, except from the latest batch."""
         closed = bisect_right(self.times, now) - 1
         if self._keys is None or closed < 1:
             return
         known, bases = self._keys[:closed], np.array(self.bases[: closed + 1])
         mine = np.flatnonzero(known >= 0)
         _, from_behind = np.unique(known[mine][::-1], return_index=True)
-        # The last record of the last record batch of each key stays.
+        # The last record of the last record batch with a key stays.
         kept = bases[1:][mine[len(mine) - 1 - from_behind]] - 1
         batch = np.repeat(mine, np.diff(bases)[mine])
         offsets = np.arange(len(batch)) - np.searchsorted(batch, batch) + bases[batch]
@@ -127,31 +127,31 @@ class Log:
         self.missing = sorted({*self.missing, *removed})
 
     def appended(self, offset: int) -> int:
-        """When the record at an offset was appended."""
+        """Return when the record at an offset was appended."""
         return self.times[min(max(bisect_right(self.bases, offset) - 1, 0), len(self.times) - 1)]
 
     def gaps(self, first: int, last: int) -> list[int]:
-        """Offsets among ``first..last`` without a record."""
+        """Return the offsets in ``first..last`` without a record."""
         if not self.missing:
             return []
         return self.missing[bisect_left(self.missing, first) : bisect_right(self.missing, last)]
 
 
 class _Appended(NamedTuple):
-    """What producers append to one partition: an entry each record batch and marker."""
+    """Appends of producers to one partition, with one entry per record batch and marker."""
 
     times: Longs
     sizes: Longs
-    ends: Longs  # when its transaction ends
+    ends: Longs  # the end of the transaction
     is_marker: NDArray[np.bool_]
     is_aborted: NDArray[np.bool_]
     keys: Longs  # -1 without
 
 
 def logs(scenario: Scenario, seed: int, modelled: int | None = None) -> list[list[Log]]:
-    """The logs of all topics, by partition, each with that many records of its backlog, or all.
+    """Return the logs of all topics by partition, with at most ``modelled`` backlog records each.
 
-    All are there where the whole log matters: what can be read of it, its keys, or what is too old.
+    Logs have the whole backlog if it matters for committed reads, keys, or retention.
     """
     expected = (
         expect_records(one, scenario)[1][-1] / one.batch_records for one in scenario.producers
@@ -172,7 +172,8 @@ def logs(scenario: Scenario, seed: int, modelled: int | None = None) -> list[lis
             times = _times(producer, scenario, chance)
             there = np.searchsorted(np.array(topic.there_from()) * 1000, times, side="right")
             places, keys = _places(producer, there, chance)
-            # Sorted once, by small numbers: a mask for each place would read all each time.
+            # Sorted once, by small integers: a mask for each place would read all batches each
+            # time.
             order = np.argsort(places.astype(np.min_scalar_type(len(arriving))), kind="stable")
             edges = np.searchsorted(places[order], np.arange(len(arriving) + 1))
             for place, mine in enumerate(arriving):
@@ -194,14 +195,14 @@ def _log(
     kept_ms: float,
 ) -> Log:
     known = start.window is not None and start.window.start_offset >= 0
-    # Nobody will ask for what is before; after that come whole record batches from the first on.
+    # No fetch needs earlier records; from there on, whole record batches follow each other.
     first = max(start.log_start_offset, start.window.start_offset if start.window and known else 0)
     end, each = start.end_offset, start.batch_records
     first -= (first - start.log_start_offset) % each
     open_from, modelled_until = start.open_from if committed else None, None
     if modelled is not None and known:
         upto = first + -(-modelled // each) * each
-        # Like a transaction that stays open. Members do not get that far, or all begins anew.
+        # Like an open transaction. If members get near it, the run starts again with more records.
         if upto < end and (end - upto) / (end - first) * start.oldest_age_ms < kept_ms:
             open_from = modelled_until = upto
     bases = np.arange(
@@ -223,7 +224,7 @@ def _log(
         )
     later = _in_order(arriving)
     edges = end + np.concatenate([[0], np.cumsum(later.sizes)])
-    # What comes after an open transaction can be read when that has ended.
+    # Records behind an open transaction become readable when it ends.
     ends = later.ends if open_from is None else np.full_like(later.ends, _NEVER)
     readable = np.maximum.accumulate(ends)
     return Log(
@@ -240,7 +241,7 @@ def _log(
 
 
 def _in_order(arriving: Sequence[_Appended]) -> _Appended:
-    """What several producers append to one partition."""
+    """Merge the appends of several producers to one partition."""
     if len(arriving) == 1 and not arriving[0].is_marker.any():
         return arriving[0]  # in order already
     order = np.argsort(np.concatenate([one.times for one in arriving]), kind="stable")
@@ -250,7 +251,7 @@ def _in_order(arriving: Sequence[_Appended]) -> _Appended:
 def _appended(
     producer: Producer, times: Longs, keys: Longs, chance: np.random.Generator
 ) -> _Appended:
-    """The record batches of one partition, and the markers of their transactions."""
+    """Return the record batches of one partition, and the markers of their transactions."""
     count, each = len(times), producer.transaction_batches
     sizes, no = np.full(count, producer.batch_records, np.int64), np.zeros(count, np.bool_)
     if not each or not count:
@@ -266,7 +267,7 @@ def _appended(
         np.concatenate([ends[transaction], ends]),
         np.concatenate([no, yes]),
         np.concatenate([aborted[transaction], ~yes]),
-        # What was aborted replaces nothing, and nor do markers.
+        # Aborted records and markers replace no others.
         np.concatenate([np.where(aborted[transaction], -1, keys), np.full(len(ends), -1)]),
     )
 
@@ -286,7 +287,7 @@ def _times(producer: Producer, scenario: Scenario, chance: np.random.Generator) 
 def expect_records(
     producer: Producer, scenario: Scenario
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """How many records are to be expected until the bounds (ms) of spans of an even rate."""
+    """Return the expected records until the bounds (ms) of spans with a constant rate."""
     begin = producer.begin_ms
     end = max(scenario.duration_ms if producer.end_ms is None else producer.end_ms, begin)
     cuts = {begin, end} | {
@@ -307,7 +308,7 @@ def expect_records(
 
 
 def _places(producer: Producer, there: Longs, chance: np.random.Generator) -> tuple[Longs, Longs]:
-    """The partition and the key of each record batch; ``there``: partitions by then."""
+    """Return the partition and key of each record batch; ``there`` counts partitions by then."""
     count = len(there)
     none = np.full(count, -1, np.int64)
     if producer.keys:

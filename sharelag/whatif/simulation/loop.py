@@ -1,8 +1,8 @@
-"""The event loop that share groups and consumer groups run in.
+"""The event loop of share groups and consumer groups.
 
-What both kinds of group have in common: virtual time, the logs and what producers append to them,
-members that begin another life, faults, retention and compaction, the autoscaler, and the rows of
-the timeline. What is simultaneous happens in the order in which it was scheduled.
+Common to both kinds of group: virtual time, logs and producers, lives of members, faults, retention
+and compaction, the autoscaler, and the rows of the timeline. Simultaneous events happen in the
+order in which they were scheduled.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from sharelag.whatif.simulation.tables import Tally, summary
 
 L = TypeVar("L", bound=Life)
 R = TypeVar("R", bound="Loop[Any]")
-#: By place, how long the records of a partition take.
+#: The processing times of a partition's records, by place.
 Works = dict[int, streams.Work]
-#: How often the log cleaner looks, at most.
+#: The longest interval between two runs of the log cleaner.
 CLEAN_MS = 300_000
-#: The records of a partition's backlog that a run begins with, and how many times more the next one
-#: has where members get near the last. A hundred million would take gigabytes that nobody reads.
+#: The backlog records of a partition with which a run starts, and the factor by which the next run
+#: has more if members get near the last one. A hundred million would take gigabytes, mostly unread.
 _MODELLED, _FURTHER = 1 << 16, 16
 _POISON = {"release": RELEASE, "reject": REJECT, "silent": SILENT, "crash": CRASH, "hold": HOLD}
 
 
 @dataclass(frozen=True)
 class SimulationTables(Displayable):
-    """What every simulation leaves, as tables of `sharelag.whatif.simulation.tables`.
+    """The results of a simulation, as tables of `sharelag.whatif.simulation.tables`.
 
     Attributes
     ----------
@@ -74,25 +74,25 @@ class SimulationTables(Displayable):
     _tally: Tally
 
     def presentation(self) -> Presentation:
-        """The table that people are shown of it."""
+        """Return the table that is displayed."""
         (row,) = self.summary.to_pylist()
         values = {name: None if value is None else str(value) for name, value in row.items()}
         return present(f"One run, with seed {self.seed}", pairs(values), views.RUN)
 
     def finished(self) -> pa.Table:
-        """What was finished and when, in the order of time (`tables.FINISHED`)."""
+        """Return the finished offsets in the order of time (`tables.FINISHED`)."""
         names, rows = list(self.scenario.starts), self._tally.finished_rows().tolist()
         found = [(time / MS, *names[place], first, last) for place, first, last, time in rows]
         return tables.table(found, tables.FINISHED)
 
     @property
     def duplicates(self) -> int:
-        """Redeliveries that no member requested: records that may have been processed twice."""
+        """Redeliveries without a release by a member: records that may be processed twice."""
         return self._tally.duplicates
 
 
 def run_to_end(begin: Callable[..., R]) -> tuple[R, SimulationTables]:
-    """Run a simulation, with more of its backlog each time until members stay clear of its end."""
+    """Run a simulation, again with more backlog if members get near its modelled end."""
     run = begin()
     while True:
         ended = run.end()
@@ -105,7 +105,7 @@ class Loop(ABC, Generic[L]):
     """One run of a scenario, for either kind of group.
 
     ``names`` are topic and partition by place, ``first`` the first place of each topic, ``each``
-    the members of the scenario and those that an autoscaler adds, ``lives`` their lives so far.
+    the members of the scenario and those that an autoscaler adds, ``lives`` all of their lives.
     """
 
     coordinator: Membership[Any]
@@ -122,7 +122,7 @@ class Loop(ABC, Generic[L]):
         self.logs = [log for topic in logs(scenario, seed, modelled) for log in topic]
         self.each = scenario.each_member()
         self.lives: list[L] = []
-        # By place and offset, what is known of a record and how long each of its deliveries takes.
+        # By place and offset: how a record fails, and how long each of its deliveries takes.
         poison: dict[tuple[str, int], dict[int, tuple[int, int, int]]] = {}
         lasting: dict[tuple[str, int], dict[int, int]] = {}
         for one in scenario.poison:
@@ -133,21 +133,21 @@ class Loop(ABC, Generic[L]):
                 lasting.setdefault(place, {})[one.offset] = one.work_ms * MS
         failing = (poison.get(name, {}) for name in self.names)
         self.outcomes = [streams.Outcomes(seed, place, one) for place, one in enumerate(failing)]
-        # None everywhere where no record takes a separate time.
+        # None for all places if no record has its own processing time.
         self._lasting = [lasting.get(name, {}) if lasting else None for name in self.names]
         self.scaling: Scaling | None = None
         self._works: dict[Service, Works] = {}
         self._rows: list[Longs] = []
 
     def end(self) -> SimulationTables:
-        """Run to the end of the scenario."""
+        """Run to the end of the scenario, and return the results."""
         scenario, clock, tally = self.scenario, self.clock, self.tally
         clock.run(scenario.duration_ms * MS)
         self._settle()
         timeline = self._timeline()
         members = tables.members(tally, self.lives, clock.now)
         assigned = pa.Table.from_pylist(self.coordinator.assignments, tables.ASSIGNMENTS)
-        # The furthest end counts: that of a window goes back when another leader loads it.
+        # The largest end counts: the end of a window decreases when another leader loads it.
         near = self.modelled // 16 + scenario.settings.limits.max_record_locks
         ends = [inf if log.modelled_until is None else log.modelled_until for log in self.logs]
         window_ends = [*(rows[:, 3] for rows in self._rows), self._observed()[:, 2]]
@@ -164,47 +164,47 @@ class Loop(ABC, Generic[L]):
             tally,
         )
 
-    # ---- what each kind of group does in its own way ----
+    # ---- what each kind of group implements ----
 
     @abstractmethod
     def _joined(self, member: Member) -> Any:
-        """Return a member that is there at the begin as its coordinator knows it."""
+        """Return an initial member as its coordinator knows it."""
 
     @abstractmethod
     def _life(self, birth: Birth) -> L: ...
 
     @abstractmethod
     def _fail(self, fault: Fault) -> None:
-        """Let something happen to brokers."""
+        """Apply a fault of brokers."""
 
     @abstractmethod
     def _observed(self) -> Longs:
-        """Columns of the timeline from the log start offset to the age, by place."""
+        """Return the columns of the timeline from the log start offset to the age, by place."""
 
     @abstractmethod
     def note_drained(self) -> None:
-        """Note the time if nothing is left to finish."""
+        """Record the time if nothing is left to finish."""
 
     @abstractmethod
     def _lag_and_age(self, metric: Metric) -> tuple[int | None, int]:
-        """Return lag and age as in `Observed`, for an autoscaler that goes by this metric."""
+        """Return lag and age as in `Observed`, for an autoscaler with this metric."""
 
     @abstractmethod
     def _held(self) -> int:
-        """Records that members work on."""
+        """Return the number of records that members work on."""
 
     def _settle(self) -> None:
         for life in self.lives:
             life.finish()
 
     def _schedule_upkeep(self) -> None:
-        """Schedule what else the brokers do now and then."""
+        """Schedule recurring tasks of the brokers."""
         return
 
-    # ---- what happens when ----
+    # ---- events ----
 
     def _begin(self) -> None:
-        """Schedule everything; call this last in ``__init__``."""
+        """Schedule all events; called last in ``__init__``."""
         clock, scenario = self.clock, self.scenario
         clock.at(0, self._sample)
         for which, member in enumerate(self.each):
@@ -227,9 +227,9 @@ class Loop(ABC, Generic[L]):
             self.scaling = Scaling(self, scenario.autoscaler)
 
     def spawn(self, which: int, life: int) -> None:
-        """Let a member of the scenario begin a life, unless it would have left by now."""
+        """Start a life of a member, unless it would have left by now."""
         if self.scaling and which in self.scaling.retired:
-            return  # it crashed, and by now there is no need for it
+            return  # it crashed, and has been scaled down since
         member = self.each[which]
         if life and member.leave_ms is not None and self.clock.now >= member.leave_ms * MS:
             return
@@ -244,7 +244,7 @@ class Loop(ABC, Generic[L]):
         self.lives.append(self._life(birth))
 
     def observe(self, metric: Metric) -> Observed:
-        """Look at the group for an autoscaler that goes by this metric."""
+        """Return the state of the group for an autoscaler with this metric."""
         lag, age_ms = self._lag_and_age(metric)
         begins = sum(start.end_offset for start in self.scenario.starts.values())
         arrived = sum(log.known_end for log in self.logs) - begins
@@ -259,12 +259,12 @@ class Loop(ABC, Generic[L]):
                 self._fail(fault)
             return
         given: dict[str, tuple[Any, ...]] = {"crash": (), "subscribe": (fault.topics,)}
-        for life in list(self.lives):  # faults of members are called as what happens to a life
+        for life in list(self.lives):  # faults of members have the names of methods of a life
             if life.member.name == fault.member and life.ended is None:
                 getattr(life, fault.kind)(*given.get(fault.kind, (fault.for_ms,)))
 
     def _retain(self, places: Sequence[int], retention_ms: int, segment: int) -> None:
-        """Delete the segments whose last record is too old, as the log cleaner does at times."""
+        """Delete segments whose last record is too old, like the log cleaner."""
         for place in places:
             end = self.logs[place].end_then(self.clock.now - retention_ms * MS)
             self._delete(place, end // segment * segment)
@@ -273,7 +273,7 @@ class Loop(ABC, Generic[L]):
         )
 
     def _delete(self, place: int, offset: int) -> None:
-        """Delete the records of a partition before an offset; the group notices when it fetches."""
+        """Delete the records of a partition before an offset; fetches notice it."""
         log = self.logs[place]
         log.start = min(max(log.start, offset), log.end(self.clock.now))
 

@@ -11,10 +11,10 @@ from sharelag.whatif.simulation.clock import MS, Clock
 
 
 class Heard(Protocol):
-    """A member, as a coordinator knows it."""
+    """A member as a coordinator knows it."""
 
     subscribed: Any
-    last_beat: int  # microseconds from the begin
+    last_beat: int  # microseconds since the start
     target: Any  # its target assignment
 
 
@@ -22,17 +22,17 @@ J = TypeVar("J", bound=Heard)
 
 
 class Membership(ABC, Generic[J]):
-    """The members of one group by member id, and rows of all target assignments, in order.
+    """The members of one group by member id, and rows of all target assignments in order.
 
-    Each change of members raises the group epoch. ``group_epoch``, ``assignment_epoch`` and
-    ``rebalances`` (its ``rebalance-count``) are Kafka's.
+    Each change of members increments the group epoch. ``group_epoch``, ``assignment_epoch`` and
+    ``rebalances`` (the ``rebalance-count``) are Kafka's.
     """
 
     _there: Collection[int]  # the partitions to assign, by place
 
     def __init__(self, clock: Clock, session_timeout_ms: int, assignment_interval_ms: int) -> None:
         self._clock, self._session = clock, session_timeout_ms * MS
-        self._between = assignment_interval_ms * MS  # target assignments, at least
+        self._between = assignment_interval_ms * MS  # shortest time between target assignments
         self.group_epoch = self.assignment_epoch = 0
         self.rebalances = 0
         self.members: dict[str, J] = {}
@@ -40,13 +40,13 @@ class Membership(ABC, Generic[J]):
         self._assigned_at: int | None = None
 
     def gather(self, joined: Mapping[str, J]) -> None:
-        """Begin with members that have joined before."""
+        """Start with members that have joined before."""
         for member, known in joined.items():
             self._join(member, known)
         self._assign()
 
     def leave(self, member: str) -> None:
-        """A member leaves, or its session has ended."""
+        """Remove a member that leaves, or whose session has expired."""
         if self.members.pop(member, None):
             self.group_epoch += 1
 
@@ -85,7 +85,7 @@ class Membership(ABC, Generic[J]):
         self.assignments.append(row)
 
     def _hear(self, member: str, subscribed: Any, join: Callable[[], J] | None) -> J | None:
-        """Take a heartbeat, by which a member may join; None: it is not in the group (any more)."""
+        """Handle a heartbeat, by which a member may join; return None if it is not in the group."""
         known = self.members.get(member)
         if known is None:
             if join is None:
@@ -104,7 +104,7 @@ class Membership(ABC, Generic[J]):
         return joined
 
     def _change(self) -> None:
-        """A change by a heartbeat; Kafka's ``rebalance-count`` counts these, and not leaves."""
+        """Count a change by a heartbeat; Kafka's ``rebalance-count`` excludes members who leave."""
         self.group_epoch += 1
         self.rebalances += 1
 

@@ -1,6 +1,6 @@
-"""Members that come and go by an autoscaler: KEDA, the HPA and the Deployment between them.
+"""Members that an autoscaler adds and removes, as KEDA, an HPA and a Deployment do.
 
-The HPA is as in ``pkg/controller/podautoscaler`` of Kubernetes: ``replica_calculator.go``
+The HPA follows ``pkg/controller/podautoscaler`` of Kubernetes: ``replica_calculator.go``
 recommends, ``horizontal.go`` stabilizes and limits. Times are microseconds.
 """
 
@@ -21,26 +21,26 @@ from sharelag.whatif.simulation.clock import MS
 from sharelag.whatif.simulation.life import Life
 from sharelag.whatif.simulation.tables import table
 
-#: One look at the group: each time the number of members is decided on.
+#: One decision on the number of members.
 SCALING = pa.schema(
     [
         ("time_ms", pa.int64()),
-        ("metric", pa.float64()),  # offsets, as the autoscaler got to know them; null: not known
-        ("recommended", pa.int32()),  # by the metric alone; null: nothing was
-        ("desired", pa.int32()),  # members there should be from now on
-        ("members", pa.int32()),  # that work, before anything was changed
-        ("starting", pa.int32()),  # on their way, likewise
+        ("metric", pa.float64()),  # offsets, as the autoscaler knows them; null: not known
+        ("recommended", pa.int32()),  # by the metric alone; null: no recommendation
+        ("desired", pa.int32()),  # members from now on
+        ("members", pa.int32()),  # running, before the change
+        ("starting", pa.int32()),  # starting, before the change
     ]
 )
 
 
 @dataclass(frozen=True)
 class Observed:
-    """What is known of a group at one moment.
+    """The state of a group at one moment.
 
-    ``lag`` is that of all share partitions whose lag is known, None where none is; ``age_ms`` is
-    the age of the oldest unfinished record; ``arrived`` and ``finished`` are offsets since the
-    begin.
+    ``lag`` is the sum over all share partitions with a known lag, None if there are none.
+    ``age_ms`` is the age of the oldest unfinished record. ``arrived`` and ``finished`` are offsets
+    since the start.
     """
 
     lag: int | None
@@ -52,13 +52,13 @@ class Observed:
 class Scaling:
     """The members of a simulation with an autoscaler.
 
-    New ones are added to those of the scenario, and are like them in turn. ``of`` is its `Loop`.
+    New members are added to those of the scenario, and resemble them in turn. ``of`` is the `Loop`.
     """
 
     def __init__(self, of: Any, autoscaler: Autoscaler) -> None:
         self._of, self._policy, self._clock, self._each = of, autoscaler, of.clock, of.each
         self._like = tuple(of.each) or (Member(topics=tuple(of.first)),)
-        self._present = list(range(len(of.each)))  # by creation
+        self._present = list(range(len(of.each)))  # in the order of creation
         self._starting: set[int] = set()
         self.retired: set[int] = set()
         self.replicas = len(of.each)
@@ -73,25 +73,25 @@ class Scaling:
         self._clock.at(0, self._sync)
 
     def table(self) -> pa.Table:
-        """All decisions, as `SCALING`."""
+        """Return all decisions, as `SCALING`."""
         return table(self._rows, SCALING)
 
     # ---- decisions ----
 
     def _sync(self) -> None:
-        """What the HPA does in every sync period."""
+        """Run one sync period of the HPA."""
         self._clock.after(self._policy.hpa.sync_period_ms * MS, self._sync)
         if self.replicas == 0 and isinstance(self._policy, Keda):
-            return  # an HPA leaves a target alone that is at none
+            return  # an HPA ignores a target with no replicas
         desired = self._hpa.bounded(self.replicas)
-        is_within = desired == self.replicas  # else it goes there at once
+        is_within = desired == self.replicas  # otherwise it goes to the bound at once
         metric, recommended = self._recommended() if is_within else (None, None)
         if recommended is not None:
             desired = self._hpa.desired(self._clock.now, self.replicas, recommended)
         self._scale_to(desired, metric, recommended)
 
     def _poll(self, keda: Keda) -> None:
-        """What KEDA does in every polling interval: it goes from none to some, and back."""
+        """Run one polling interval of KEDA, which scales from zero and back."""
         now = self._clock.now
         self._clock.after(keda.polling_interval_ms * MS, self._poll, keda)
         metric = self._look(keda, anew=True)
@@ -106,7 +106,7 @@ class Scaling:
                 self._scale_to(0, metric, None)
 
     def _recommended(self) -> tuple[int | None, int | None]:
-        """Return the metric, and how many members it asks for; None where not known."""
+        """Return the metric, and the members that it recommends; None if not known."""
         policy = self._policy
         if self._age is not None:
             seen: Observed = self._of.observe(self._age.policy.metric)
@@ -123,14 +123,14 @@ class Scaling:
         return metric, average_value(metric, threshold, self.replicas, policy.hpa.tolerance)
 
     def _look(self, keda: Keda, anew: bool) -> int | None:
-        """Return the lag that KEDA gets from where its metric comes from."""
+        """Return the lag that KEDA reads from the source of its metric."""
         now, every = self._clock.now, keda.refresh_ms * MS
         is_old = not every or self._kept_at // every < now // every
         if self._kept_at < 0 or (anew and is_old):
             self._kept, self._kept_at = self._of.observe(keda.metric).lag, now
         return self._kept
 
-    # ---- what is done about it ----
+    # ---- changes ----
 
     def _scale_to(self, desired: int, metric: float | None, recommended: int | None) -> None:
         self._present = [which for which in self._present if self._is_there(which)]
@@ -140,13 +140,13 @@ class Scaling:
         self.replicas = desired
         while len(self._present) < desired:
             self._start()
-        # The youngest go first, those that have not begun before all others (ReplicaSet).
+        # The youngest members go first, and starting ones before all others (ReplicaSet).
         order = sorted(self._present, key=lambda which: (which in self._starting, which))
         for which in order[desired:]:
             self._retire(which)
 
     def _is_there(self, which: int) -> bool:
-        """Whether a member works, or is about to: one that crashed and comes back is."""
+        """Return whether a member runs, starts, or restarts after a crash."""
         if which in self._starting:
             return True
         life, restart_ms = self._last_life(which), self._each[which].behaviour.restart_ms
@@ -161,7 +161,7 @@ class Scaling:
         self._each.append(replace(like, name=name, join_ms=0, leave_ms=None))
         self._present.append(which)
         self._starting.add(which)
-        # Who is there from the begin on needs no start.
+        # Members that run from the beginning need no startup.
         is_there = self._clock.now == 0 and isinstance(self._policy, Fixed)
         startup_ms = 0 if is_there else self._policy.pods.startup_ms
         self._clock.after(startup_ms * MS, self._begin, which)
@@ -185,28 +185,28 @@ class Scaling:
 
 
 def _bounds(autoscaler: Autoscaler) -> tuple[int, int]:
-    """Of the HPA, which knows no 0."""
+    """Return the bounds of the HPA, which are at least 1."""
     if isinstance(autoscaler, Fixed):
         return autoscaler.replicas, autoscaler.replicas
     return max(autoscaler.min_replica_count, 1), autoscaler.max_replica_count
 
 
-#: ``--horizontal-pod-autoscaler-downscale-stabilization``, of an HPA without any rules.
+#: ``--horizontal-pod-autoscaler-downscale-stabilization``, for an HPA without rules.
 _DOWNSCALE = 300_000 * MS
 
 
 def average_value(metric: float, target: float, replicas: int, tolerance: float) -> int:
-    """How many replicas a metric asks for that is to be shared out, ``target`` for each.
+    """Return the replicas for a metric whose target is an average per replica.
 
-    ``GetExternalPerPodMetricReplicas``: the number stays where metric and target differ by no more
-    than the tolerance.
+    ``GetExternalPerPodMetricReplicas``: the number stays if metric and target differ by at most the
+    tolerance.
     """
     ratio = metric / (target * replicas)
     return replicas if abs(1 - ratio) <= tolerance else math.ceil(metric / target)
 
 
 class Stabilizer:
-    """What an HPA keeps between two syncs: recommendations, and by how much it scaled when."""
+    """The state of an HPA between syncs: its recommendations, and its changes with their times."""
 
     def __init__(self, hpa: Hpa, least: int, most: int) -> None:
         self._hpa, self._least, self._most = hpa, least, most
@@ -215,13 +215,13 @@ class Stabilizer:
         self._down: list[tuple[int, int]] = []
 
     def bounded(self, replicas: int) -> int:
-        """Return the number within its bounds that is next to this one."""
+        """Return the nearest number of replicas within the bounds."""
         return min(max(replicas, self._least), self._most)
 
     def desired(self, now: int, replicas: int, recommended: int) -> int:
-        """Return the number of replicas set at a sync, of which there are ``replicas`` before."""
+        """Return the number of replicas that a sync sets, given the current ``replicas``."""
         if not self._recommended:
-            self._recommended.append((now, replicas))  # the HPA begins with what it finds
+            self._recommended.append((now, replicas))  # the HPA starts with the current number
         up, down = self._hpa.scale_up, self._hpa.scale_down
         if up is None or down is None:
             wanted = max([recommended, *self._since(now - _DOWNSCALE - 1)])
@@ -265,17 +265,17 @@ _SECOND = 1_000_000
 
 
 class AgeKeeper:
-    """What is kept between two looks: counts of the last window, and how fast a member was."""
+    """The state of `TargetAge` between decisions: counts of the last window, a member's rate."""
 
     def __init__(self, policy: TargetAge) -> None:
         self.policy = policy
         self._past: deque[tuple[int, int, int, int]] = deque()  # time, arrived, finished, busy
-        self._rate: float | None = None  # of one member, records a second at work
+        self._rate: float | None = None  # of one member, records per second at work
 
     def recommended(self, now: int, seen: Observed, busy: int) -> int | None:
-        """How many members are wanted; None while nothing is known of how fast they are.
+        """Return the number of members wanted, None while their rate is unknown.
 
-        Times are microseconds; ``busy`` is what all members together were at work so far.
+        Times are microseconds; ``busy`` is the total working time of all members.
         """
         policy, lag = self.policy, seen.lag
         if lag is None:

@@ -1,8 +1,7 @@
-"""Named streams of random numbers that do not disturb each other.
+"""Named streams of random numbers that are independent of each other.
 
-Each question has its own stream, numbered by what it is about and not by when it comes up: the
-work in a record is the same whichever member gets it. So two runs differ by what was changed and
-by nothing else (common random numbers).
+Each stream is identified by its subject, not by the order of use: the work of a record is the same
+whichever member gets it. So two runs differ only by what was changed (common random numbers).
 """
 
 from __future__ import annotations
@@ -18,20 +17,20 @@ from sharelag.model import topic_id_text
 from sharelag.whatif.scenario import Behaviour, Service
 
 Longs: TypeAlias = NDArray[np.int64]
-#: Which question; part of what makes the numbers, so never renumber.
+#: Subjects of streams. They are part of the seed, so never renumber them.
 ARRIVALS, SERVICE, SLOW, OUTCOME, ACCIDENT, IDS = range(6)
-#: Records drawn together.
+#: Records drawn in one go.
 CHUNK = 4096
-#: Ids that are kept: each is needed as a member joins and lives, in all runs of a seed.
+#: Cached ids: each is needed when a member joins and lives, in all runs of a seed.
 _IDS = 1 << 14
-#: Bits of a whole random number: divided by their power of two it is numpy's ``random``.
+#: Bits of a random whole number: divided by their power of two it equals numpy's ``random``.
 WHOLE_BITS = 53
-#: What `Outcomes` answers: types of acknowledgements, and what has none.
+#: Outcomes of deliveries: acknowledgement types, and outcomes without an acknowledgement.
 ACCEPT, RELEASE, REJECT, HOLD, CRASH, SILENT = 1, 2, 3, 97, 98, 99
 
 
 def generator(seed: int, *about: int) -> np.random.Generator:
-    """Return a separate stream for each question."""
+    """Return the random stream of a subject."""
     return np.random.Generator(_bits(seed, *about))
 
 
@@ -41,15 +40,15 @@ def _bits(seed: int, *about: int) -> np.random.PCG64:
 
 @lru_cache(_IDS)
 def member_id(seed: int, which: int, life: int) -> str:
-    """Return a random id that looks like Kafka's, the same for every assignor."""
+    """Return a random id in Kafka's format, the same for every assignor."""
     return topic_id_text(generator(seed, IDS, which, life).bytes(16))
 
 
 class Work:
-    """Times that the records of a partition take, in whole microseconds on all machines.
+    """Processing times of a partition's records, in whole microseconds on all machines.
 
-    ``lasting`` are microseconds of single offsets; None where no partition of the scenario has any.
-    Where ``is_fixed``, all records take the time ``fixed``.
+    ``lasting`` are microseconds of single offsets; None if no partition of the scenario has any.
+    If ``is_fixed``, all records take the time ``fixed``.
     """
 
     def __init__(
@@ -67,25 +66,25 @@ class Work:
         self._chunks: dict[int, Longs] = {}
 
     def of(self, first: int, last: int) -> Longs:
-        """Microseconds for each of the records ``first..last``."""
+        """Return the microseconds of each of the records ``first..last``."""
         if self.is_fixed:
             return np.full(last - first + 1, self.fixed, np.int64)
         return _slice(self._chunks, self.draw, first, last)
 
     def total(self, first: int, last: int) -> int:
-        """Microseconds for all of them."""
+        """Return the microseconds of these records together."""
         if self.is_fixed:
             return self.fixed * (last - first + 1)
         return int(self.of(first, last).sum())
 
     def draw(self, chunk: int, count: int = CHUNK) -> Longs:
-        """Microseconds for each record of a chunk, or for the first ``count`` alone."""
+        """Draw the microseconds of each record of a chunk, or of the first ``count``."""
         service = self._service
         chance = generator(self._seed, SERVICE, self._place, chunk)
         if service.kind == "exponential":
             times = chance.standard_exponential(count) * service.mean_ms
         elif service.kind == "lognormal":
-            # The mean of a log-normal value lies above the one at the mean logarithm.
+            # The mean of a log-normal value is above the exponential of its mean logarithm.
             middle = service.mean_ms / np.exp(service.sigma**2 / 2)
             times = np.exp(chance.standard_normal(count) * service.sigma) * middle
         elif service.kind == "measured":
@@ -105,10 +104,10 @@ class Work:
 
 
 class Outcomes:
-    """What becomes of each delivery of a partition's records, for a member's behaviour.
+    """Outcomes of each delivery of a partition's records, for a member's behaviour.
 
-    ``poison`` has by offset what becomes of a record whatever the behaviour, in how many
-    deliveries, and for how many microseconds it is held.
+    ``poison`` has by offset the outcome regardless of the behaviour, the number of deliveries with
+    it, and the microseconds for which the record is held.
     """
 
     def __init__(self, seed: int, place: int, poison: Mapping[int, tuple[int, int, int]]) -> None:
@@ -116,7 +115,7 @@ class Outcomes:
         self._chunks: dict[int, dict[int, Longs]] = {}
 
     def of(self, first: int, last: int, attempt: int, behaviour: Behaviour) -> Longs | None:
-        """One answer a record; None where all are accepted."""
+        """Return an outcome per record; None if all are accepted."""
         known = ((one, most) for one, (_, most, _) in self.poison.items() if first <= one <= last)
         bad = [one for one, most in known if attempt <= most]
         if behaviour.accept == 1 and not bad:
@@ -133,13 +132,13 @@ class Outcomes:
         return outcome
 
     def draw(self, attempt: int, chunk: int, count: int = CHUNK) -> Longs:
-        """Whole numbers for that delivery of each record of a chunk, or of the first ``count``."""
+        """Draw whole numbers for a delivery of each record of a chunk, or the first ``count``."""
         bits = _bits(self._seed, OUTCOME, self._place, attempt, chunk)
         return (bits.random_raw(count) >> np.uint64(64 - WHOLE_BITS)).view(np.int64)
 
 
 def shares_below(behaviour: Behaviour) -> Longs:
-    """Return below which whole number of `Outcomes` a record is accepted, released, rejected."""
+    """Return the upper bounds of the whole numbers for accepted, released and rejected records."""
     shares = np.cumsum([behaviour.accept, behaviour.release, behaviour.reject])
     return np.ceil(shares * 2.0**WHOLE_BITS).astype(np.int64)
 

@@ -1,4 +1,4 @@
-"""Counters of a run, the tables that it leaves, how the ones become the others, and a summary."""
+"""Counters of a run, the tables made from them, and a summary."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from sharelag.whatif.simulation.life import Life
 from sharelag.whatif.simulation.logs import Log
 from sharelag.whatif.simulation.streams import Longs
 
-#: Values fall into so many bins, as a power of two, when their quantiles are looked for.
+#: The number of bins, as a power of two, into which values fall in the search for quantiles.
 _BIN_BITS = 12
-#: What is counted of a share partition and a member, in records.
+#: Counts of a share partition and a member, in records.
 COUNTS = ("deliveries", "redeliveries", "acknowledged", "released", "rejected", "refused")
 
 
 class Tally:
     """Counters of one run.
 
-    ``counts`` (by `COUNTS`) are by share partition and member. By share partition: offsets
-    ``archived``, ``expired`` (given back since their locks expired) and ``lost`` (deleted before
-    they were finished). ``finished`` has share partition, first and last offset and time
-    (microseconds) of all that was. ``given_back`` are records that members released themselves,
-    without what closed sessions and ended locks release; ``drained_at`` times (microseconds) at
-    which nothing was left, at most one in each step of the timeline.
+    ``counts`` (by `COUNTS`) are by share partition and member. By share partition, in offsets:
+    ``archived``, ``expired`` (released because their locks expired) and ``lost`` (deleted before
+    they were finished). ``finished`` has rows of share partition, first and last offset and time
+    (microseconds). ``given_back`` counts records that members released themselves, without those of
+    closed sessions and expired locks. ``drained_at`` are times (microseconds) at which nothing was
+    left, at most one per step of the timeline.
     """
 
     def __init__(self, places: int, step: int) -> None:
@@ -41,17 +41,17 @@ class Tally:
         self._step = step
 
     def finished_rows(self) -> Longs:
-        """What was finished, as rows of `finished`."""
+        """Return the finished offsets, as rows of `finished`."""
         return np.array(self.finished, np.int64).reshape(-1, 4)
 
     @property
     def duplicates(self) -> int:
-        """Redeliveries that no member requested."""
+        """Redeliveries without a release by a member."""
         redelivered = sum(counts["redeliveries"] for counts in self.counts.values())
         return max(redelivered - self.given_back, 0)
 
     def note_drained(self, now: int) -> None:
-        """Nothing is left at this time."""
+        """Record that nothing is left at a time."""
         if not self.drained_at or self.drained_at[-1] // self._step < now // self._step:
             self.drained_at.append(now)
 
@@ -69,15 +69,15 @@ DELIVERIES = pa.schema(
 MEMBERS = pa.schema(
     [
         ("member", pa.string()),
-        ("life", pa.int32()),  # how often it came back before
+        ("life", pa.int32()),  # number of restarts before
         ("member_id", pa.string()),
         ("joined_ms", pa.int64()),
-        ("left_ms", pa.int64()),  # null: it is still there
+        ("left_ms", pa.int64()),  # null: still in the group
         ("ended", pa.string()),  # left, crashed, or refused: the group was full
         ("busy_ms", pa.float64()),
         ("idle_ms", pa.float64()),  # alive, but not processing records
         ("unassigned_ms", pa.float64()),  # of these, without a partition
-        ("polls", pa.int64()),  # that brought records
+        ("polls", pa.int64()),  # with records
         ("deliveries", pa.int64()),
         ("partitions", pa.int32()),  # assigned at the end
     ]
@@ -86,30 +86,30 @@ MEMBERS = pa.schema(
 ASSIGNMENTS = pa.schema(
     [
         ("time_ms", pa.float64()),
-        ("assignment_epoch", pa.int32()),  # the group epoch that it is of
+        ("assignment_epoch", pa.int32()),  # its group epoch
         ("members", pa.int32()),
-        ("pairs", pa.int32()),  # of a member and a partition
+        ("pairs", pa.int32()),  # member and partition
         ("added", pa.int32()),
-        ("revoked", pa.int32()),  # from members that stay
+        ("revoked", pa.int32()),  # from remaining members
         ("idle", pa.int32()),  # members without a partition
         ("unserved", pa.int32()),  # partitions without a member
-        # Kafka's rebalance-count of the group by then, which leaves out who left
+        # Kafka's rebalance-count of the group, which excludes members who leave
         ("rebalances", pa.int32()),
     ]
 )
 #: Offsets that were finished together, acknowledged or archived.
 FINISHED = pa.schema([("time_ms", pa.float64()), *_PLACE, *_OFFSETS])
-#: Neighbouring offsets in flight in one state at one moment.
+#: Adjacent offsets in flight with the same state at one moment.
 IN_FLIGHT = pa.schema(
     [
         *(*_PLACE, *_OFFSETS),
         ("delivery_state", pa.string()),  # available, acquired, acknowledged or archived
         ("delivery_count", pa.int32()),
-        ("member", pa.string()),  # who has acquired them; null: nobody
-        ("lock_ends_ms", pa.int64()),  # since the begin; null: nobody has acquired them
+        ("member", pa.string()),  # the holder; null: not acquired
+        ("lock_ends_ms", pa.int64()),  # since the start; null: not acquired
     ]
 )
-#: One request, when they were requested.
+#: One request, at the time when it was sent.
 REQUESTS = pa.schema(
     [
         ("time_ms", pa.float64()),
@@ -122,7 +122,7 @@ REQUESTS = pa.schema(
 
 
 def deliveries(tally: Tally, names: Sequence[tuple[str, int]], clients: Sequence[Life]) -> pa.Table:
-    """Deliveries by partition and member, and what became of them."""
+    """Return deliveries and their outcomes by partition and member."""
     rows = [
         (*names[place], clients[number].member.name, *(counts[name] for name in COUNTS))
         for (place, number), counts in sorted(tally.counts.items())
@@ -131,7 +131,7 @@ def deliveries(tally: Tally, names: Sequence[tuple[str, int]], clients: Sequence
 
 
 def members(tally: Tally, clients: Sequence[Life], now: int) -> pa.Table:
-    """How the members spent their time."""
+    """Return how the members spent their time."""
     delivered = Counter[int]()
     for (_, number), counts in tally.counts.items():
         delivered[number] += counts["deliveries"]
@@ -148,17 +148,17 @@ def members(tally: Tally, clients: Sequence[Life], now: int) -> pa.Table:
 
 
 def requests(made: Sequence[tuple[int, int, int, int, str]], clients: Sequence[Life]) -> pa.Table:
-    """The requests of all sessions."""
+    """Return the requests of all sessions."""
     rows = [(time / MS, clients[number].member.name, *rest) for time, number, *rest in made]
     return table(rows, REQUESTS)
 
 
 def table(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
-    """Rows as a table of a schema."""
+    """Return rows as a table of a schema."""
     return pa.table(list(zip(*rows, strict=True)) or [()] * len(schema), schema=schema)
 
 
-# ---- a simulation in one row ----
+# ---- the summary ----
 
 #: One simulation.
 SUMMARY = trials.SUMMARY.schema
@@ -167,7 +167,7 @@ SUMMARY = trials.SUMMARY.schema
 def summary(
     of: Any, timeline: pa.Table, members: pa.Table, assigned: pa.Table, held: int
 ) -> pa.Table:
-    """One row about all of a `Loop`. ``held`` offsets are acquired when it ends."""
+    """Return one row about a `Loop`, of which ``held`` offsets are acquired at the end."""
     scenario, tally, logs = of.scenario, of.tally, of.logs
     steps = len(set(timeline.column("time_ms").to_pylist()))
     lag = timeline.column("lag").to_numpy().reshape(steps, -1).sum(axis=1)
@@ -184,7 +184,7 @@ def summary(
     moves = int(np.sum(assigned.column("revoked").to_numpy()))
     peak = int(lag.argmax()) * scenario.step_ms * MS
     drained = next((time / MS for time in tally.drained_at if time > peak), None)
-    # Those that no life of theirs brought a record.
+    # Members without a record in any of their lives.
     brought = members.group_by("member").aggregate([("deliveries", "sum")]).column("deliveries_sum")
     row = {
         "scenario": scenario.name or None,
@@ -226,7 +226,7 @@ def summary(
 
 
 def _fairness(members: pa.Table) -> float | None:
-    """Jain's index, over members and not their lives: who crashed and came back is still one."""
+    """Return Jain's index over members, with all lives of a member as one."""
     names = members.column("member").combine_chunks().dictionary_encode().indices.to_numpy()
     busy, idle = (members.column(one).to_numpy() for one in ("busy_ms", "idle_ms"))
     spent, alive = np.bincount(names, busy), np.bincount(names, busy + idle)
@@ -236,10 +236,10 @@ def _fairness(members: pa.Table) -> float | None:
 
 
 def _latency(rows: Longs, logs: Sequence[Log]) -> tuple[float | None, float | None]:
-    """Median and 95th percentile of the time from append to finish, by record."""
+    """Return the median and 95th percentile of the time from append to finish, by record."""
     if not len(rows):
         return None, None
-    # Place by place: to sort all rows at once takes more than a cache holds.
+    # Place by place: sorting all rows at once needs more than a cache holds.
     order = np.argsort(rows[:, 0].astype(np.min_scalar_type(len(logs))), kind="stable")
     ends = np.cumsum(np.bincount(rows[:, 0], minlength=len(logs)))
     by_place = zip(logs, np.split(order, ends[:-1]), strict=True)
@@ -250,10 +250,10 @@ def _latency(rows: Longs, logs: Sequence[Log]) -> tuple[float | None, float | No
 
 
 def _weighted_quantile(values: Longs, counts: Longs, share: float) -> int:
-    """Return the least value up to which such a share of all counts lies.
+    """Return the least value up to which a share of all counts lies.
 
-    As ``np.quantile`` with ``weights`` and the method ``inverted_cdf``, which sorts all values.
-    Here they fall into bins, those of the bin with the answer into finer ones, and so on.
+    As ``np.quantile`` with ``weights`` and the method ``inverted_cdf``, but without sorting all
+    values: they fall into bins, those of the bin with the answer into finer ones, and so on.
     """
     total, below = int(counts.sum()), 0.0
     while spread := int(np.ptp(values)):
@@ -267,12 +267,12 @@ def _weighted_quantile(values: Longs, counts: Longs, share: float) -> int:
 
 
 def _waited(log: Log, rows: Longs) -> tuple[Longs, Longs]:
-    """Microseconds from append to finish, and of how many records."""
+    """Return microseconds from append to finish, and the number of records of each."""
     firsts, lasts, times = (np.ascontiguousarray(column) for column in rows.T[1:])
     bases, appended = np.asarray(log.bases), np.asarray(log.times)
     low = np.searchsorted(bases, firsts, side="right") - 1
     waited = times - appended[low]
-    is_longer = lasts >= bases[low + 1]  # than what is left of its first record batch
+    is_longer = lasts >= bases[low + 1]  # than the rest of its first record batch
     if not is_longer.any():
         return waited, lasts - firsts + 1
     at = np.flatnonzero(is_longer)

@@ -298,7 +298,7 @@ def test_the_optimum_moves_no_more_than_it_may() -> None:
     assert drains == [pytest.approx(seconds, rel=2e-3) for seconds in (90, 45, 40, 37.5)]
     bounded = optimum(held, partitions_per_member=2, moves=1)
     assert figures(group, topics, bounded.assignment).pairs <= 5
-    with pytest.raises(AssignorError, match="at most 1 partitions a member and 0 moves"):
+    with pytest.raises(AssignorError, match="at most 1 partitions per member and 0 moves"):
         optimum(Group.of(members(2), topics), partitions_per_member=1, moves=0)
     with pytest.raises(InputError, match="limit of 0"):
         assign("optimal", group, topics, partitions_per_member=0)

@@ -129,7 +129,7 @@ def test_the_contract_names_what_is_wrong() -> None:
     assert found_rules == [rules.UNEVEN_LOADS, rules.TOO_MANY_MOVES]
     crowd = {"m0": {"t": [0, 1]}, "m1": {"t": [0]}, "m2": {"t": [0]}}
     (finding,) = check(members(3), two, crowd, count_spread=1)
-    assert finding.text == "one partition has 3 members and another 1, where they may differ by 1"
+    assert finding.text == "one partition has 3 members and another 1; they may differ by 1"
 
 
 def test_numbers_may_come_from_tables() -> None:
