@@ -327,7 +327,7 @@ def latest_windows(
             "raw records may be read twice: give an iterable that can be iterated twice"
         )
     if generation not in (None, TODAY):
-        return _replay_tables(raw, choose, generation, until, kafka_version)
+        return _by_tables(raw, choose, generation, until, kafka_version)
     held: list[pa.RecordBatch] = []
     size = 0
     batches = iter(raw)
@@ -339,8 +339,8 @@ def latest_windows(
                 whole = _chain(held, batches)
                 return _replay_stream(whole, choose, generation, until, kafka_version)
             except NotInOrderError:
-                return _replay_tables(raw, choose, generation, until, kafka_version)
-    return _replay_tables(held, choose, generation, until, kafka_version)
+                return _by_tables(raw, choose, generation, until, kafka_version)
+    return _by_tables(held, choose, generation, until, kafka_version)
 
 
 def _chain(held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -349,7 +349,7 @@ def _chain(held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]) -> Iterat
     yield from rest
 
 
-def _replay_tables(
+def _by_tables(
     raw: Iterable[pa.RecordBatch],
     choose: Choose | None,
     generation: int | None,

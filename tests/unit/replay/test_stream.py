@@ -154,5 +154,5 @@ def test_memory_follows_share_partitions_not_records() -> None:
 
 
 def test_what_can_be_read_once_alone_is_refused() -> None:
-    with pytest.raises(TypeError, match="begins anew"):
+    with pytest.raises(TypeError, match="iterated twice"):
         latest_windows(iter([raw([(b"", b"")], GROUP_TOPIC)]))
