@@ -151,9 +151,9 @@ def _taken(size: int) -> Longs:
 
 
 def _new(size: int) -> Longs:
-    """Memory of the system; of much, only the parts that are touched take any.
+    """Allocate memory; if it is much, so that only touched pages use any.
 
-    NumPy asks for huge pages, and a window of each place, of which little is used, touches all.
+    NumPy requests huge pages, and the windows of all places, sparsely used, would touch them all.
     """
     if size <= _MUCH:
         return np.zeros(size, np.int64)
