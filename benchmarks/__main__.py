@@ -1,10 +1,10 @@
 """Every row against its rival: ``make bench``, or ``python -m benchmarks [--quick] [P6 P7 ...]``.
 
-Without names all rows run, with names those rows or extras (`--list`). Each result is merged into
-docs/benchmarks.json as soon as it is there, and docs/benchmarks.md and the README's figures are
-written from that file, so rows can be measured again one by one; `--publish` only writes them.
-Quick results are kept apart, in out/. The exit code is 1 if a row failed: it crashed, or answers
-were wrong.
+Without names all rows run; names select rows or extras (`--list`). Each result is merged into
+docs/benchmarks.json as soon as it is measured, and docs/benchmarks.md and the README's figures are
+generated from that file, so rows can be measured again one by one; `--publish` only generates.
+Quick results are kept separately, in out/. The exit code is 1 if a row failed: it crashed, or
+answers were wrong.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from benchmarks.supervisor import supervised
 
 _ROOT = Path(__file__).parents[1]
 _OUT = _ROOT / "out"
-#: Measurements of another form: modules with a `run`.
+#: Other measurements: modules with a `run`.
 EXTRAS = ("notebooks", "widgets", "scrapes", "archive_memory", "spark_scale")
 
 
@@ -36,7 +36,7 @@ def every_row() -> list[Row]:
 
 
 def main(arguments: list[str]) -> int:
-    """Run what was asked for; return the exit code."""
+    """Run the selected rows and extras; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", help="ids of rows, or extras; default: all rows")
     parser.add_argument("--quick", action="store_true", help="smaller inputs")
@@ -69,7 +69,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _supervise(chosen: list[Row], quick: bool, known: list[Row]) -> int:
-    """Measure rows in processes of their own; write the documents, even of a part of the rows."""
+    """Measure rows in separate processes; write the documents, even for some of the rows."""
     file = _file(quick)
     bench = Bench(_OUT / "benchmarks", quick)
     results.merged(file, [], yardsticks.measured(bench))
@@ -84,7 +84,7 @@ def _supervise(chosen: list[Row], quick: bool, known: list[Row]) -> int:
 
 
 def _measure(chosen: list[Row], quick: bool) -> int:
-    """Measure rows in this process; each result is kept at once."""
+    """Measure rows in this process; each result is stored at once."""
     bench = Bench(_OUT / "benchmarks", quick)
     failed = 0
     try:
@@ -99,7 +99,7 @@ def _measure(chosen: list[Row], quick: bool) -> int:
 
 
 def _file(quick: bool) -> Path:
-    """Return where results are kept: full ones are committed, for rows that are measured alone."""
+    """Return the file of results: full ones are committed, for rows that are measured alone."""
     return (_OUT if quick else _ROOT / "docs") / "benchmarks.json"
 
 

@@ -1,4 +1,4 @@
-"""Take all messages of the state topic and look at none, as a program of its own."""
+"""Fetch all messages of the state topic and ignore them, as a separate program."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
 _TOPIC = "__share_group_state"
-#: How `sharelag` sets the client up to read fast, and to leave no trace.
+#: The client settings of `sharelag`, which read fast and leave no trace.
 _CLIENT = {
     "group.id": "benchmark",
     "enable.auto.commit": False,
@@ -21,7 +21,7 @@ _CLIENT = {
 
 
 def fetch(servers: str) -> Iterator[list[Message]]:
-    """Yield the messages that are there now."""
+    """Yield the messages up to the current end."""
     client = Consumer({"bootstrap.servers": servers} | _CLIENT)
     count = len(client.list_topics(_TOPIC, 10).topics[_TOPIC].partitions)
     parts = [TopicPartition(_TOPIC, number, OFFSET_BEGINNING) for number in range(count)]

@@ -10,7 +10,7 @@ AIM, LEAST, SHORT = "reaches the aim", "reaches the least", "FALLS SHORT"
 
 
 class Spread(NamedTuple):
-    """The median of repetitions with the least and the greatest of them."""
+    """The median of repetitions with their minimum and maximum."""
 
     median: float
     low: float
@@ -25,7 +25,7 @@ def spread(values: Sequence[float]) -> Spread:
 def ratio(above: Sequence[float], below: Sequence[float]) -> Spread:
     """Return the ratio of the medians, with the range of the ratios round by round.
 
-    Both sides of a round ran one after the other, so whatever else the machine did hit both.
+    Both sides of a round ran one after the other, so other load on the machine affected both.
     """
     each = [a / b for a, b in zip(above, below, strict=True)]
     median = statistics.median(above) / statistics.median(below)

@@ -1,6 +1,6 @@
-"""State records of any number, such as a busy share coordinator writes them, from a seed.
+"""Any number of state records like those of a busy share coordinator, from a seed.
 
-Compiled, and made chunk by chunk: ten million records never are in memory at once.
+The generator is compiled and works in chunks: ten million records are never in memory at once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NAMES = ("billing", "audit", "fraud-check", "email", "shipping")
 
 @dataclass(frozen=True)
 class Shape:
-    """How many batches a record has (mean of an exponential, greatest)."""
+    """Number of batches per record (mean of an exponential distribution, maximum)."""
 
     batches: float
     most: int
@@ -35,7 +35,7 @@ class Shape:
     updates: int = 500
 
 
-#: 141 and 1,300 bytes a record with its key; of updates, each record counts until the end.
+#: 141 and 1,300 bytes per record with its key; of updates, each record counts until the end.
 SHAPES = {
     "light": Shape(4.5, 20),
     "heavy": Shape(60.0, 240),
@@ -44,7 +44,7 @@ SHAPES = {
 
 
 def share_partitions(count: int, ids: Sequence[str] = ()) -> list[SharePartition]:
-    """Return share partitions of groups that have up to 50 each; ``ids`` are those of topics."""
+    """Return share partitions of groups with up to 50 each; ``ids`` are topic ids."""
     random = np.random.default_rng(7)
     ids = ids or [topic_id_text(random.bytes(16)) for _ in range(37)]
     return [
@@ -56,7 +56,7 @@ def share_partitions(count: int, ids: Sequence[str] = ()) -> list[SharePartition
 def record_batches(
     shape: str, records: int, keys: int, ids: Sequence[str] = ()
 ) -> Iterator[pa.RecordBatch]:
-    """Yield `RAW`, state partition by state partition, each in the order of its log."""
+    """Yield `RAW`, state partition by state partition, each in log order."""
     chosen = share_partitions(keys, ids)
     place = np.array([state_partition(key, STATE_PARTITIONS) for key in chosen])
     shares = np.bincount(place, minlength=STATE_PARTITIONS) / keys
@@ -81,7 +81,7 @@ def _of_partition(
     busy = _busy(len(keys), state)
     for first in range(0, records, CHUNK):
         count = min(CHUNK, records - first)
-        # The first record of each share partition comes in turn, the others by how busy it is.
+        # First records of share partitions take turns, the others are drawn by activity.
         which = np.random.default_rng([1, state, first]).choice(busy, count)
         unseen = max(0, min(count, len(keys) - first))
         which[:unseen] = np.arange(first, first + unseen)
@@ -90,7 +90,7 @@ def _of_partition(
 
 @dataclass(frozen=True)
 class _Drawn:
-    """Where each share partition is after the records so far."""
+    """The progress of each share partition after the records so far."""
 
     start: NDArray[np.int64]
     updates: NDArray[np.int64]  # since the last snapshot, -1: none yet
@@ -98,7 +98,7 @@ class _Drawn:
 
 
 def _busy(keys: int, seed: int) -> NDArray[np.int64]:
-    """Return numbers of keys, the busy ones often: a long tail."""
+    """Return numbers of keys, busy ones more often: a long tail."""
     weights = np.minimum(np.random.default_rng([2, seed]).pareto(1.1, keys) + 0.2, 60)
     return np.repeat(
         np.arange(keys), np.maximum(1, (weights / weights.sum() * 40 * keys)).astype(int)
@@ -151,7 +151,7 @@ def _binary(data: NDArray[np.uint8], offsets: NDArray[np.int32]) -> pa.Array:
 
 @numba.njit(cache=True, inline="always")
 def _put(out: Any, at: int, value: int, size: int) -> int:
-    """Write a number, highest byte first; return where it ends."""
+    """Write a big-endian number; return its end."""
     for k in range(size):
         out[at + k] = (value >> (8 * (size - 1 - k))) & 255
     return at + size
@@ -175,7 +175,7 @@ def _write(
     values: Any,
     value_at: Any,
 ) -> None:
-    """Write the records of one chunk; ``start``, ``updates`` and ``epoch`` go on."""
+    """Write the records of a chunk; ``start``, ``updates`` and ``epoch`` are updated."""
     np.random.seed(seed % 4_294_967_291)
     kp, p = 0, 0
     for i in range(which.size):

@@ -1,4 +1,4 @@
-"""Rows of a benchmark: what sharelag needs for some work, against a rival or a limit.
+"""Rows of a benchmark: the cost of some work with sharelag, compared with a rival or a limit.
 
 A row names the work, the rival and two goals, and has a function that prepares both sides:
 
@@ -16,17 +16,18 @@ A row names the work, the rival and two goals, and has a function that prepares 
 
 `ROWS` of the modules in `benchmarks.rows` are found by `benchmarks.__main__`.
 
-* A side is a callable; its answer goes to ``check``, which raises if the answers are not what they
-  must be (`GateError`, or an assertion). A row whose check fails has no ratio, and the run fails.
-* Sides run in turn, so that whatever else the machine does hits both: at least five rounds, after
+* A side is a callable; its answer is passed to ``check``, which raises if the answers are not as
+  expected (`GateError`, or an assertion). A row whose check fails has no ratio, and the run fails.
+* Sides run in turn, so that other load on the machine affects both: at least five rounds, after
   one that does not count (compiled, cached and read once).
-* Wall and CPU time are divided by ``units``. CPU time includes children that have ended; processes
-  that live on (a JVM, Spark's workers) are named by ``living``. A side that measures itself, or
-  knows its units only when it is done, returns `Measured`; there a smaller ``units`` lets a slow
-  rival do a part of the work.
-* ``by`` says which measures the goals are about; the poorest of them is the verdict.
-  ``within=True`` turns the ratio round: ours / rival, the smaller the better.
-* What is dear to prepare is kept for the rows of a module by ``bench.keep(name, open)``.
+* Wall and CPU time are divided by ``units``. CPU time includes children that have ended; ``living``
+  names processes that live on (a JVM, Spark's workers). A side that measures itself, or knows its
+  units only at the end, returns `Measured`; with smaller ``units`` a slow rival does only a part of
+  the work.
+* ``by`` names the measures of the goals; the poorest of them is the verdict. ``within=True``
+  inverts the ratio: ours / rival, the smaller the better.
+* Results that are expensive to prepare are kept for the rows of a module by
+  ``bench.keep(name, open)``.
 """
 
 from __future__ import annotations
@@ -49,12 +50,12 @@ _T = TypeVar("_T")
 
 
 class GateError(Exception):
-    """The answers of the sides are not what they must be, so their times mean nothing."""
+    """The answers of the sides are wrong, so their times are meaningless."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """An answer with what is known better than by the clock around the call; 0: not compared."""
+    """An answer with measurements that replace those of the call; 0: not compared."""
 
     answer: object
     wall: float | None = None
@@ -75,13 +76,13 @@ class Side:
 
 
 def limit(seconds: float) -> Side:
-    """Return a side that takes a fixed time: what the other one should stay within."""
+    """Return a side that takes a fixed time, as a limit for the other one."""
     return Side("the goal", lambda: Measured(None, wall=seconds, cpu=0), unit="times")
 
 
 @dataclass(frozen=True)
 class Contest:
-    """Two sides, and what their answers must have in common."""
+    """Two sides, and the check of their answers."""
 
     ours: Side
     rival: Side
@@ -103,7 +104,7 @@ class Row:
     case: str = ""
     by: tuple[str, ...] = ("cpu", "wall")
     within: bool = False
-    #: What binds, what was tried, the next idea: printed where the row falls short.
+    #: The bottleneck, attempts and the next idea: printed if the row falls short.
     note: str = ""
 
     @property
@@ -113,13 +114,13 @@ class Row:
 
     @property
     def area(self) -> str:
-        """The module that the row is of."""
+        """The module of the row."""
         make = self.make.func if isinstance(self.make, partial) else self.make
         return make.__module__
 
 
 class Bench:
-    """What rows need of a run: its size, inputs, a scratch folder, and what they share."""
+    """The context of rows in a run: its size, inputs, a scratch folder, and shared resources."""
 
     def __init__(self, folder: Path, quick: bool = False) -> None:
         self.folder, self.quick = folder, quick
@@ -127,32 +128,32 @@ class Bench:
         self._open, self._kept = ExitStack(), dict[str, Any]()
 
     def size(self, full: int, quick: int) -> int:
-        """Return the first, or the second in a quick run."""
+        """Return the first size, or the second in a quick run."""
         return quick if self.quick else full
 
     def keep(self, name: str, make: Callable[[], AbstractContextManager[_T]]) -> _T:
-        """Open something once; it is closed at the end of the run."""
+        """Open a resource once; it is closed at the end of the run."""
         if name not in self._kept:
             self._kept[name] = self._open.enter_context(make())
         found: _T = self._kept[name]
         return found
 
     def close(self) -> None:
-        """Close what was kept."""
+        """Close the resources that were kept."""
         self._kept.clear()
         self._open.close()
 
 
 @dataclass
 class Taken:
-    """What the repetitions of one side took, by measure, per unit."""
+    """Measurements of the repetitions of one side, by measure, per unit."""
 
     side: Side
     costs: dict[str, list[float]] = field(default_factory=dict)
     units: float = 0
 
     def run(self) -> object:
-        """Do the work once and note what it took."""
+        """Do the work once and store its measurements."""
         begin, cpu = time.perf_counter(), cpu_seconds(self.side.living())
         answer = self.side.run()
         wall = time.perf_counter() - begin
@@ -169,7 +170,7 @@ class Taken:
 
 @dataclass(frozen=True)
 class Result:
-    """A row as it was measured."""
+    """A measured row."""
 
     row: Row
     at: datetime
@@ -182,7 +183,7 @@ class Result:
 
 
 def run_row(row: Row, bench: Bench) -> Result:
-    """Measure a row; what goes wrong in it is its result."""
+    """Measure a row; an error in it becomes its result."""
     begun, before = datetime.now(UTC), load()[0]
     try:
         with row.make(bench) as contest:
@@ -197,7 +198,7 @@ def run_row(row: Row, bench: Bench) -> Result:
         found = poorest(
             [verdict(ratios[one].median, row.at_least, row.aim, row.within) for one in row.by]
         )
-    except Exception as error:  # whatever fails in a row, the others go on
+    except Exception as error:  # any error, so that the other rows continue
         text = f"{type(error).__name__}: {error}".strip()
         return Result(row, begun, bench.quick, (before, load()[0]), error=text)
     return Result(row, begun, bench.quick, (before, load()[0]), (ours, rival), ratios, found)
@@ -217,7 +218,7 @@ def _in_turn(contest: Contest) -> tuple[Taken, Taken]:
 
 
 def told(result: Result) -> Iterator[str]:
-    """Yield the lines that a terminal shows of a result."""
+    """Yield the lines of a result for a terminal."""
     row = result.row
     yield f"{row.name}: {row.work}, against {row.against}"
     if result.error:

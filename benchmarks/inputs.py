@@ -1,8 +1,8 @@
 """Inputs of the rows: seeded light and heavy records, and recorded ones, in several forms.
 
-`light` is 141 bytes and four batches a record, `heavy` 1.3 kB and sixty; `recorded` is what a real
-broker wrote in the experiments of ``data/captures``, laid end to end as often as it takes.
-Files lie below the folder of the run and are made once.
+`light` has 141 bytes and four batches per record, `heavy` 1.3 kB and sixty; `recorded` is the
+output of a real broker in the experiments of ``data/captures``, repeated as often as necessary.
+Files are below the folder of the run and are written once.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from benchmarks.generate import (
 from sharelag import schemas
 
 CAPTURES = Path(__file__).parents[1] / "data" / "captures"
-#: An end offset behind every window.
+#: An end offset beyond every window.
 END = 10**9
 
 
 class Inputs:
-    """Makes inputs, and keeps the files below a folder.
+    """Creates inputs, and keeps the files below a folder.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Inputs:
         self._folder = folder / "inputs"
 
     def stream(self, shape: str, records: int, keys: int = 10_000) -> Iterator[pa.RecordBatch]:
-        """Yield `sharelag.schemas.RAW` without holding it: state partition by state partition.
+        """Yield `sharelag.schemas.RAW` as a stream, state partition by state partition.
 
         Parameters
         ----------
@@ -68,12 +68,12 @@ class Inputs:
     def parquet(self, shape: str, records: int, keys: int = 10_000) -> Path:
         """Return a folder of raw records, one Parquet file per state partition.
 
-        So a batch of Spark's Kafka source writes them: one task, and one file, per partition.
+        A batch of Spark's Kafka source writes them like this: one task and one file per partition.
         """
         return self.capture(shape, records, keys) / "records"
 
     def capture(self, shape: str, records: int, keys: int = 10_000) -> Path:
-        """Return a folder that `sharelag.open` takes, with an end offset for every partition."""
+        """Return a folder for `sharelag.open`, with an end offset of every partition."""
         folder = self._folder / f"capture-{shape}-{records}-{keys}"
         if not folder.exists():
             half = folder.with_name(f".{folder.name}")
@@ -99,8 +99,8 @@ class Inputs:
     def flat(self, shape: str, records: int, keys: int = 10_000) -> Path:
         """Return the path of flat files for other languages, without their endings.
 
-        ``.kb`` and ``.vb`` are the bytes of keys and values one after the other, ``.ko`` and
-        ``.vo`` where each begins and the last ends: little-endian 64 bits.
+        ``.kb`` and ``.vb`` are the concatenated bytes of keys and values, ``.ko`` and ``.vo`` their
+        start offsets and the end of the last: little-endian 64 bits.
         """
         stem = self._folder / f"flat-{shape}-{records}-{keys}"
         if not stem.with_suffix(".done").exists():
@@ -133,7 +133,7 @@ def offsets(keys: int) -> pa.Table:
 
 
 def write_capture(folder: Path, ends: pa.Table, partitions: int = STATE_PARTITIONS) -> None:
-    """Make a folder whose ``records`` are there a capture of format 1."""
+    """Turn a folder with ``records`` into a capture of format 1."""
     pq.write_table(ends, folder / "offsets.parquet")
     about = {
         "format": 1,
@@ -171,7 +171,7 @@ def _write_flat(stem: Path, letter: str, columns: Iterator[pa.Array]) -> None:
 
 
 def _recorded(records: int) -> Iterator[pa.RecordBatch]:
-    """Yield what brokers wrote, again and again, with offsets that go on."""
+    """Yield the output of brokers repeatedly, with ascending offsets."""
     paths = sorted(CAPTURES.glob("**/records/*.parquet"))
     whole = pa.concat_tables([pq.read_table(path).cast(schemas.RAW) for path in paths])
     ours = whole.filter(np.equal(whole.column("topic").to_numpy(zero_copy_only=False), STATE_TOPIC))

@@ -1,4 +1,4 @@
-"""Kafka's own deserialiser and replay as a rival: the same records, in a JVM that stays warm."""
+"""Kafka's own deserializer and replay as a rival: the same records, in a warm JVM."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SOURCES = Path(__file__).with_name("java")
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """Seconds of one run: by the clock, of all threads, and of the thread that worked."""
+    """Seconds of one run: wall clock, all threads, and the thread that worked."""
 
     wall: float
     cpu: float
@@ -30,32 +30,32 @@ class Took:
 
 @dataclass(frozen=True, slots=True)
 class KafkaReplay:
-    """Kafka's classes with some records in their memory."""
+    """Kafka's classes with some records in memory."""
 
     oracle: Oracle
     folder: Path
 
     def deserialize(self) -> Took:
-        """Deserialise every record by ``ShareCoordinatorRecordSerde``, and drop it."""
+        """Deserialize every record with ``ShareCoordinatorRecordSerde``, and drop it."""
         return self._timed("deserialize")
 
     def replay(self) -> Took:
-        """Deserialise every record and give it to ``ShareCoordinatorShard.replay``."""
+        """Deserialize every record and pass it to ``ShareCoordinatorShard.replay``."""
         return self._timed("replay")
 
     def states(self, after: Sequence[int] = ()) -> tuple[list[dict[str, Any]], dict[int, Any]]:
-        """Return the final states, and the state of the share partition of some records then.
+        """Return the final states, and states of share partitions directly after some records.
 
         Parameters
         ----------
         after
-            Places of records, counted from 0.
+            Indices of records, counted from 0.
 
         Returns
         -------
         final, then
             Lines with ``group_id topic_id partition``, the numbers of the state and ``batches`` as
-            ``[first, last, state, count]``; no numbers where a tombstone removed the state.
+            ``[first, last, state, count]``; without numbers if a tombstone removed the state.
         """
         to = self.folder / "states.json"
         question = {"folder": str(self.folder), "work": "dump", "to": str(to), "after": list(after)}
@@ -87,7 +87,7 @@ def kafka_replay(batches: Iterable[pa.RecordBatch]) -> Iterator[KafkaReplay]:
 
 
 def write(batches: Iterable[pa.RecordBatch], folder: Path) -> None:
-    """Write keys and values as ``TimedReplay.java`` reads them."""
+    """Write keys and values in the format of ``TimedReplay.java``."""
     sizes = {"key": 0, "value": 0}
     with (
         (folder / "keys").open("wb") as keys,

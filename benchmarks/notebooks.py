@@ -1,6 +1,6 @@
-"""How long does a notebook run in JupyterLab, and how large is it when it is saved after that?
+"""The time to run each notebook in JupyterLab, and its size when it is saved afterwards.
 
-Beside it a notebook of one empty cell: what the lab, the browser and a kernel take here themselves.
+A notebook with one empty cell shows the share of the lab, the browser and a kernel.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def run() -> None:
             copy_of(name, folder)
         with jupyter_lab(folder) as lab:
             for name in (_EMPTY, *NAMES):
-                alone = Running(lab, chromium, [name])  # else the next one runs beside it
+                alone = Running(lab, chromium, [name])  # otherwise the next one runs in parallel
                 ran = alone.finished(name)
                 print(f"{name:38} {ran.seconds:5.1f} s   {ran.size / 1000:5,.0f} kB", flush=True)
                 alone.close(name)

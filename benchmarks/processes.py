@@ -1,4 +1,4 @@
-"""CPU time of this process, of its children, and of processes that live on beside it."""
+"""CPU time of this process, of its children, and of other living processes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def cpu_seconds(pids: Iterable[int] = ()) -> float:
     Parameters
     ----------
     pids : iterable of int
-        Processes that live on, such as a JVM: they count with all of their descendants. Other
-        living children, such as a broker that both sides ask, do not count.
+        Living processes, such as a JVM, which count with all of their descendants. Other living
+        children, such as a broker that both sides use, do not count.
     """
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     total = time.process_time() + ended.ru_utime + ended.ru_stime
     for process in family(pids):
         with suppress(psutil.NoSuchProcess):
-            total += sum(process.cpu_times()[:4])  # with those of its children that have ended
+            total += sum(process.cpu_times()[:4])  # including its ended children
     return total
 
 
@@ -47,9 +47,9 @@ def load() -> tuple[float, float, float]:
 
 
 def command(arguments: Sequence[str], seconds: float = 600, **options: object) -> str:
-    """Run a command of which both the start and the work count; return what it printed.
+    """Run a command, including its start, and return its output.
 
-    It finds Python's bytecode, as of an installed package: without, modules are compiled each time.
+    It uses compiled bytecode, as in an installed package; otherwise modules are compiled each time.
     """
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     done = subprocess.run(  # type: ignore[call-overload]
@@ -62,14 +62,14 @@ def command(arguments: Sequence[str], seconds: float = 600, **options: object) -
 
 
 def own_python(code: str, *arguments: str) -> list[str]:
-    """Return the command that runs code in a process of its own."""
+    """Return the command that runs code in a separate process."""
     return [sys.executable, "-c", code, *arguments]
 
 
 def peak_memory(pid: Callable[[], int | None], work: Callable[[], object]) -> tuple[object, int]:
-    """Run work, and return its answer and the most memory that a process family had meanwhile.
+    """Run work, and return its answer and the peak memory of a process family meanwhile.
 
-    Samples every 20 ms: what lives shorter is missed.
+    Samples every 20 ms, so shorter peaks are missed.
     """
     most, done = 0, threading.Event()
 
@@ -90,9 +90,9 @@ def peak_memory(pid: Callable[[], int | None], work: Callable[[], object]) -> tu
 
 
 def resident(pid: int) -> int:
-    """Return the bytes of memory that a process and its descendants hold now.
+    """Return the memory of a process and its descendants in bytes.
 
-    Pages that forked workers share with the process that forked them count once.
+    Pages that forked workers share with their parent count once.
     """
     total = 0
     for process in family([pid]):

@@ -44,7 +44,7 @@ everything else, and lists by file what else inputs and rivals need.
 
 
 def entry(result: Result) -> dict[str, Any]:
-    """Return a result as JSON holds it."""
+    """Return a result as a JSON object."""
     return {
         **_words(result.row),
         "at": result.at.isoformat(timespec="seconds"),
@@ -82,7 +82,7 @@ def _side(taken: Taken) -> dict[str, Any]:
 
 
 def merged(path: Path, fresh: Iterable[Entry], yardsticks: Iterable[Yardstick]) -> dict[str, Any]:
-    """Write results into the file beside those of other rows there; return all of it."""
+    """Merge results into a file with those of other rows; return all of it."""
     known = json.loads(path.read_text()) if path.exists() else {"rows": [], "yardsticks": {}}
     rows = {(one["id"], one["case"]): one for one in [*known["rows"], *fresh]}
     order = sorted(rows.values(), key=lambda one: order_of(one["id"], one["case"]))
@@ -92,19 +92,19 @@ def merged(path: Path, fresh: Iterable[Entry], yardsticks: Iterable[Yardstick]) 
         "rows": order,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    half = path.with_suffix(".half")  # a run that is interrupted leaves a whole file
+    half = path.with_suffix(".half")  # an interrupted run leaves a complete file
     half.write_text(json.dumps(known, indent=1) + "\n")
     half.replace(path)
     return known
 
 
 def order_of(name: str, case: str) -> tuple[bool, int, str]:
-    """Return where a row stands: those with a P by number, then the interactive ones."""
+    """Return the sort key of a row: those with a P by number, then the interactive ones."""
     return not name.startswith("P"), int(name[1:]), case
 
 
 def measured_since(path: Path, moment: datetime) -> set[str]:
-    """Return the names of rows with a result that is not older."""
+    """Return the names of rows with a result since a moment."""
     rows = json.loads(path.read_text())["rows"] if path.exists() else []
     return {name_of(row) for row in rows if datetime.fromisoformat(row["at"]) >= moment}
 
@@ -115,14 +115,14 @@ def name_of(row: Entry) -> str:
 
 
 def current(found: Mapping[str, Any], rows: Iterable[Row]) -> dict[str, Any]:
-    """Return results with the words and goals that rows have now; rows of the past are left out."""
+    """Return results with the current texts and goals of rows; removed rows are left out."""
     known = {row.name: _words(row) for row in rows}
     kept = [one | known[name_of(one)] for one in found["rows"] if name_of(one) in known]
     return {**found, "rows": kept}
 
 
 def machine() -> dict[str, Any]:
-    """Return what the figures were measured on."""
+    """Return a description of the machine."""
     import numba
     import numpy as np
     import psutil
@@ -161,7 +161,7 @@ def page(found: Mapping[str, Any]) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-#: What users care about: in the README.
+#: Rows for the README: the ones that users care about.
 _SHOWN = (
     *("P6 sharelag.lag", "P6 frames.lag", "P7 sharelag.lag", "P16", "P9 connector", "P8"),
     *("P10", "P10 with 100,000 state records", "P11 poll"),

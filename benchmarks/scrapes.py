@@ -1,7 +1,7 @@
 """The cost of a scrape and of a collection of 10,000 share partitions, and the memory used.
 
-For ten minutes. Scrapes go on while the next result is gathered, so the greatest times are those
-beside it.
+It runs for ten minutes. Scrapes continue while the next result is collected, so the maximum times
+are those during a collection.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from benchmarks.inputs import Inputs
 
 RECORDS, KEYS = 100_000, 10_000
 MINUTES = 10
-#: Seconds between scrapes, and between gatherings of what is scraped.
+#: Seconds between scrapes, and between collections.
 SCRAPED, GATHERED = 1.0, 15.0
 _MIB = 1 << 20
 
@@ -32,7 +32,7 @@ class _Scrape(NamedTuple):
     milliseconds: float
     size: int
     rss: float  # MiB
-    gathered: float  # seconds that the last gathering took
+    gathered: float  # duration of the last collection in seconds
 
 
 def run() -> None:
@@ -87,7 +87,7 @@ def _scrape(connection: http.client.HTTPConnection) -> bytes:
 
 
 def _value(text: bytes, name: str) -> float:
-    """One of the exporter's own metrics; they come last."""
+    """Return one of the exporter's own metrics; they come last."""
     found = re.search(rf"(?m)^kafka_share_group_{name} (\S+)$".encode(), text[-2000:])
     if not found:
         raise SystemExit(f"the exporter does not tell {name}")

@@ -1,4 +1,4 @@
-"""Spark as a user has it: a session with Spark's own settings, and DataFrames of what is stored."""
+"""Spark as users have it: a session with Spark's own settings, and DataFrames of stored data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ORDER = [(name, "ascending") for name in ("group_id", "topic_id", "partition")]
 
 
 def start_session(master: str = MASTER) -> SparkSession:
-    """Start a session with Spark's own settings, such as 1 GB for Java; only its pages are off."""
+    """Start a session with Spark's own settings, such as 1 GB for Java, but without its web UI."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.master(master).appName("benchmarks")
@@ -45,7 +45,7 @@ def keep_session(bench: Bench) -> SparkSession:
 
 
 def living(spark: SparkSession) -> Callable[[], Sequence[int]]:
-    """Return the JVM, of which the workers descend."""
+    """Return the JVM, the ancestor of the workers."""
     return lambda: (spark.sparkContext._gateway.proc.pid,)  # type: ignore[union-attr]
 
 
@@ -55,7 +55,7 @@ def raw_of(spark: SparkSession, folder: Path) -> DataFrame:
 
 
 def offsets_of(spark: SparkSession, folder: Path) -> DataFrame:
-    """Return a new DataFrame of where the topics end."""
+    """Return a new DataFrame of end offsets."""
     return spark.read.parquet(str(folder / "offsets.parquet"))
 
 

@@ -1,8 +1,8 @@
-"""A share group as a lean SimPy model: what one writes who needs no more than completions.
+"""A share group as a lean SimPy model, which only counts completions.
 
-One FIFO of available records and one of locks for each partition, and idle consumers that are woken
-one by one. It has no brokers, windows, sessions or assignors, and keeps no tables but the lag of
-every second.
+It has one FIFO of available records and one of locks for each partition, and wakes idle consumers
+one by one. It has no brokers, windows, sessions or assignors, and no tables except the lag per
+second.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 
 import simpy
 
-#: As `benchmarks.rows.simulator.scenario` says it to sharelag.
+#: The same as in `benchmarks.rows.simulator.scenario`.
 PARTITIONS, CONSUMERS, RATE, SERVICE_S, LOCK_S, ATTEMPTS, POLL = 20, 4, 200.0, 0.01, 5.0, 5, 50
 SILENT, RELEASE = 0.02, 0.08
-#: Records that arrive together every 10 ms, where they do not come one by one.
+#: Records that arrive together every 10 ms, unless they arrive one by one.
 BURST = int(RATE * 0.01)
 
 
@@ -27,7 +27,7 @@ class _Partition:
     available: deque[int] = field(default_factory=deque)
     idle: list[Any] = field(default_factory=list)
     counts: dict[int, int] = field(default_factory=dict)  # deliveries of unfinished records
-    held: dict[int, int] = field(default_factory=dict)  # the delivery that a member works on
+    held: dict[int, int] = field(default_factory=dict)  # the delivery that a member is processing
     locks: deque[tuple[float, int, int]] = field(default_factory=deque)
     end: int = 0
 
@@ -37,13 +37,13 @@ class _Partition:
 
 
 class Model:
-    """One run; `lag` has a row a second.
+    """One run; `lag` has a row per second.
 
     Parameters
     ----------
     by_record : bool
-        Consumers acknowledge each record by itself, else all of a poll together; and producers
-        append records one by one, else those of 10 ms together.
+        Consumers acknowledge each record separately, else a whole poll; and producers append
+        records one by one, else those of 10 ms together.
     """
 
     def __init__(self, by_record: bool, seed: int = 1) -> None:
@@ -59,7 +59,7 @@ class Model:
                 self._env.process(self._consume(at, by_record))
 
     def run(self, seconds: float) -> int:
-        """Let time pass; how many records were finished."""
+        """Run for some seconds; return the number of finished records."""
         self._env.run(seconds)
         return self.done
 

@@ -1,6 +1,6 @@
 """Explain, history and a daily report of 5,000,000 records on Spark with a driver of 1 GB.
 
-`python -m benchmarks.spark_scale 500000` takes a tenth of them.
+`python -m benchmarks.spark_scale 500000` uses a tenth of them.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def run(records: int = 5_000_000) -> None:
 
 
 def _watched(command: list[str], env: dict[str, str]) -> None:
-    """Run a command, and print the most memory that its JVM and its Python processes had."""
+    """Run a command, and print the peak memory of its JVM and its Python processes."""
     most: dict[str, int] = {}
     with subprocess.Popen(command, env=env) as process:
         root = psutil.Process(process.pid)

@@ -1,4 +1,4 @@
-"""A Spark session in a process of its own, which answers questions by line.
+"""A Spark session in a separate process, which answers questions line by line.
 
 Run as ``python -m benchmarks.spark_worker MASTER FOLDER``; `Worker` starts it and asks.
 """
@@ -32,7 +32,7 @@ class Worker:
     master : str
         Such as ``local[2]``.
     folder : pathlib.Path
-        Of the capture.
+        Folder of the capture.
     """
 
     def __init__(self, master: str, folder: Path) -> None:
@@ -45,19 +45,19 @@ class Worker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.communicate()  # the end of its input is the end of it
+        self._process.communicate()  # it ends at the end of its input
 
     def pids(self) -> tuple[int]:
-        """Return the process, of which Java and the workers descend."""
+        """Return the process, the ancestor of Java and the workers."""
         return (self._process.pid,)
 
     def progress(self) -> tuple[int, str]:
-        """Return how many share partitions have a progress, and a digest of all of it."""
+        """Return the number of share partitions with a progress, and a digest of it."""
         rows, digest = self._ask("progress").split()
         return int(rows), digest
 
     def lag(self) -> int:
-        """Return how many share partitions have a lag."""
+        """Return the number of share partitions with a lag."""
         return int(self._ask("lag"))
 
     def _ask(self, question: str) -> str:

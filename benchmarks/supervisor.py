@@ -1,9 +1,8 @@
-"""Run rows in processes of their own, a process an area: one that crashes or hangs costs one row.
+"""Run rows in a process per area, so that a crash or a hang costs only one row.
 
-Rows of an area share what is dear to prepare (a broker, a Spark session), so they share a process.
-It writes each result into the file of results as soon as it has it. If it ends before its time, or
-writes nothing for too long, the row that it was at has failed, and another process goes on with
-the rows after that one.
+Rows of an area share expensive resources (a broker, a Spark session), so they share a process. It
+writes each result into the file of results at once. If it ends early, or writes nothing for too
+long, its current row has failed, and another process continues with the following rows.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from benchmarks import results
 from benchmarks.harness import Result, Row
 from benchmarks.processes import family, load
 
-#: Seconds after which a row is given up.
+#: Seconds without a result after which a row fails.
 LIMIT, QUICK_LIMIT = 900.0, 600.0
 _POLL = 0.5
 
@@ -38,7 +37,7 @@ def supervised(rows: Iterable[Row], file: Path, quick: bool, start: Start | None
     ----------
     rows : iterable of Row
     file : pathlib.Path
-        Of the results.
+        File of results.
     quick : bool
         Smaller inputs.
     start : callable, optional
@@ -53,7 +52,7 @@ def supervised(rows: Iterable[Row], file: Path, quick: bool, start: Start | None
 
 
 def _until_one_fails(rows: list[Row], file: Path, quick: bool, start: Start) -> list[Row]:
-    """Measure rows in one process; return those that are still to do."""
+    """Measure rows in one process; return the remaining ones."""
     begun, before = datetime.now(UTC).replace(microsecond=0), load()[0]
     process, everyone = start(rows), set[psutil.Process]()
     try:
@@ -73,9 +72,9 @@ def _until_one_fails(rows: list[Row], file: Path, quick: bool, start: Start) -> 
 def _watched(
     process: subprocess.Popen[bytes], file: Path, limit: float, everyone: set[psutil.Process]
 ) -> str:
-    """Wait for the end, or until no result has come for too long; return what happened.
+    """Wait for the end, or until no result has come for too long; return the failure.
 
-    Adds to `everyone` who descends of the process: of one that has crashed nobody knows it.
+    Adds all descendants of the process to `everyone`: after a crash they cannot be found.
     """
     seen, since = _stamp(file), time.monotonic()
     while process.poll() is None:
@@ -94,7 +93,7 @@ def _stamp(file: Path) -> int:
 
 
 def _end(process: subprocess.Popen[bytes], everyone: set[psutil.Process]) -> None:
-    """End a process with all that descends of it: its brokers live in separate sessions."""
+    """End a process and its descendants, whose brokers live in separate sessions."""
     if process.poll() is None:
         everyone.update(family([process.pid]))
     for one in everyone:

@@ -20,8 +20,8 @@ from tests.support.browser.desk import Desk
 
 OFFSETS, MOMENTS, PARTITIONS = 10_000, 1_000, 10_000
 EDITORS, EDITED = 200, 1_000  # members and partitions of an assignment
-#: What the same browser needs here to fill as many rectangles as the strip has offsets: the
-#: machine's own measure.
+#: The time of the same browser to fill as many rectangles as the strip has offsets: the machine's
+#: own measure.
 _BASELINE = """() => { const context = document.createElement('canvas').getContext('2d');
     context.canvas.width = 1000; const spent = [];
     for (let round = 0; round < 30; round++) { const begun = performance.now();
@@ -39,7 +39,7 @@ _TO_THE_NEXT_FRAME = """async move => {
         spent.push(performance.now() - begun); }
     return spent; }"""
 
-#: Another view of the same model, until it says of itself that it is painted.
+#: Another view of the same model, until it reports that it is painted.
 _ONCE_MORE = """async painted => {
     const el = document.createElement('div'); document.querySelector('main').append(el);
     const begun = performance.now(); await window.show(window.sent[0], el);
@@ -112,7 +112,7 @@ def _table(browser: Browser, scratch: Path) -> None:
 
 
 def _editor(browser: Browser, scratch: Path, each: int) -> None:
-    """Every member has so many of the partitions: a share partition may have them all."""
+    """Measure members with several partitions each: a share partition may have many members."""
     lag = pa.array(np.random.default_rng(1).integers(0, 10**6, EDITED))
     rows = pa.table({"topic": ["orders"] * EDITED, "partition": list(range(EDITED)), "lag": lag})
     held = {
@@ -160,7 +160,7 @@ def _tell(what: str, times: list[float]) -> None:
 
 
 def _windows(runs: int) -> pa.Table:
-    """A window of 10,000 offsets that moves on by ten a moment, cut into equal runs."""
+    """Return a window of 10,000 offsets that moves by ten per moment, cut into equal runs."""
     begin, length = datetime(2026, 11, 21, 3, tzinfo=UTC), OFFSETS // runs
     random = np.random.default_rng(1)
     first = np.arange(MOMENTS)[:, None] * 10 + np.arange(runs)[None, :] * length + 1_000_000

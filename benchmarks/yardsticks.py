@@ -1,4 +1,4 @@
-"""What the machine itself can do, measured in the same run: copying, and reading Parquet.
+"""The machine's own limits, measured in the same run: copying, and reading Parquet.
 
 A counting task on Spark and a bare fetch from a broker are rivals of rows.
 """
@@ -27,7 +27,7 @@ class Yardstick:
     rate: Spread
 
     def entry(self) -> dict[str, Any]:
-        """Return it as JSON holds it."""
+        """Return the rate as a JSON object."""
         return {"unit": self.unit, "rate": self.rate._asdict()}
 
 
@@ -49,7 +49,7 @@ def measured(bench: Bench) -> list[Yardstick]:
 
 
 def copy(batches: list[pa.RecordBatch]) -> int:
-    """Copy keys and values, each batch into fresh memory; return how many bytes."""
+    """Copy keys and values, each batch into new memory; return the number of bytes."""
     return sum(len(data.copy()) for batch in batches for data in key_value_bytes(batch))
 
 

@@ -1,7 +1,7 @@
-"""Kernels: plain functions that are compiled when there is enough work to be worth it.
+"""Kernels: plain functions that are compiled if there is enough work to justify it.
 
-A kernel is written once. `kernel` registers the function and leaves it as it is, so kernels call
-each other in plain Python as they would compiled, and importing one does not import numba:
+A kernel is written once. `kernel` registers the function and returns it unchanged, so kernels can
+call each other in plain Python, and importing one does not import numba:
 
     @kernel
     def total(values: Any) -> Any:
@@ -10,20 +10,20 @@ each other in plain Python as they would compiled, and importing one does not im
             found += doubled(values[k])  # another kernel, of this module or of another one
         return found
 
-`ready` chooses the form for an amount of work:
+`ready` chooses the form by the amount of work:
 
     ready(total, work=values.size)(values)
 
-Compiling happens in a copy of the module's globals in which every kernel is its compiled form.
-numba keeps what it compiled beside the source, and knows a changed source by the times of that one
-file. A kernel has the code of other modules in it, and an installed wheel may have the times of
-the one before, so the names of compiled kernels end with a digest of all sources in them. When one
-is compiled anew, what an older source left is removed.
+Kernels are compiled in a copy of the module's globals, in which every kernel is its compiled form.
+numba caches compiled code beside the source, and invalidates it by the modification time of that
+file only. A kernel contains code of other modules, and an installed wheel may have the same times
+as its predecessor, so the names of compiled kernels end with a digest of all their sources. When a
+kernel is compiled again, the cached code of older sources is removed.
 
-A kernel must mean the same in both forms. Numbers read from arrays are numpy scalars in plain
-Python, which keep their type where numba widens them to 64 bits. A kernel that only indexes its
-arrays takes ``views=True``: in plain Python they come as memoryviews, of which Python's own numbers
-are read, and twice as fast.
+Both forms of a kernel must compute the same. In plain Python, numbers read from arrays are numpy
+scalars, which keep their type; numba widens them to 64 bits. With ``views=True``, the plain form of
+a kernel that only indexes its arrays takes memoryviews, whose items are Python numbers: twice as
+fast.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ from sharelag.version import __version__
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
-#: Loading numba and a cached kernel takes about as long as plain Python takes for so many steps:
-#: half a second of a core.
+#: Steps of plain Python that take as long as loading numba and a cached kernel: half a second of a
+#: core.
 WORTH_IT = 500_000
-#: Steps that plain Python takes in the time in which kernels would be compiled: the demo's 17
-#: million take 6 s of a core, where the kernels for them take 36 s.
+#: Steps of plain Python that take as long as compiling the kernels: the demo's 17 million take 6 s
+#: of a core, and compiling the kernels for them 36 s.
 WORTH_COMPILING = 100_000_000
 
-#: Characters of a digest.
+#: Length of a digest in hexadecimal digits.
 _DIGEST = 12
 
 _lock = threading.RLock()
@@ -62,12 +62,12 @@ _plain: dict[Any, Any] = {}
 _compiled: dict[Any, Any] = {}
 _complete: dict[Any, Any] = {}
 _parts_only: set[Any] = set()
-_part_names: set[str] = set()  # as LLVM knows them
+_part_names: set[str] = set()  # in LLVM
 _globals: dict[int, dict[str, Any]] = {}
 _digests: dict[int, str] = {}
 _steps = 0  # of all work so far
 _are_compiled: Callable[[], bool] | None = None
-#: Whether this process uses plain kernels for less than `WORTH_COMPILING`, as none were compiled.
+#: Whether this process uses plain kernels for less than `WORTH_COMPILING`: none were compiled.
 is_left = False
 
 
@@ -78,16 +78,16 @@ def kernel(
     *, views: bool = ..., **options: Any
 ) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]: ...
 def kernel(function: Any = None, /, *, views: bool = False, **options: Any) -> Any:
-    """Register a function as a kernel; return it as it is.
+    """Register a function as a kernel, and return it unchanged.
 
     Parameters
     ----------
     function : function
     views : bool
-        Whether `ready` gives the plain form memoryviews in place of arrays.
+        Whether `ready` passes memoryviews instead of arrays to the plain form.
     **options
-        Of ``numba.njit``, for instance ``inline="always"``. The cache is on and the lock of the
-        interpreter is released unless they say otherwise.
+        Options of ``numba.njit``, such as ``inline="always"``. By default the result is cached,
+        and the interpreter lock is released.
     """
     if function is None:
         return partial(kernel, views=views, **options)
@@ -97,11 +97,11 @@ def kernel(function: Any = None, /, *, views: bool = False, **options: Any) -> A
 
 
 def part(function: Callable[_P, _T], /) -> Callable[_P, _T]:
-    """Register a kernel that only kernels call; return it as it is.
+    """Register a kernel that only kernels call, and return it unchanged.
 
-    It is compiled as a part of those, for whole numbers of 64 bits whatever a call names: without
-    what Python needs to call it, a separate cache, and a form for each number that is written into
-    a call. That takes a fraction of the time. What is divided by 0 is not noticed.
+    It is compiled into its callers, with all integers widened to 64 bits. It has no wrapper for
+    calls from Python, no separate cache, and no specialization for literal arguments, so compiling
+    takes a fraction of the time. Division by zero is not detected.
     """
     _plain[function] = _in_python(function, views=False)
     _options[function] = {"cache": False, "nogil": True, "no_cpython_wrapper": True}
@@ -111,14 +111,14 @@ def part(function: Callable[_P, _T], /) -> Callable[_P, _T]:
 
 
 def ready(function: Callable[_P, _T], work: int) -> Callable[_P, _T]:
-    """Return a kernel in the form for an amount of work: plain if little, else compiled.
+    """Return a kernel in the form for an amount of work: plain for little, compiled for more.
 
     Parameters
     ----------
     function : function
         Decorated by `kernel`.
     work : int
-        About how many steps the kernel takes: a byte of a record, a batch of a state.
+        Approximate number of steps of the kernel: bytes of records, batches of a state.
     """
     if is_worth_it(work):
         return compile_kernel(function)
@@ -127,14 +127,14 @@ def ready(function: Callable[_P, _T], work: int) -> Callable[_P, _T]:
 
 
 def is_worth_it(work: int, count: bool = True) -> bool:
-    """Whether to use compiled kernels for so many steps more: numba is loaded, or it pays now.
+    """Return whether to use compiled kernels for more steps: numba is loaded, or worth loading.
 
     Parameters
     ----------
     work : int
-        Steps ahead.
+        Number of further steps.
     count : bool
-        Add them to those of this process: many small batches are a large one.
+        Add them to the steps of this process: many small batches amount to a large one.
     """
     global _steps, _are_compiled, is_left
     steps = _steps + work
@@ -148,13 +148,13 @@ def is_worth_it(work: int, count: bool = True) -> bool:
 
 
 def leave_compiling(are_compiled: Callable[[], bool]) -> None:
-    """Let `is_worth_it` ask, once there is enough work, whether kernels only have to be loaded."""
+    """Let `is_worth_it` check, once there is enough work, whether kernels are compiled already."""
     global _are_compiled
     _are_compiled = are_compiled
 
 
 def run_alone(function: Callable[[], None]) -> None:
-    """Call a function with the lowest priority, unless another process does that."""
+    """Call a function with the lowest priority, unless another process is running it."""
     import fcntl  # not on Windows
 
     os.nice(19)
@@ -164,10 +164,10 @@ def run_alone(function: Callable[[], None]) -> None:
 
 
 def begin_later(code: str) -> None:
-    """Begin a process that outlives this one, and makes later ones faster."""
+    """Start a process that outlives this one and speeds up later ones."""
     import subprocess
 
-    with suppress(OSError):  # later ones are slower, and try again
+    with suppress(OSError):  # later processes are slower, and try again
         subprocess.Popen(
             [sys.executable, "-c", code],
             start_new_session=True,
@@ -178,21 +178,21 @@ def begin_later(code: str) -> None:
 
 
 def compile_kernel(function: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Return the compiled form of a kernel; numba compiles it when it is called."""
+    """Return the compiled form of a kernel; numba compiles it at the first call."""
     if function not in _complete:
         with _lock:
             _form(function)
-            _complete.update(_compiled)  # not before: until here some still call plain ones
+            _complete.update(_compiled)  # not earlier: until here some call plain kernels
     found: Callable[_P, _T] = _complete[function]
     return found
 
 
 @contextmanager
 def without_numba() -> Iterator[None]:
-    """Let what is imported meanwhile believe that numba is not installed; no kernel is compiled."""
+    """Hide numba from modules imported in this context; no kernel is compiled."""
     with _lock:
         loaded = sys.modules.get("numba")
-        # Python refuses to import what is None here; the type of `modules` does not know that.
+        # None makes an import fail, which the type of `modules` does not allow.
         sys.modules["numba"] = None  # type: ignore[assignment]
         try:
             yield
@@ -203,13 +203,13 @@ def without_numba() -> Iterator[None]:
 
 
 def is_cached(function: Callable[..., Any]) -> bool:
-    """Whether a kernel was compiled on this machine before; numba is not imported to find out."""
+    """Return whether a kernel was compiled on this machine before, without importing numba."""
     source = Path(function.__code__.co_filename)
     if not source.exists():
         return False
-    version = f"py{sys.version_info.major}{sys.version_info.minor}"  # each has its own
+    version = f"py{sys.version_info.major}{sys.version_info.minor}"
     stem = glob.escape(f"{source.stem}.{function.__qualname__}_{digest(function)}")
-    changed = source.stat().st_mtime  # numba compiles again what a later source belongs to
+    changed = source.stat().st_mtime  # numba ignores what it compiled of an earlier source
     return any(
         found.stat().st_mtime >= changed
         for folder in _caches(source)
@@ -218,12 +218,12 @@ def is_cached(function: Callable[..., Any]) -> bool:
 
 
 def _caches(source: Path) -> Iterator[Path]:
-    """Yield the folders where numba may keep what it compiled of a file."""
+    """Yield the folders in which numba may cache the compiled code of a file."""
     if named := os.environ.get("NUMBA_CACHE_DIR"):
         yield from Path(named).glob("*/")
         return
     yield source.parent / "__pycache__"
-    # Where it may not write beside the source.
+    # Used if the source's folder is not writable.
     users = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     yield from Path(users, "numba").glob("*/")
 
@@ -238,7 +238,7 @@ def _compile(function: Any) -> None:
     import numba
 
     scope = _compiled_globals(function.__globals__)
-    if function not in _compiled:  # else it was made with the others of its module
+    if function not in _compiled:  # it may have been compiled with the others of its module
         again = FunctionType(function.__code__, scope, function.__name__, function.__defaults__)
         again.__qualname__ = f"{function.__qualname__}_{digest(function)}"
         if function in _parts_only:
@@ -247,12 +247,12 @@ def _compile(function: Any) -> None:
         try:
             _compiled[function] = numba.njit(pipeline_class=_whole(), **_options[function])(again)
             _remove_stale(again, _compiled[function].stats.cache_path)
-        except (RuntimeError, OSError):  # numba finds no source to keep a cache beside
+        except (RuntimeError, OSError):  # numba finds no place for a cache
             _compiled[function] = numba.njit(**_options[function] | {"cache": False})(again)
 
 
 def _as_part(dispatcher: Any) -> Any:
-    """Let a dispatcher make one form, and no machine code but in its callers."""
+    """Make a dispatcher compile a single signature, with machine code only in its callers."""
     from numba import types
 
     template, customize = dispatcher.get_call_template, dispatcher._compiler._customize_flags
@@ -270,11 +270,11 @@ def _as_part(dispatcher: Any) -> Any:
         return flags
 
     def add(compiled_: Any) -> None:
-        name = object()  # what numba would know its machine code by
+        name = object()  # the key of its machine code in numba
         library = compiled_.library
-        # numba links what a library calls into it, optimises that, and makes machine code of it:
-        # in each caller once more. Here the kernel that Python calls links all, once; LLVM links
-        # what is called by then, so what calls comes first.
+        # numba links called libraries into each library, optimises it and generates its machine
+        # code, again in each caller. Here only the kernel that Python calls links them all, once.
+        # LLVM links what has been called before, so callers come first.
         parts = list(dict.fromkeys([library, *library._linking_libraries]))
         library.finalize = partial(setattr, library, "_finalized", True)
         dispatcher.targetctx.insert_user_function(name, compiled_.fndesc, parts)
@@ -290,10 +290,9 @@ def _as_part(dispatcher: Any) -> Any:
 
 @cache
 def _whole() -> Any:
-    """Return numba's compiler, which knows that only a kernel itself calls its parts.
+    """Return numba's compiler, changed so that parts are internal to the kernel that calls them.
 
-    Then LLVM has no need to keep to how numba calls and returns, and puts what is called at one
-    place there.
+    LLVM can then ignore numba's calling convention for them, and inline those called once.
     """
     from numba.core.compiler import Compiler
 
@@ -304,7 +303,7 @@ def _whole() -> Any:
             library.enable_object_caching()
             library._optimize_final_module = partial(_optimize, library)
             state.library = library
-            # numba says nothing of types
+            # numba has no annotations
             return super().define_pipelines()  # type: ignore[no-untyped-call]
 
     return Whole
@@ -314,24 +313,24 @@ def _optimize(library: Any) -> None:
     for function in library._final_module.functions:
         if function.name in _part_names:
             function.linkage = "internal"
-    # Twice: only then it sees that no part fails, and drops what callers do about failures.
+    # The second pass finds that no part fails, and drops the callers' error handling.
     for _ in range(2):
         type(library)._optimize_final_module(library)
 
 
 def _remove_stale(function: FunctionType, folder: str | None) -> None:
-    """Remove what was compiled of a kernel's earlier sources, unless this one is compiled already.
+    """Remove compiled code of a kernel's earlier sources, unless the current one is compiled.
 
-    Another process that still uses them has them in memory, or compiles them again.
+    A process that still uses it has it in memory, or compiles it again.
     """
     stem = f"{Path(function.__code__.co_filename).stem}.{function.__qualname__}"
     if folder is None or any(Path(folder).glob(f"{glob.escape(stem)}-*.nbi")):
         return
     is_older = re.compile(re.escape(stem[:-_DIGEST]) + f"[0-9a-f]{{{_DIGEST}}}" + r"-.*\.nb[ic]")
     for path in Path(folder).glob(f"{glob.escape(stem[:-_DIGEST])}*.nb?"):
-        is_own = path.name.startswith(f"{stem}-")  # of a process that began at the same time
+        is_own = path.name.startswith(f"{stem}-")  # of a process that started at the same time
         if is_older.fullmatch(path.name) and not is_own:
-            with suppress(OSError):  # another process was faster, or may do it
+            with suppress(OSError):  # another process was faster, or it is not permitted
                 path.unlink()
 
 
@@ -350,7 +349,7 @@ def _compiled_globals(scope: dict[str, Any]) -> dict[str, Any]:
 
 
 def digest(function: Callable[..., Any]) -> str:
-    """Return what changes with any source or number that is compiled into a kernel."""
+    """Return a digest of all sources and numbers that are compiled into a kernel."""
     scope: dict[str, Any] = function.__globals__
     if id(scope) not in _digests:
         found = blake2b(digest_size=_DIGEST // 2)
@@ -361,7 +360,7 @@ def digest(function: Callable[..., Any]) -> str:
 
 
 def _source(path: str) -> bytes:
-    """Return a module's source; where it is not a file, as in an archive, the version stands in."""
+    """Return a module's source, or the package's version if it is not a file (in an archive)."""
     try:
         return Path(path).read_bytes()
     except OSError:
@@ -369,7 +368,7 @@ def _source(path: str) -> bytes:
 
 
 def _parts(scope: dict[str, Any], seen: set[int]) -> Iterator[str]:
-    """Yield the files that a module's kernels are made of, as ``@path``, and its numbers."""
+    """Yield the source files of a module's kernels, as ``@path``, and its numbers."""
     if id(scope) in seen:
         return
     seen.add(id(scope))
@@ -393,7 +392,7 @@ def _has_kernels(module: ModuleType) -> bool:
 
 
 def _in_python(function: Callable[..., Any], views: bool) -> Callable[..., Any]:
-    """Return the plain form: sums beyond 64 bits wrap round silently, as they do compiled."""
+    """Return the plain form, whose integers wrap around at 64 bits silently, as compiled ones."""
 
     def run(*arguments: Any) -> Any:
         import numpy as np

@@ -1,1 +1,1 @@
-"""What `make` runs beside the package: pages, checks, recordings."""
+"""Programs behind `make` that are not in the package: pages, checks, recordings."""

@@ -1,8 +1,8 @@
-"""Serve a copy of OSV's advisories on this machine, for ``make audit`` where the network is closed.
+"""Serve a copy of OSV's advisories on this machine, for ``make audit`` without a network.
 
-``python -m tools.advisories all.zip`` takes the export of osv.dev's advisories about PyPI (a zip
-file, or a folder with the JSON files in it), answers OSV's ``/v1/query`` on loopback, and prints
-the address and how old the copy is. Ctrl-C ends it.
+``python -m tools.advisories all.zip`` takes osv.dev's export of the advisories for PyPI (a zip
+file, or a folder with its JSON files), answers OSV's ``/v1/query`` on loopback, and prints the
+address and the age of the copy. Ctrl-C ends it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _texts(place: Path) -> Iterator[bytes]:
 
 
 class Advisories:
-    """What is known of each version of a package.
+    """Known advisories by package and version.
 
     Parameters
     ----------
@@ -73,14 +73,14 @@ class Advisories:
                     self._of[canonicalize_name(package["name"])].append((one, affected))
 
     def of(self, name: str, version: str) -> list[Mapping[str, Any]]:
-        """Return the advisories about one version of a package."""
+        """Return the advisories for one version of a package."""
         found = self._of.get(canonicalize_name(name), ())
         about = {one["id"]: one for one, affected in found if _is_in(version, affected)}
         return list(about.values())
 
 
 def _is_in(version: str, affected: Mapping[str, Any]) -> bool:
-    """Whether an advisory affects a version, which it names or which lies in one of its ranges."""
+    """Return whether an advisory affects a version, by name or by one of its ranges."""
     asked = Version(version)
     if any(_version(each) == asked for each in affected.get("versions", ())):
         return True
@@ -89,7 +89,7 @@ def _is_in(version: str, affected: Mapping[str, Any]) -> bool:
 
 
 def _is_between(asked: Version, events: Iterable[Mapping[str, str]]) -> bool:
-    """Follow a range's events in the order of their versions up to the one that is asked for."""
+    """Follow a range's events in version order up to a version."""
     known = ((_version(at), what) for event in events for what, at in event.items())
     order = {"introduced": 0, "last_affected": 1, "fixed": 2}
     ordered = [(at, order[what], what) for at, what in known if at is not None and what in order]
@@ -102,7 +102,7 @@ def _is_between(asked: Version, events: Iterable[Mapping[str, str]]) -> bool:
 
 
 def _version(text: str) -> Version | None:
-    """Return a version, or None where PyPI's rules did not hold yet."""
+    """Return a version, or None for one that predates PyPI's rules."""
     try:
         return Version(text)
     except InvalidVersion:
@@ -110,7 +110,7 @@ def _version(text: str) -> Version | None:
 
 
 def server(known: Advisories, port: int = 0) -> ThreadingHTTPServer:
-    """Return a server on loopback that answers OSV's query of one version of a package."""
+    """Return a loopback server that answers OSV's query for one version of a package."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -127,7 +127,7 @@ def server(known: Advisories, port: int = 0) -> ThreadingHTTPServer:
             self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Say nothing of requests that were answered."""
+            """Do not log requests that were answered."""
 
     return ThreadingHTTPServer(("127.0.0.1", port), Handler)
 

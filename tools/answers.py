@@ -1,13 +1,13 @@
-"""What commands, methods and dashboards say of the samples, as digests: the oracle of a move.
+"""Answers of commands, methods and dashboards for the samples, as digests: a test of refactoring.
 
-    python -m tools.answers             # print which answers differ from the recorded ones, and how
-    python -m tools.answers lag dlq     # only of these commands and methods
-    python -m tools.answers --record    # record them anew
+    python -m tools.answers             # print the answers that differ from recorded ones, and how
+    python -m tools.answers lag dlq     # only answers of these commands and methods
+    python -m tools.answers --record    # record them again
 
-Code may move freely as long as the first finds no difference. ``tools/answers.txt`` holds one line
-per answer, a digest and what was asked, so that a commit shows which answers it changes; the texts,
-of long ones the beginning, are in ``tools/answers.json.xz``. Commands run in this process. What
-differs from run to run (folders, identities of widgets) is replaced by what stays.
+Refactored code must not change any answer. ``tools/answers.txt`` has one line per answer, a digest
+and the question, so that a commit shows which answers it changes. The texts, truncated if long, are
+in ``tools/answers.json.xz``. Commands run in this process. Parts that vary from run to run
+(folders, widget ids) are replaced by constants.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ from tests.support.command import sharelag as command
 REPOSITORY = Path(__file__).resolve().parents[1]
 DIGESTS = Path(__file__).with_suffix(".txt")
 TEXTS = Path(__file__).with_suffix(".json.xz")
-#: Samples of several groups, which are asked everything; of the others the answer for now.
+#: Samples with several groups, which get all questions; the others only the current answers.
 SHOPS = ("demo", "chapters")
-#: A command's further options; without an entry it has none. G is the group.
+#: Additional options by command. G is the group.
 OPTIONS: dict[str, tuple[str, ...]] = {
     "check": ("--rules", "data/examples/rules.yaml"),
     "plan-delete": ("--group", "G"),
     "plan-reset": ("--group", "G", "--to-latest"),
     "simulate": ("--group", "G", "--members", "2,4", "--duration", "20s"),
 }
-#: What runs notebooks or waits for questions, and answers with what the commands here say.
+#: Commands that run notebooks or wait for questions, with answers of the other commands.
 LEFT = {"mcp", "report", "demo", "doctor", "export"}
-#: What is asked of a text or a file instead of an input.
+#: Commands on a text or a file instead of an input.
 OTHERS = (
     ("lint", "kafka-share-groups.sh --group billing --delete-offsets"),
     ("lint", "kafka-share-groups.sh --group billing --reset-offsets --to-offset 7 --execute"),
@@ -67,13 +67,13 @@ OTHERS = (
     ("lag", "--capture", "demo", "--sort", "nothing"),
     ("lag",),
 )
-#: Characters of an answer that are kept beside its digest: histories have millions.
+#: Number of an answer's characters that are stored with its digest: histories have millions.
 KEPT = 60_000
 Answers = dict[str, str]
 
 
 def inputs() -> list[str]:
-    """Return the commands that take a capture, but for those of `LEFT`."""
+    """Return the commands that take a capture, except `LEFT`."""
     names = cli.list_commands(click.Context(cli))
     found = ((name, cli.get_command(click.Context(cli), name)) for name in names)
     return [
@@ -124,7 +124,7 @@ def answer_of_command(line: tuple[str, ...]) -> str:
 
 
 def methods() -> list[str]:
-    """Return the methods of a workbench that answer with a `Result` and need no argument."""
+    """Return the methods of a workbench that return a `Result` and need no argument."""
     return [
         name
         for name, one in inspect.getmembers(Workbench, inspect.isfunction)
@@ -138,7 +138,7 @@ def methods() -> list[str]:
 
 
 def answer_of_method(bench: Workbench, name: str) -> str:
-    """Return what a method's result says: as text, as HTML, as rows, and as charts."""
+    """Return a method's result as text, as HTML, as rows, and as charts."""
     try:
         result: Result = getattr(bench, name)()
     except sharelag.errors.ShareLagError as error:
@@ -149,14 +149,14 @@ def answer_of_method(bench: Workbench, name: str) -> str:
 
 
 def dashboards() -> dict[str, Callable[[Workbench], Any]]:
-    """Return how each dashboard is made of a workbench."""
+    """Return the constructors of dashboards by name."""
     import sharelag_widgets.dashboards as all_of_them
 
     return {name: getattr(all_of_them, name) for name in all_of_them.__all__}
 
 
 def answer_of_dashboard(bench: Workbench, make: Callable[[Workbench], Any]) -> str:
-    """Return the state of all widgets of a dashboard, each after those that it holds."""
+    """Return the state of all widgets of a dashboard, children first."""
     from ipywidgets.embed import dependency_state
 
     state = dependency_state(make(bench))
@@ -166,7 +166,7 @@ def answer_of_dashboard(bench: Workbench, make: Callable[[Workbench], Any]) -> s
 
 
 def questions() -> Iterator[tuple[str, Callable[[], str]]]:
-    """Yield what is asked, and how."""
+    """Yield questions, and functions that answer them."""
     for line in command_lines():
         yield "sharelag " + " ".join(line), partial(answer_of_command, line)
     for sample, engine in product(SHOPS, ("local", "spark")):
@@ -181,13 +181,13 @@ def questions() -> Iterator[tuple[str, Callable[[], str]]]:
 
 
 def is_chosen(asked: str, names: Collection[str]) -> bool:
-    """Whether an answer is of one of some commands, methods and dashboards; empty: of any."""
+    """Return whether an answer belongs to one of these commands, methods and dashboards, or any."""
     name = asked.split()[1] if asked.startswith("sharelag ") else asked.split(": ")[1]
     return not names or name.removesuffix("()") in names
 
 
 def plain(text: str) -> str:
-    """Return a text without what differs from machine to machine."""
+    """Return a text without the parts that differ between machines."""
     return text.replace(str(REPOSITORY), "REPOSITORY").replace(tempfile.gettempdir(), "TMP")
 
 
@@ -197,7 +197,7 @@ def digest(text: str) -> str:
 
 
 def write(answers: Answers) -> None:
-    """Write down the digests of answers, and how they begin."""
+    """Write the digests of answers, and their first characters."""
     lines = (f"{digest(text)}  {asked}\n" for asked, text in sorted(answers.items()))
     DIGESTS.write_text("".join(lines), "utf-8")
     begin = {asked: text[:KEPT] for asked, text in answers.items()}
@@ -205,7 +205,7 @@ def write(answers: Answers) -> None:
 
 
 def compare(answers: Answers, names: Collection[str]) -> Iterator[str]:
-    """Yield the lines in which answers differ from what is written down."""
+    """Yield the lines in which answers differ from the recorded ones."""
     known = dict(reversed(line.split("  ", 1)) for line in DIGESTS.read_text("utf-8").splitlines())
     begin: Answers = json.loads(lzma.decompress(TEXTS.read_bytes()))
     for asked in sorted(one for one in known.keys() | answers.keys() if is_chosen(one, names)):
@@ -218,7 +218,7 @@ def compare(answers: Answers, names: Collection[str]) -> Iterator[str]:
 
 
 def main(record: bool, names: Collection[str]) -> int:
-    """Ask everything; write it down, or return 1 where it differs from what is written down."""
+    """Answer everything; record it, or return 1 if it differs from the record."""
     warnings.simplefilter("ignore")
     answers = {asked: plain(ask()) for asked, ask in questions() if is_chosen(asked, names)}
     if record:

@@ -1,7 +1,7 @@
-"""The assignors for brokers as a jar: ``python -m tools.assignors dist`` makes it in that folder.
+"""The assignors for brokers as a jar: ``python -m tools.assignors dist`` builds it in that folder.
 
 They are compiled for Java 17, on which Kafka's brokers run, with the interface of Kafka's jars from
-Maven Central. The same sources make the same bytes.
+Maven Central. The build is reproducible.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.support.kafka.jars import build_once, cache_dir, digest, kafka_jars
 from tests.support.kafka.jvm import RigError, find_java
 
 SOURCES = Path(__file__).parents[1] / "assignors"
-#: The moment that entries of the jar have: the first that a zip can say.
+#: The time of the jar's entries: the first that a zip file can have.
 _DATE = "1980-01-01T00:00:02Z"
 
 
@@ -43,7 +43,7 @@ def build(folder: Path) -> None:
 
 
 def assignors_jar() -> Path:
-    """Return the jar in the cache, made there if the sources have changed."""
+    """Return the jar in the cache, rebuilt if the sources have changed."""
     stamp = digest([SOURCES], __version__)
     return build_once(cache_dir() / f"assignors-{stamp}", build) / jar_name()
 

@@ -1,7 +1,7 @@
 """Write the leaderboard and the contract of ``docs/assignors.md``, and the figures elsewhere.
 
-python -m tools.assignors_page          # from the runs that are kept in data/studies
-python -m tools.assignors_page --anew   # measured anew: some twenty minutes
+python -m tools.assignors_page          # from the runs in data/studies
+python -m tools.assignors_page --anew   # measure again: some twenty minutes
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ASSIGNORS = (
     *(BASELINE, "simple-4.1", "all-to-all", "round-robin", "sticky", "rack-aware", "balanced"),
     *("lag-proportional", "lag-aware-sticky", "sticky-spread", "optimal"),
 )
-#: What is kept of a run: all that a ranking is made of.
+#: Parts of a run that a ranking needs, and that are stored.
 _KEPT = (
     *("scenario", "assignor", "duration_ms", "drain_ms", "age_p95_ms"),
     *("moves_per_minute", "pairs"),
@@ -37,7 +37,7 @@ _KEPT = (
 
 
 def main(arguments: list[str]) -> int:
-    """Bring the page up to date, from runs made anew where requested."""
+    """Update the page, from new runs if requested."""
     if "--anew" in arguments:
         found = rank_assignors(ASSIGNORS, baseline=BASELINE, progress=_tell)
         parquet.write_table(found.runs.select(_KEPT), RUNS)
@@ -51,7 +51,7 @@ def _tell(done: int, runs: int) -> None:
 
 
 def page(text: str) -> str:
-    """Return the page with its tables as they have to be."""
+    """Return the page with its current tables."""
     ranking = rank_runs(pq.read_table(RUNS), suite(), BASELINE)
     made = {"leaderboard": _leaderboard(ranking), "families": _families(ranking)}
     for name, part in (made | {"contract": _contract()}).items():

@@ -25,12 +25,12 @@ def table() -> str:
 
 
 def page(text: str) -> str:
-    """Return the page with its table as it has to be."""
+    """Return the page with its current table."""
     return with_part(text, BEGIN, END, table())
 
 
 def main() -> int:
-    """Bring the page up to date."""
+    """Update the page."""
     PAGE.write_text(page(PAGE.read_text("utf-8")), "utf-8")
     return 0
 

@@ -1,4 +1,4 @@
-"""Write the tables of ``docs/errors.md``: Kafka's errors, what they mean, and what to do.
+"""Write the tables of ``docs/errors.md``: Kafka's errors, their meanings, and what to do.
 
 ``python -m tools.errors_page`` writes them between the two marks of that page, from
 `sharelag.model.kafka_errors`.
@@ -17,7 +17,7 @@ BEGIN, END = "<!-- tables: python -m tools.errors_page -->", "<!-- end of tables
 
 
 def tables() -> str:
-    """Return the part of the page that is made."""
+    """Return the generated part of the page."""
     return "\n".join(_lines())
 
 
@@ -36,7 +36,7 @@ def _lines() -> Iterator[str]:
 
 
 def written(page: str) -> str:
-    """Return the page with the tables of today."""
+    """Return the page with its current tables."""
     return with_part(page, BEGIN, END, tables())
 
 

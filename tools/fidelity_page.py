@@ -1,4 +1,4 @@
-"""Write the table of ``docs/fidelity.md``: experiments on brokers, and what is simulated of them.
+"""Write the table of ``docs/fidelity.md``: experiments on brokers, compared with simulations.
 
 ``python -m tools.fidelity_page`` needs no broker: it reads ``data/fidelity``.
 """
@@ -18,7 +18,7 @@ BEGIN, END = "<!-- table: python -m tools.fidelity_page -->", "<!-- end of table
 
 
 def part(found: list[Comparison]) -> str:
-    """Return the part of the page that is made of all experiments."""
+    """Return the part of the page that is generated from all experiments."""
     tests = [one for one in found if not one.experiment.calibration]
     near = sum(not one.misses for one in tests)
     bounds = ", ".join(f"{name} {100 * bound:.0f} %" for name, bound in BOUNDS.items())

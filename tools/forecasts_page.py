@@ -1,9 +1,9 @@
-"""Make and score forecasts in recorded and simulated histories, and write what came of them.
+"""Make and score forecasts in recorded and simulated histories, and write the results.
 
     python -m tools.forecasts_page          # some ten minutes; into docs/forecasts.md
 
-Each history is read as `sharelag forecasts` reads a cluster: as of one moment after the other, with
-a ledger. A run knows nothing that is later than its moment.
+Each history is read as `sharelag forecasts` reads a cluster: as of successive moments, with a
+ledger. A run knows nothing that is later than its moment.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "forecasts.md"
 BEGIN, END = "<!-- table: python -m tools.forecasts_page -->", "<!-- end of table -->"
 SECOND, MINUTE, MS = timedelta(seconds=1), timedelta(minutes=1), timedelta(milliseconds=1)
 HORIZON, EVERY = MINUTE, 30 * SECOND
-#: Groups that are simulated for the page, each for so long.
+#: Number of simulated groups for the page, and the duration of each.
 SIMULATED = 16
 _LASTS = 10 * MINUTE
 
 
 class History(NamedTuple):
-    """A history that is read as of moments, one after the other."""
+    """A history that is read as of successive moments."""
 
     name: str
     open_at: Callable[..., Workbench]
@@ -95,7 +95,7 @@ def _moments(first: Any, last: datetime) -> list[datetime]:
 
 
 def draw_scenario(random: Random) -> Scenario:
-    """Draw a group that keeps up, falls behind or catches up, and what happens to it."""
+    """Draw a group that keeps up, falls behind or catches up, and its incidents."""
     members, mean_ms = random.randint(2, 5), random.choice([20.0, 50.0, 100.0])
     lasts = _LASTS // MS
     bursts = tuple(
@@ -122,7 +122,7 @@ def draw_scenario(random: Random) -> Scenario:
 
 
 def _ends(scenario: Scenario, timeline: pa.Table) -> pa.Table:
-    """Return the ends of the logs at all moments of a simulation."""
+    """Return end offsets at all moments of a simulation."""
     times = pc.add(timeline.column("time_ms").cast(pa.int64()), scenario.begins_ms)
     ids = [scenario.topics[0].id] * timeline.num_rows
     made = timeline.select(["topic", "partition", "log_start_offset", "end_offset"])
@@ -133,7 +133,7 @@ def _ends(scenario: Scenario, timeline: pa.Table) -> pa.Table:
 
 
 def table(ledgers: dict[str, pa.Table]) -> str:
-    """Return what came of forecasts as a table of Markdown."""
+    """Return the results of forecasts as a table in Markdown."""
     names = "histories, forecast of, scored, came true, CRPS, of lag / rate, interval score"
     lines = [f"| {' | '.join(names.split(', '))} | not known |", "|---|---" + "|--:" * 6 + "|"]
     for name, rows in (ledgers | {"all": pa.concat_tables(ledgers.values())}).items():

@@ -29,13 +29,13 @@ def section(table: Table) -> Iterator[str]:
 
 
 def page(text: str) -> str:
-    """Return the page with its tables as they have to be."""
+    """Return the page with its current tables."""
     made = "\n\n".join("\n".join(section(table)) for table in TABLES.values())
     return with_part(text, BEGIN, END, made)
 
 
 def main() -> int:
-    """Bring the page up to date."""
+    """Update the page."""
     PAGE.write_text(page(PAGE.read_text("utf-8")), "utf-8")
     return 0
 

@@ -1,4 +1,4 @@
-"""Write the tables of ``docs/live.md``: groups played with a change, and what was foretold of it.
+"""Write the tables of ``docs/live.md``: groups played with a change, compared with predictions.
 
 ``python -m tools.groups_page`` needs no broker: it reads ``data/live``.
 """
@@ -26,7 +26,7 @@ _Runs = Sequence[Mapping[str, float | None]]
 
 
 def table() -> str:
-    """Return the part of the page that is made."""
+    """Return the generated part of the page."""
     return "\n".join((*_assignors(), "", *_tuned()))
 
 
@@ -103,7 +103,7 @@ def _members(group: Scenario, one: Mapping[str, Any], name: str) -> int:
 
 
 def _missed(runs: _Runs) -> float:
-    """How far the means miss the goals, as parts of their limits."""
+    """Return how far the means miss the goals, relative to their limits."""
     return sum(
         max(float(np.mean(_values(runs, goal.measure))) / goal.limit - 1, 0.0)
         for goal in map(Goal.parse, GOALS)
@@ -111,7 +111,7 @@ def _missed(runs: _Runs) -> float:
 
 
 def _beats(group: Scenario, one: Mapping[str, Any]) -> bool:
-    """Whether tuned settings were better live."""
+    """Return whether tuned settings were better live."""
     tuned, usual = (_missed(one["live"][name]) for name in (TUNED, DEFAULTS))
     fewer = _members(group, one, TUNED) < _members(group, one, DEFAULTS)
     return tuned < usual or (tuned == usual and fewer)
@@ -141,7 +141,7 @@ def _machine(known: Mapping[str, Any], each: Sequence[Mapping[str, Any]]) -> str
 
 
 def main() -> None:
-    """Bring the page up to date."""
+    """Update the page."""
     PAGE.write_text(with_part(PAGE.read_text(), BEGIN, END, table()))
 
 

@@ -1,4 +1,4 @@
-"""Write the table of ``docs/incidents.md``: predictions for incidents, and what was played.
+"""Write the table of ``docs/incidents.md``: predictions for incidents, and the played outcomes.
 
 ``python -m tools.incidents_page`` needs no broker: it reads ``data/incidents``.
 """
@@ -32,7 +32,7 @@ _HEAD = (f"| {' | '.join(_COLUMNS)} |", "|---" * len(_COLUMNS) + "|")
 
 
 def table(found: Iterable[Judged]) -> str:
-    """Return the part of the page that is made."""
+    """Return the generated part of the page."""
     return "\n".join(_lines(list(found)))
 
 
@@ -87,7 +87,7 @@ def _seconds(one: Outcome) -> str:
 
 
 def main() -> None:
-    """Bring the page up to date."""
+    """Update the page."""
     made = table(judged(one, FOLDER / name) for name, one in incidents().items())
     PAGE.write_text(with_part(PAGE.read_text(), BEGIN, END, made))
 

@@ -1,9 +1,9 @@
 """Write ``docs/schemas``: a JSON Schema for the rows of each command's ``-o json``.
 
-``python tools/json_schemas.py`` makes them from the declared tables: names, types and order from
-their schemas, descriptions from `sharelag.tables.declared`. The version is that of the folder and
-of each ``$id``; a row has none inside. New columns may come within a version, so readers ignore
-what they do not know; a column that goes or changes its type makes a new version.
+``python tools/json_schemas.py`` generates them from the declared tables: names, types and order
+from their schemas, descriptions from `sharelag.tables.declared`. The version is in the folder's
+name and in each ``$id``, but not in rows. A version may get new columns, so readers must ignore
+unknown ones; a column that is removed or changes its type needs a new version.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from sharelag.whatif.tune import TRADED, TUNED
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schemas" / f"v{SCHEMA_VERSION}"
 _DECLARED = [module for module in vars(declared).values() if isinstance(module, ModuleType)]
 _TOPIC = pa.field("topic", pa.string())
-#: A state batch as Kafka's coordinator holds it: first and last offset, state, delivery count.
+#: A state batch in Kafka's coordinator: first and last offset, state, delivery count.
 _BATCH = {
     "type": "array",
     "prefixItems": [{"type": "integer"}] * 4,
     "minItems": 4,
     "maxItems": 4,
 }
-#: What a row has of an answer that lacks something, and no row of a whole one.
+#: Properties of rows of an incomplete answer, which rows of a complete one lack.
 _LACKING = {
     "complete": {
         "description": "false: something is missing; absent in a whole answer",
         "const": False,
     },
 }
-#: The same where state partitions may be silent.
+#: The same if state partitions may be missing.
 _IN_PART = _LACKING | {
     "unread_state_partitions": {
         "description": "state partitions that nobody answered for, where the missing ones are",
@@ -57,7 +57,7 @@ _IN_PART = _LACKING | {
         "items": {"type": "integer"},
     },
 }
-#: Answers from records that may be partial, beside those with `_IN_PART`.
+#: Answers from records that may be partial, in addition to those with `_IN_PART`.
 _FROM_RECORDS = (
     *("windows-since", "history", "history-events", "history-every", "explain", "progress"),
     "forecasts",
@@ -193,7 +193,7 @@ def of_row(name: str, columns: dict[str, Any]) -> dict[str, Any]:
 
 
 def decode() -> dict[str, Any]:
-    """Return the schema of what ``decode`` prints: a record of Kafka's formatters, or a reject."""
+    """Return the schema of the output of ``decode``: records of Kafka's formatters, or rejects."""
     text = {"type": ["string", "null"]}
     place = {
         "topic": text,
@@ -248,7 +248,7 @@ def _kind(kind: pa.DataType) -> dict[str, Any]:
 
 
 def files() -> dict[Path, str]:
-    """All files, with what they hold."""
+    """Return the contents of all files."""
     made = {name: of_row(name, columns) for name, columns in rows().items()} | {"decode": decode()}
     return {
         FOLDER / f"{name}.json": json.dumps(one, indent=2, ensure_ascii=False) + "\n"

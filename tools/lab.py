@@ -1,9 +1,9 @@
 """`make lab`: JupyterLab on copies of the notebooks, the first of which has been run already.
 
-Notebooks are kept without outputs, so a first look would be at empty cells. Here the first one runs
-in the kernel that JupyterLab gives it, before the page opens: its outputs are of this machine, and
-its dashboards answer. Copies are yours to edit, in ``out/lab``; one that you did not edit follows
-the notebook that it was copied from.
+Notebooks are stored without outputs, so they would open with empty cells. Here the first one runs
+in the kernel of its JupyterLab session before the page opens: its outputs come from this machine,
+and its dashboards respond. Copies in ``out/lab`` are yours to edit; an unedited copy is updated
+with its notebook.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ from nbformat.sign import NotebookNotary
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = ROOT / "notebooks"
-#: Settings that JupyterLab begins with here: no question about news over the first dashboard.
-#: One's own settings come first.
+#: Initial settings of JupyterLab: no question about news over the first dashboard. The user's own
+#: settings take precedence.
 SETTINGS = ROOT / "tools" / "jupyter"
 FIRST = "00_start_here.ipynb"
-#: Seconds for the server, and for a kernel, to answer.
+#: Seconds to wait for a response of the server, or of a kernel.
 PATIENCE = 60
-#: Seconds that JupyterLab has to end its kernels: five of its own for each, all at once.
+#: Seconds for JupyterLab to end its kernels: five for each, concurrently.
 GRACE = 10
-#: Seconds for a cell: the first one that reads starts Spark.
+#: Seconds for a cell: the first one that reads data starts Spark.
 CELL_PATIENCE = 300
-#: Where a copy notes what it was when it was made.
+#: Metadata key of a copy for the digest of its original.
 _NOTE = "sharelag"
-#: A link in Markdown to a file.
+#: A Markdown link to a file.
 _LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 
 
@@ -63,11 +63,11 @@ class Server(NamedTuple):
     process: subprocess.Popen[bytes]
 
     def place(self, path: Path) -> str:
-        """Return how the server calls a file."""
+        """Return the server's path of a file."""
         return path.resolve().relative_to(self.root.resolve()).as_posix()
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Ask the server to make something."""
+        """Post a request to the server."""
         headers = {"Authorization": f"token {self.token}", "Content-Type": "application/json"}
         asked = urllib.request.Request(  # noqa: S310
             f"{self.url}{path}", json.dumps(body).encode(), headers
@@ -97,7 +97,7 @@ def copies(folder: Path, notebooks: Path = NOTEBOOKS) -> set[str]:
     Returns
     -------
     set of str
-        The names of edited copies, which stay as they are.
+        The names of edited copies, which are kept.
     """
     folder.mkdir(parents=True, exist_ok=True)
     edited = set()
@@ -117,7 +117,7 @@ def copies(folder: Path, notebooks: Path = NOTEBOOKS) -> set[str]:
 
 
 def _with_links(path: Path, folder: Path) -> NotebookNode:
-    """Read a notebook; its links to files that are not copied lead there from the folder, too."""
+    """Read a notebook; its links to files that are not copied are adapted to the folder."""
     notebook: NotebookNode = nbformat.read(path, as_version=4)
     away = Path(os.path.relpath(path.parent.resolve(), folder.resolve())).as_posix()
 
@@ -132,7 +132,7 @@ def _with_links(path: Path, folder: Path) -> NotebookNode:
 
 
 def _digest(notebook: NotebookNode) -> str:
-    """Return what differs when somebody edits a cell, and not when the notebook runs."""
+    """Return a digest that changes when a cell is edited, but not when the notebook runs."""
     cells = [(cell.cell_type, cell.source) for cell in notebook.cells]
     return hashlib.sha256(json.dumps(cells).encode()).hexdigest()
 
@@ -157,7 +157,7 @@ def started(root: Path, *arguments: str) -> Iterator[Server]:
 
 
 def end(process: subprocess.Popen[bytes], grace: float = GRACE) -> None:
-    """End a server, which ends its kernels; kill it when it does not within its seconds of grace.
+    """End a server, which ends its kernels; kill it if it does not within the grace period.
 
     JupyterLab 4.6 often stops its loop when it has ended its kernels, and then waits for a thread
     that read files, which waits for more work from the loop.
@@ -183,11 +183,11 @@ def _address(process: subprocess.Popen[bytes]) -> str:
 
 
 def _listens(url: str) -> bool:
-    """Whether a server answers: it writes where it will before it does."""
+    """Return whether a server responds: it writes its address before it does."""
     try:
         with urllib.request.urlopen(f"{url}api", timeout=PATIENCE):  # noqa: S310
             return True
-    except urllib.error.HTTPError:  # that one wants a token
+    except urllib.error.HTTPError:  # it requires a token
         return True
     except OSError:
         return False
@@ -199,7 +199,7 @@ def run(server: Server, path: Path) -> str | None:
     Returns
     -------
     str or None
-        Why it failed.
+        The reason for a failure.
     """
     asked = {
         "path": server.place(path),
@@ -217,7 +217,7 @@ def run(server: Server, path: Path) -> str | None:
     except (CellTimeoutError, DeadKernelError, RuntimeError) as error:
         failure = next(iter(str(error).splitlines()), type(error).__name__)
     nbformat.write(notebook, path)
-    # Pages show what a notebook holds only where it is known to be made here.
+    # Pages only show outputs of trusted notebooks.
     notary = NotebookNotary()
     notary.sign(notebook)
     notary.store.close()
@@ -225,13 +225,13 @@ def run(server: Server, path: Path) -> str | None:
 
 
 class _TheServers(AsyncKernelManager):
-    """The manager of a kernel that somebody else has started, and ends."""
+    """The manager of a kernel that the server has started, and ends."""
 
     has_kernel = True
 
 
 class _Client(AsyncKernelClient):
-    """A client of such a kernel: heartbeats a second late, as on a busy machine, are no death."""
+    """A client of such a kernel that tolerates heartbeats a second late, as on a busy machine."""
 
     async def is_alive(self) -> bool:
         return True
@@ -243,7 +243,7 @@ async def _run(notebook: NotebookNode, connection: Path) -> None:
     client.start_channels(hb=False)
     try:
         await client.wait_for_ready(timeout=PATIENCE)
-        # The page takes the state of widgets from the kernel.
+        # The page gets the state of widgets from the kernel.
         running = NotebookClient(
             notebook, km=_TheServers(), store_widget_state=False, timeout=CELL_PATIENCE
         )

@@ -1,6 +1,6 @@
 """Print the pins that some extras need: the part of requirements.lock that an image installs.
 
-Needs only the standard library. Each pin of the lock says in its comment what it came with.
+Needs only the standard library. Each pin of the lock names its origin in a comment.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def main(extras: list[str]) -> None:
 
 
 def wanted(project: dict[str, object], extras: list[str]) -> set[str]:
-    """Return the names that extras ask for, with those of extras that they name."""
+    """Return the packages of extras, including extras that they refer to."""
     optional: dict[str, list[str]] = project["optional-dependencies"]  # type: ignore[assignment]
     lines: list[str] = [*project["dependencies"]]  # type: ignore[misc]
     for extra in extras:
@@ -35,7 +35,7 @@ def wanted(project: dict[str, object], extras: list[str]) -> set[str]:
 
 
 def pins(lock: str, names: set[str]) -> list[str]:
-    """Return the pins of names and of all that came with them."""
+    """Return the pins of packages and of their dependencies."""
     blocks = [one for one in re.split(r"\n(?=\S)", lock) if "==" in one.partition("\n")[0]]
     came_with = {
         _key(one): {_key(via) for via in re.findall(r"#\s+(?:via\s+)?([\w.-]+)$", one, re.M)}

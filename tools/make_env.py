@@ -12,8 +12,8 @@ from pathlib import Path
 
 OLDEST_PYTHON = (3, 11)
 OLDEST_JAVA = 17
-#: What pip was told of where packages are, and how to get there: what uv reads from the
-#: environment. Addresses may have passwords, which arguments would show to everybody.
+#: pip's options for package sources and access to them, which are passed to uv in the environment.
+#: Addresses may contain passwords, which arguments would show to all users.
 WAYS = {
     "index-url": "UV_DEFAULT_INDEX",
     "extra-index-url": "UV_INDEX",
@@ -53,9 +53,9 @@ def main(folder: Path) -> int:
         return _fail(advice)
     python = str(folder / "bin" / "python")
     print("compiling the kernels, and recording the classes of Spark ...", flush=True)
-    # Once and for all, side by side: numba keeps what it compiled beside the sources, Java the
-    # classes of a session of Spark, which starts in two thirds of the time ever after, and Python
-    # its own code: what some packages ship does not compile.
+    # These run concurrently, once: numba caches compiled kernels beside the sources; Java records
+    # the classes of a Spark session, which then starts in two thirds of the time; Python compiles
+    # its own code, except what some packages ship that does not compile.
     demo = ("from sharelag.cli import main; main()", "demo", "--engine", "local")
     quiet = subprocess.DEVNULL
     with (
@@ -81,11 +81,11 @@ def main(folder: Path) -> int:
 
 
 def _install(folder: Path) -> str | None:
-    """Install the pinned packages and this checkout; advice where that fails."""
+    """Install the pinned packages and this checkout; return advice if that fails."""
     python = folder / "bin" / "python"
     if subprocess.run([sys.executable, "-m", "venv", str(folder)], check=False).returncode:
         return "Python has no venv. On Debian: apt install python3-venv"
-    # pip takes 90 seconds for what uv does in 10, and it is pip that people have set up.
+    # pip takes 90 seconds where uv takes 10, but pip is what users have configured.
     pins = re.split(r"\n(?=\S)", Path("requirements.lock").read_text())
     (folder / "uv.txt").write_text("\n".join(pin for pin in pins if pin.startswith("uv==")))
     pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
@@ -108,20 +108,20 @@ def _install(folder: Path) -> str | None:
 
 
 def installing(python: Path) -> list[str]:
-    """Say how uv installs into the environment of a Python."""
+    """Return uv's command to install into a Python's environment."""
     return [str(python.with_name("uv")), "pip", "install", "--quiet", "--python", str(python)]
 
 
 def locked(lock: Path) -> list[str]:
-    """Say that only files whose hashes are in a lock are installed."""
+    """Return options to install only files whose hashes are in a lock."""
     return ["--require-hashes", "--requirement", str(lock)]
 
 
 def as_pip_was_told(python: Path) -> tuple[list[str], dict[str, str]]:
-    """Tell uv what pip was told, in its files or the environment: options, and an environment."""
+    """Return uv's options and environment by pip's, from its files and the environment."""
     asked = [str(python), "-m", "pip", "--disable-pip-version-check", "config", "list"]
     listed = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
-    # Such as "global.cert='...'" and ":env:.find-links='...'"; the later kind counts more.
+    # Such as "global.cert='...'" and ":env:.find-links='...'"; the latter kind takes precedence.
     told: dict[str, str] = {}
     for kind in ("global", "install", ":env:"):
         for name, value in re.findall(rf"(?m)^{kind}\.([\w-]+)=('.*'|\".*\")$", listed):

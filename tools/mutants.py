@@ -1,10 +1,10 @@
-"""Small faults put into the package one at a time, and how many of them the tests catch.
+"""Small faults in the package, one at a time, and how many of them the tests catch.
 
     python -m tools.mutants sharelag/metrics --tests tests/unit/metrics --number 40 --seed 35
 
-Faults are drawn by seed: a comparison turned around, a number off by one, an operator exchanged, a
-condition negated, a value not returned. A mutant is caught if the tests fail or take ten times as
-long as without it. Files are changed in place and restored, so run it in a checkout of its own.
+Faults are drawn by seed: an inverted comparison, an off-by-one number, an exchanged operator, a
+negated condition, a missing return value. A mutant is caught if the tests fail or take ten times as
+long. Files are changed in place and restored, so run it in a separate checkout.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ EXCHANGED: dict[type[ast.operator], type[ast.operator]] = {
 
 
 def mutate(node: ast.AST) -> ast.AST | None:
-    """Return a node with a fault in it, None if none fits."""
+    """Return a node with a fault, None if none fits."""
     faulty = copy.deepcopy(node)
     match faulty:
         case ast.Compare(ops=[op, *_]) if type(op) in COMPARED:
@@ -65,7 +65,7 @@ def mutate(node: ast.AST) -> ast.AST | None:
 
 
 def spots(node: ast.AST, is_inside: bool = False) -> Iterator[ast.expr | ast.stmt]:
-    """Yield the nodes within functions that a fault fits, but for annotations and defaults."""
+    """Yield the nodes in functions that a fault fits, except annotations and defaults."""
     if is_inside and isinstance(node, ast.expr | ast.stmt) and mutate(node) is not None:
         yield node
     for name, value in ast.iter_fields(node):
@@ -77,7 +77,7 @@ def spots(node: ast.AST, is_inside: bool = False) -> Iterator[ast.expr | ast.stm
 
 
 def faulty_source(source: str, node: ast.expr | ast.stmt) -> tuple[str, str]:
-    """Return a file's source with a fault in place of a node, and the fault in words."""
+    """Return a file's source with a fault instead of a node, and the fault in words."""
     lines = source.splitlines(keepends=True)
     starts = [0]
     for line in lines:
@@ -96,7 +96,7 @@ def faulty_source(source: str, node: ast.expr | ast.stmt) -> tuple[str, str]:
 
 
 def run(tests: list[str], limit: float | None = None) -> tuple[bool, float]:
-    """Return whether tests pass, and how long they took in seconds."""
+    """Return whether tests pass, and their duration in seconds."""
     began = time.monotonic()
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
     try:
@@ -107,7 +107,7 @@ def run(tests: list[str], limit: float | None = None) -> tuple[bool, float]:
 
 
 def main() -> int:
-    """Draw mutants, run the tests on each, and print those that survive and the share caught."""
+    """Draw mutants, run the tests on each, and print survivors and the share of caught ones."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
@@ -145,7 +145,7 @@ def main() -> int:
             survives, _ = run(given.tests, 10 * seconds + 30)
         finally:
             path.write_text(source, "utf-8")
-            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # numba's cache goes by it
+            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # numba's cache uses it
         caught += not survives
         if survives:
             print(f"survives: {path}:{node.lineno}: {said}", flush=True)

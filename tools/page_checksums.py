@@ -1,8 +1,8 @@
-"""Write Parquet files and descriptions again as `sharelag` writes them, with the same contents.
+"""Rewrite Parquet files and descriptions as `sharelag` writes them, with the same contents.
 
-``python -m tools.page_checksums data tests/data`` gives files of older versions their checksums.
-Columns, row groups and what the footer says of the schema stay; a file that would not read the same
-is left as it is.
+``python -m tools.page_checksums data tests/data`` adds checksums to files of older versions.
+Columns, row groups and the schema in the footer are kept; a file that would not read the same is
+not replaced.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def rewrite(path: Path) -> None:
     Raises
     ------
     RuntimeError
-        When the new one has other contents; the old one is still there.
+        The new file has other contents; the old one is kept.
     """
     aside = path.with_name(f".{uuid4().hex}")
     try:
@@ -49,7 +49,7 @@ def rewrite(path: Path) -> None:
 
 
 def _stored(file: pq.ParquetFile) -> pa.Schema:
-    """Return the schema that it was written with, which names elements of lists in its own way."""
+    """Return the schema with which it was written, including its names of list elements."""
     found = (file.metadata.metadata or {}).get(b"ARROW:schema")
     return (
         file.schema_arrow if found is None else pa.ipc.read_schema(pa.py_buffer(b64decode(found)))
@@ -57,7 +57,7 @@ def _stored(file: pq.ParquetFile) -> pa.Schema:
 
 
 def main() -> None:
-    """Rewrite what the command line names, and print what that did to sizes."""
+    """Rewrite the files in the command line, and print the change of sizes."""
     parser = argparse.ArgumentParser(description="Write Parquet files again, with checksums.")
     parser.add_argument("paths", type=Path, nargs="+", help="files, or folders with some")
     for place in parser.parse_args().paths:

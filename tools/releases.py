@@ -1,6 +1,6 @@
-"""What the jars of each release of Kafka say of share groups: messages, options, settings, metrics.
+"""Share groups in the jars of each release of Kafka: messages, options, settings, metrics.
 
-A released jar does not change, so what its tools print is kept in the cache.
+A released jar does not change, so the output of its tools is cached.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.support.kafka import jars
 from tests.support.kafka.jars import build_once, cache_dir, kafka_jars
 from tests.support.kafka.jvm import RigError, run_java
 
-#: Kafka's programs that print what they know without a cluster.
+#: Kafka's programs that print facts without a cluster.
 _TOOLS = {
     "share groups": ("org.apache.kafka.tools.consumer.group.ShareGroupCommand", "--help"),
     "console": ("org.apache.kafka.tools.consumer.ConsoleShareConsumer", "--help"),
@@ -30,17 +30,17 @@ _TOOLS = {
     "consumers": ("org.apache.kafka.clients.consumer.ConsumerConfig",),
     "topics": ("org.apache.kafka.storage.internals.log.LogConfig",),
 }
-#: What is printed before an error that is none: the help of 4.0 ends with one, and its
-#: GroupConfig is no program.
+#: Output before harmless errors: the help of 4.0 ends with one, and its GroupConfig is not a
+#: program.
 _HELP, _NO_PROGRAM = "Print usage information", "Main method not found"
-#: Bytes of each constant of a class file after its tag, but for texts.
+#: Size of each constant of a class file after its tag, except texts.
 _CONSTANTS = {3: 4, 4: 4, 5: 8, 6: 8, 7: 2, 8: 2, 9: 4, 10: 4, 11: 4, 12: 4}
 _CONSTANTS |= {15: 3, 16: 2, 17: 4, 18: 4, 19: 2, 20: 2}
 _UTF8, _STRING, _WIDE = 1, 8, (5, 6)
 
 
 class Printed(NamedTuple):
-    """A setting as Kafka's documentation has it."""
+    """A setting in Kafka's documentation."""
 
     kind: str
     default: str
@@ -49,14 +49,14 @@ class Printed(NamedTuple):
 
 @dataclass(frozen=True)
 class Release:
-    """One release by a version of it."""
+    """One release, represented by a version."""
 
     name: str
     version: str
 
     @cached_property
     def messages(self) -> dict[str, dict[str, Any]]:
-        """Schemas of messages and records about share groups, by their names."""
+        """Schemas of messages and records of share groups, by name."""
         found = {}
         for jar in self._jars("kafka-*.jar"):
             with zipfile.ZipFile(jar) as files:
@@ -67,7 +67,7 @@ class Release:
 
     @cached_property
     def features(self) -> dict[str, str]:
-        """Levels of features that a new cluster gets; the metadata's with its name."""
+        """Feature levels of a new cluster; the metadata's with its name."""
         return dict(re.findall(r"^([\w.]+)=(.+)$", self._told("features"), re.MULTILINE))
 
     def options(self, tool: str) -> set[str]:
@@ -75,7 +75,7 @@ class Release:
         return set(re.findall(r"^--([a-z][a-z-]*)", self._told(tool), re.MULTILINE))
 
     def default_of(self, tool: str, option: str) -> str | None:
-        """Return the default that the help of a command names."""
+        """Return the default of an option in the help of a command."""
         text = self._told(tool).partition(f"\n--{option} ")[2].partition("\n--")[0]
         found = re.search(r"\(default:\s+(\S+)\)", text)
         return None if found is None else found[1]
@@ -92,12 +92,12 @@ class Release:
         return found
 
     def texts(self, *classes: str) -> list[str]:
-        """Return the text constants of classes, whichever jar has them, in their order."""
+        """Return the text constants of classes in any jar, in order."""
         return [text for of in classes for text in self._classes.get(of, [])]
 
     @cached_property
     def _classes(self) -> dict[str, list[str]]:
-        """Text constants of the classes about share groups, by the classes' names."""
+        """Text constants of the classes about share groups, by class name."""
         found: dict[str, list[str]] = {}
         about = re.compile(r"(\w+/)*(\w*(Share|Coordinator|Group)\w*|RecordState)(\$\w+)?\.class")
         for jar in self._jars("kafka*.jar"):
@@ -115,13 +115,13 @@ class Release:
         return (told(self.version) / tool).read_text("utf-8")
 
 
-#: In their order.
+#: In order.
 RELEASES = tuple(Release(name, version) for name, version in jars.RELEASES.items())
 
 
 @cache
 def told(version: str) -> Path:
-    """Return the folder of what the programs of a version print; they are run the first time."""
+    """Return the folder of the output of a version's programs, which run the first time."""
     stamp = hashlib.sha256(repr(_TOOLS).encode()).hexdigest()[:8]
     return build_once(
         cache_dir() / f"kafka-{version}-told-{stamp}", lambda folder: _tell(version, folder)
@@ -138,7 +138,7 @@ def _tell(version: str, folder: Path) -> None:
 
 
 def message(jar: zipfile.ZipFile, name: str) -> dict[str, Any]:
-    """Return a message schema of a jar without its comments, which JSON has none of."""
+    """Return a message schema of a jar without comments, which JSON does not allow."""
     text = jar.read(f"common/message/{name}.json").decode()
     text = re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE)
     found: dict[str, Any] = json.loads(re.sub(r"(?<=[,\]}\s])//.*$", "", text, flags=re.MULTILINE))

@@ -1,4 +1,4 @@
-"""Write the tables of ``docs/kafka.md``: what each release of Kafka has, and what we make of it.
+"""Write the tables of ``docs/kafka.md``: features of each release of Kafka, and our use of them.
 
 ``python -m tools.releases_page`` writes them between the two marks of that page, from
 the jars of the releases.
@@ -23,7 +23,7 @@ END = "<!-- end of tables -->"
 NONE, SAME = "-", "the same"
 #: Settings and metrics of share groups.
 SETTING = re.compile(r"(group\.)?share\.[a-z.]+|errors\.deadletterqueue\.[a-z.]+")
-#: Texts of classes that are names of sensors, groups of metrics, and tags.
+#: Texts of classes that are names of sensors, metric groups, and tags.
 _NO_METRIC = (
     *("-metrics", "-sensor", "-acknowledgement", "ack-type", "CoordinatorWrite"),
     *("WriteLatency", "TopicPrune", "TopicPruneSensorName"),
@@ -34,7 +34,7 @@ Cell = Callable[[Release], str]
 
 
 class Row(NamedTuple):
-    """Something that releases have: its cell for each, and what sharelag makes of it."""
+    """A feature of releases: its cell for each, and how sharelag uses it."""
 
     subject: str
     cells: Sequence[str]
@@ -42,12 +42,12 @@ class Row(NamedTuple):
 
 
 def each(cell: Cell) -> list[str]:
-    """Return the cells of a subject that is one text in each release."""
+    """Return the cells of a subject with one text per release."""
     return [cell(release) or NONE for release in RELEASES]
 
 
 def changing(names: Callable[[Release], Sequence[str]]) -> list[str]:
-    """All names in the first release that has some, then what comes and what goes."""
+    """Return all names in the first release that has some, then additions and removals."""
     cells, before = [], None
     for release in RELEASES:
         now = list(names(release))
@@ -68,7 +68,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def fields(release: Release, record: str) -> list[str]:
-    """Return the fields of a record as its schema has them, with their types."""
+    """Return the fields of a record in its schema, with their types."""
     schema = release.messages.get(record, {})
     common = {one["name"]: one["fields"] for one in schema.get("commonStructs", ())}
     return list(_fields(schema.get("fields", ()), common, ""))
@@ -95,7 +95,7 @@ def _versions(api: str) -> Cell:
 
 
 def _since(answer: str, name: str) -> Cell:
-    """From which version on an answer has a field."""
+    """Return the version from which a response has a field."""
 
     def cell(release: Release) -> str:
         found = _named(release.messages.get(answer, {}).get("fields", ()), name)
@@ -119,7 +119,7 @@ def states(release: Release) -> list[str]:
 
 
 def metrics(*classes: str) -> Callable[[Release], list[str]]:
-    """Return the names of the metrics that some classes have."""
+    """Return the names of the metrics of some classes."""
 
     def names(release: Release) -> list[str]:
         of_class = {text.rpartition("$")[2] for text in classes}
@@ -142,7 +142,7 @@ def settings(whose: str) -> Callable[[Release], list[str]]:
 
 
 def _setting_rows() -> Iterator[str]:
-    """Return one row per setting: since when, its default, what is valid, what both became."""
+    """Yield one row per setting: its first release, default and valid values, and changes."""
     for whose, word in _WHOSE.items():
         names = settings(whose)
         for name in sorted({name for release in RELEASES for name in names(release)}):
@@ -164,7 +164,7 @@ def _value(printed: Any) -> str:
 
 
 def _not_yet(release: Release) -> str:
-    """Return the actions that the command knows and does not have."""
+    """Return the actions that the command parses, but does not implement."""
     said = " ".join(release.texts("ShareGroupCommand"))
     return _listed(re.findall(r"(--[a-z-]+) option is not yet implemented", said))
 
@@ -191,7 +191,7 @@ def _has_queues(release: Release) -> str:
     return "yes" if release.texts("ShareGroupDLQStateManager") else ""
 
 
-#: Those whose settings releases print, in words.
+#: Owners of settings that releases print, in words.
 _WHOSE = {"groups": "group", "brokers": "broker", "topics": "topic", "consumers": "consumer"}
 _SETTINGS = """\
 ## Settings
@@ -348,7 +348,7 @@ def _sections() -> dict[str, tuple[Row, ...]]:
 
 
 def tables() -> str:
-    """Return the part of the page that is made."""
+    """Return the generated part of the page."""
     return "\n".join(_lines())
 
 
@@ -367,7 +367,7 @@ def _lines() -> Iterator[str]:
 
 
 def written(page: str) -> str:
-    """Return the page with the tables of today."""
+    """Return the page with its current tables."""
     return with_part(page, BEGIN, END, tables())
 
 

@@ -1,8 +1,8 @@
-"""Write ``docs/reliability.md``: faults that tests injected, and what came of them.
+"""Write ``docs/reliability.md``: faults that tests injected, and their effects.
 
-``python -m tools.reliability_page`` takes over what test runs wrote (``out/reliability.json``) into
-``docs/reliability.json``, test by test, and makes the tables of the page of that. A run of fewer
-faults does not replace one of more; with ``--anew`` nothing that was kept stays.
+``python -m tools.reliability_page`` merges the results of test runs (``out/reliability.json``) into
+``docs/reliability.json``, test by test, and generates the tables of the page from it. A run with
+fewer faults does not replace one with more; ``--anew`` discards earlier results.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ AREAS = {
     "clients": "Clients of the exporter and of the MCP server",
     "load": "Load and endurance",
 }
-#: The first noun of what was counted.
+#: The first noun of a counted result.
 _PLURAL = re.compile(r"(\w{3,}[^s\W])s\b")
 _HEAD = (
     "| fault | times | what happened | records lost | wrong answers |",
@@ -37,7 +37,7 @@ _HEAD = (
 
 
 def tables(kept: Mapping[str, Any]) -> str:
-    """Return the part of the page that is made, of what was kept of each test."""
+    """Return the generated part of the page, from the stored results of each test."""
     return "\n".join(_lines(kept))
 
 
@@ -69,7 +69,7 @@ def _lines(kept: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _by_fault(kept: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
-    """Add up what several tests injected of the same kind; what one has not measured is unknown."""
+    """Sum faults of the same kind over several tests; a measure that one lacks is unknown."""
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for _, test in sorted(kept.items()):
         for one in test["faults"]:
@@ -100,7 +100,7 @@ def _happened(row: Mapping[str, Any]) -> str:
 
 
 def counts(value: float, what: str) -> str:
-    """Return a number with what it counts, which is in the plural.
+    """Return a number with its noun, which is given in the plural.
 
     >>> counts(1, "scrapes without numbers"), counts(1.5, "more threads")
     ('1 scrape without numbers', '1.5 more threads')
@@ -117,15 +117,15 @@ def _at_most(value: float, what: str) -> str:
 
 
 def written(page: str, kept: Mapping[str, Any]) -> str:
-    """Return the page with the tables of what was kept."""
+    """Return the page with tables of the stored results."""
     return with_part(page, BEGIN, END, tables(kept))
 
 
 def with_new(before: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was kept of each test, with a later run of some of them.
+    """Return the stored results of each test, updated by a later run of some of them.
 
-    A test that injected the same faults fewer times, as `make test` does, replaces nothing, unless
-    it failed or the longer run did.
+    A test that injected the same faults fewer times, as in `make test`, replaces nothing, unless it
+    failed or the longer run did.
     """
     shorter = {test for test, one in new.items() if test in before and _is_less(one, before[test])}
     return {**before, **{test: one for test, one in new.items() if test not in shorter}}
@@ -142,19 +142,19 @@ def _is_less(new: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
 
 
 def _is_there(test: str) -> bool:
-    """Whether a test, by the id that pytest gives it, still exists."""
+    """Return whether a test, by its pytest id, still exists."""
     file, _, name = test.partition("::")
     place = _ROOT / file
     return place.exists() and f"def {name.partition('[')[0]}(" in place.read_text("utf-8")
 
 
 def main() -> None:
-    """Take over what the latest runs wrote, and write the page."""
+    """Merge the results of the latest runs, and write the page."""
     anew = sys.argv[1:] == ["--anew"]
     kept = json.loads(KEPT.read_text("utf-8")) if KEPT.exists() and not anew else {}
     if WRITTEN.exists():
         kept = with_new(kept, json.loads(WRITTEN.read_text("utf-8")))
-    # Tests that are no more, or have another name now, show nothing.
+    # Tests that were removed or renamed show nothing.
     kept = {test: one for test, one in kept.items() if _is_there(test)}
     KEPT.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", "utf-8")
     PAGE.write_text(written(PAGE.read_text("utf-8"), kept), "utf-8")

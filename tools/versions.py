@@ -1,12 +1,12 @@
 """Run tests on other versions of Python, of pyspark, classic and by Spark Connect, and of Kafka.
 
 ``python3.13`` runs the fast tests, and those of DataFrames, on that Python with the pinned
-packages; ``lowest`` the fast tests on the oldest release that each range of pyproject.toml takes; a
-version of pyspark what depends on Spark; ``ways4.1`` of it only the ways from records to lag, all
-of them, for ``python -m tools.ways_page``. Each gets a virtual environment under .venvs/.
-``kafka4.3`` runs the tests that judge what we read by that Kafka's brokers, tools and classes, in
-the environment of `make env`. Needs that environment, whose uv it uses, and the interpreters: on
-the PATH, or beside the one that runs this, where pyenv, uv and others keep them.
+packages; ``lowest`` the fast tests on the lower bounds of all ranges in pyproject.toml; a version
+of pyspark all tests that depend on Spark; ``ways4.1`` with that version only all ways from records
+to lag, for ``python -m tools.ways_page``. Each gets a virtual environment under .venvs/.
+``kafka4.3`` runs the tests that compare with that Kafka's brokers, tools and classes, in the
+environment of `make env`. All need that environment, whose uv they use, and the interpreters: on
+the PATH, or beside the current one, where pyenv, uv and others install them.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from tools.make_env import as_pip_was_told
 
 ENVIRONMENTS = Path(".venvs")
 LOWEST, PYTHON, WAYS, KAFKA = "lowest", "python", "ways", "kafka"
-#: What depends on Spark.
+#: Tests that depend on Spark.
 TESTS = [
     "tests/spark",
     "tests/kafka/test_spark_source.py",
     "tests/kafka/test_spark_kafka.py",
     "tests/kafka/test_offsets.py",
 ]
-#: What every Python has to pass, beside the fast tests.
+#: Tests for every Python, in addition to the fast ones.
 TESTS_OF_PYTHON = ["tests/unit", "tests/spark/test_frames.py", "tests/spark/test_types.py"]
 #: Named one by one, so that those that are left to `make test-exhaustive` run, too.
 TESTS_OF_WAYS = ["--delta"] + [
     f"{module}::test_lag_is_that_of_one_process"
     for module in ("tests/spark/test_ways.py", "tests/kafka/test_ways.py")
 ]
-#: What Kafka may answer otherwise in another version. What holds since a later one is left out,
+#: Tests whose results may depend on the version of Kafka. Those that need a later one are skipped
 #: with the reason.
 TESTS_OF_KAFKA = ["-rs"] + [
     f"tests/kafka/test_{name}.py"
@@ -47,13 +47,13 @@ TESTS_OF_KAFKA = ["-rs"] + [
         *["wire_against_kafka", "releases", "settings", "command_lines", "defects"],
     ]
 ]
-#: The newest of each release.
+#: The latest version of each release.
 KAFKAS = {"4.1": "4.1.1", "4.2": "4.2.0", "4.3": "4.3.1", "4.4": "4.4.0"}
 #: Streams of the data source need pyspark 4.2.
 _STREAMS = "a_stream"
-#: Left out, too: a test of the same reader alone.
+#: Also skipped: a test of the same reader.
 _NOT = [_STREAMS, "pruned"]
-#: Left out on Connect: tests that start a cluster of their own, those that count micro-batches, as
+#: Skipped on Connect: tests that start their own cluster, those that count micro-batches, as
 #: foreachBatch runs on the server, and those whose errors come from this process's own Java.
 _NOT_CONNECT = [
     *("cluster_of_two", "every_micro_batch", "deleted_share_partition"),
@@ -66,12 +66,12 @@ CHOICE = {
 #: pyspark 4.0 leaves the sockets of its results to the garbage collector.
 PATIENCE = ["-W", "ignore:unclosed <socket.socket:ResourceWarning"]
 
-#: The oldest ipywidgets asks for the metadata of traits as traitlets advises against.
+#: The oldest ipywidgets uses metadata of traits in a form that traitlets deprecates.
 OLD_WIDGETS = ["-W", "ignore:Deprecated in traitlets 4.1:DeprecationWarning"]
 
 
 def main(arguments: list[str]) -> int:
-    """Test each version as each kind; the exit code says whether all were good."""
+    """Test each version with each kind of session; return 0 if all tests passed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "versions",
@@ -124,16 +124,16 @@ def main(arguments: list[str]) -> int:
 
 
 def pytest(python: Path) -> list[str]:
-    """Return how the tests are run by an interpreter."""
+    """Return the command that runs tests with an interpreter."""
     return [str(python), "-m", "pytest", "-q"]
 
 
 def find(name: str) -> Path | None:
-    """Find an interpreter such as ``python3.13``; None where there is none that runs."""
+    """Find an interpreter such as ``python3.13``; None if there is none that runs."""
     on_path = shutil.which(name)
     beside = sorted(Path(sys.base_prefix).parent.glob(f"*/bin/{name}"))
     for python in ([Path(on_path)] if on_path else []) + beside:
-        # pyenv puts scripts of this name on the PATH for versions that are not chosen, too.
+        # pyenv also puts scripts of this name on the PATH for versions that are not selected.
         done = subprocess.run([python, "-V"], capture_output=True, check=False)
         if done.returncode == 0:
             return python
@@ -143,13 +143,13 @@ def find(name: str) -> Path | None:
 def environment(
     name: str, interpreter: Path = Path(sys.executable), pyspark: str | None = None
 ) -> Path:
-    """Make or bring up to date an environment of an interpreter, or a pyspark; its Python."""
+    """Create or update the environment of an interpreter, or a pyspark; return its Python."""
     folder = ENVIRONMENTS / name
     python, wanted = _made(folder, interpreter), ["--requirement", "requirements.lock"]
     if pyspark is not None:
         others = folder / "requirements.txt"
-        # A pin goes from its name to the next line that is not indented: hashes are lines of their
-        # own.
+        # A pin extends from its name to the next line that is not indented: hashes are on separate
+        # lines.
         pins = re.split(r"\n(?=\S)", Path("requirements.lock").read_text())
         kept = [pin for pin in pins if not pin.startswith(("pyspark==", "py4j=="))]
         others.write_text("\n".join(kept))
@@ -160,7 +160,7 @@ def environment(
 
 
 def lowest() -> Path:
-    """Make or bring up to date the environment of the lower ends of all ranges; its Python."""
+    """Create or update the environment of all lower bounds; return its Python."""
     python, pins = _made(ENVIRONMENTS / LOWEST), ENVIRONMENTS / LOWEST / "requirements.txt"
     choose = ["--python-version", "3.11", "--resolution", "lowest-direct", "--all-extras"]
     _uv("pip", "compile", *choose, "-o", str(pins), "pyproject.toml", *_where())
@@ -169,7 +169,7 @@ def lowest() -> Path:
 
 
 def _made(folder: Path, interpreter: Path = Path(sys.executable)) -> Path:
-    """Make a virtual environment unless it is there; its Python."""
+    """Create a virtual environment unless it exists; return its Python."""
     python = folder / "bin" / "python"
     if not python.exists():
         _uv("venv", "--python", str(interpreter), str(folder))
@@ -187,7 +187,7 @@ def _where() -> list[str]:
 
 
 def _uv(*arguments: str) -> None:
-    """Run the uv of `make env`, told what pip was told of where packages are."""
+    """Run the uv of `make env`, with pip's options for package sources."""
     uv = str(Path(sys.executable).with_name("uv"))
     subprocess.run([uv, "--quiet", *arguments], env=_told()[1], check=True)
 

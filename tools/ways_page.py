@@ -1,8 +1,8 @@
 """Write the table of ``docs/frames.md`` of ways from raw records to lag, by version of Spark.
 
-``python -m tools.ways_page`` takes over what test runs saw (``out/ways.json``) into
-``docs/ways.json``, and makes the table of that; with ``--anew`` nothing that was kept stays.
-`make test-versions` runs these tests on each version of pyspark that is taken.
+``python -m tools.ways_page`` merges the results of test runs (``out/ways.json``) into
+``docs/ways.json``, and generates the table from it; ``--anew`` discards earlier results.
+`make test-versions` runs these tests on each supported version of pyspark.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ WRITTEN = _ROOT / "out" / "ways.json"
 BEGIN, END = "<!-- ways: python -m tools.ways_page -->", "<!-- end of ways -->"
 WAYS = ("functions", "frames", "SQL", "stream")
 KINDS = ("classic", "Connect")
-#: What is seen of a way whose rows differ, or that ends with an error.
+#: The result of a way whose rows differ, or that ends with an error.
 FAILED = "failed"
-#: One combination as a test saw it: ``pyspark kind input way saw as_of``, where ``saw`` is the
-#: number of equal rows, or why the way does not exist.
+#: The result of one combination: ``pyspark kind input way saw as_of``, where ``saw`` is the number
+#: of equal rows, or the reason why the way does not exist.
 Seen = Mapping[str, Any]
 
 
 def table(kept: Sequence[Seen]) -> str:
-    """Return the part of the page that is made."""
+    """Return the generated part of the page."""
     return "\n".join(_lines(kept))
 
 
@@ -60,17 +60,17 @@ def _minor(one: Seen) -> str:
 
 
 def with_new(before: Iterable[Seen], new: Iterable[Seen]) -> list[Seen]:
-    """Return what was kept, with what a later run saw of the same combinations."""
+    """Return the stored results, updated by those of a later run."""
     return list({_key(one): one for one in (*before, *new)}.values())
 
 
 def written(page: str, kept: Sequence[Seen]) -> str:
-    """Return the page with the table of what was kept."""
+    """Return the page with a table of the stored results."""
     return with_part(page, BEGIN, END, table(kept))
 
 
 def main() -> None:
-    """Take over what the latest runs saw, and write the page."""
+    """Merge the results of the latest runs, and write the page."""
     anew = sys.argv[1:] == ["--anew"]
     kept = json.loads(KEPT.read_text("utf-8")) if KEPT.exists() and not anew else []
     if WRITTEN.exists():

@@ -17,7 +17,7 @@ import click
 
 ROOT = Path(__file__).resolve().parent.parent
 
-#: Phrases that no text has, and what to write instead.
+#: Phrases to avoid, and what to write instead.
 PHRASES = {
     r"\b(is|are) told\b": "is reported, is shown",
     r"\btold as such\b": "is reported as such",
@@ -61,14 +61,14 @@ _ANY = re.compile("|".join(PHRASES), re.IGNORECASE)
 
 
 class Text(NamedTuple):
-    """A text that people read, and where it stands."""
+    """A text for readers, and its place."""
 
     place: str
     words: str
 
 
 def texts() -> Iterator[Text]:
-    """Everything that people read but results: pages, help, texts of the code, notebooks."""
+    """Yield all texts for readers except results: pages, help, texts of the code, notebooks."""
     yield from _pages()
     yield from _help()
     yield from _of_code()
@@ -76,8 +76,8 @@ def texts() -> Iterator[Text]:
 
 
 def found(some: Iterable[Text]) -> Iterator[tuple[str, str, str]]:
-    """Yield place, phrase and what to write instead of all phrases in some texts."""
-    # One pass over all patterns costs as much as one of them: most texts have none.
+    """Yield place, phrase and replacement of all phrases in some texts."""
+    # One search for all patterns costs as much as one for a single pattern: most texts have none.
     for text in some:
         words = " ".join(text.words.split())
         if not _ANY.search(words):
@@ -93,7 +93,7 @@ def _pages() -> Iterator[Text]:
         {*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("data/**/*.md")}
     ):
         name = str(page.relative_to(ROOT))
-        if name in ("CHANGELOG.md", "DECISIONS.md"):  # what was said then
+        if name in ("CHANGELOG.md", "DECISIONS.md"):  # history is not rewritten
             continue
         text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
         yield from (Text(name, part) for part in text.split("\n\n"))
@@ -113,9 +113,9 @@ def _help() -> Iterator[Text]:
 
 
 def _of_code() -> Iterator[Text]:
-    """Texts of the code: its strings, the reference, `help`, its comments, stories of recordings.
+    """Yield texts of the code: strings, docstrings, comments, and stories of recordings.
 
-    What is put into a string is read as ``x``. Of the stories, their strings are data.
+    A value inserted into a string is read as ``x``. Strings of stories are data.
     """
     ours = _code()
     for path in [*ours, *sorted(ROOT.glob("tools/record/stories*.py"))]:
@@ -144,13 +144,13 @@ def _code() -> list[Path]:
 
 
 def _texts_of(tree: ast.AST) -> Iterator[tuple[ast.expr, str]]:
-    """Every string in a tree with its words; those in the statements of a tree's bodies alone."""
+    """Yield every string in a tree with its text, except docstrings."""
     todo = [tree]
     while todo:
         for node in ast.iter_child_nodes(todo.pop()):
             if isinstance(node, ast.JoinedStr):
                 yield node, "".join(_part(part) for part in node.values)
-                # What is put into it may hold texts of its own.
+                # Inserted values may contain texts.
                 todo += [one for one in node.values if isinstance(one, ast.FormattedValue)]
             elif isinstance(node, ast.Constant):
                 if isinstance(node.value, str) and " " in node.value:
@@ -179,7 +179,7 @@ def _notebooks() -> Iterator[Text]:
 
 
 def main() -> int:
-    """Print what was found."""
+    """Print the phrases found."""
     hits = list(found(texts()))
     for place, phrase, instead in hits:
         print(f"{place}: {phrase}\n    write: {instead}")

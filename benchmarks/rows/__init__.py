@@ -1,1 +1,1 @@
-"""The rows, a module an area; each has `ROWS`. See `benchmarks.harness`."""
+"""The rows, one module per area; each has `ROWS`. See `benchmarks.harness`."""

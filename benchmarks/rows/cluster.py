@@ -1,4 +1,4 @@
-"""A running cluster: its state topic to lag, against Kafka's own tools and a bare fetch."""
+"""A running cluster: its state topic to lag, compared with Kafka's own tools and a bare fetch."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ from tests.support.kafka.workload import (
 )
 
 _TOPICS, _KEYS = 4, 200
-#: Without it Spark's Kafka source leaves internal topics out.
+#: Without it Spark's Kafka source omits internal topics.
 _SETTING = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
 _FORMATTER = "org.apache.kafka.tools.consumer.group.share.ShareGroupStateMessageFormatter"
-# What kafka-run-class.sh starts Java with.
+# Java options of kafka-run-class.sh.
 _SCRIPT_OPTIONS = [
     *("-Xmx256M", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"),
     *("-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent"),
@@ -50,7 +50,7 @@ _SCRIPT_OPTIONS = [
 
 
 class Cluster(NamedTuple):
-    """A broker with a filled state topic, and the right start offsets by share partition."""
+    """A broker with a filled state topic, and the expected start offsets by share partition."""
 
     servers: str
     records: int
@@ -59,7 +59,7 @@ class Cluster(NamedTuple):
 
 @contextmanager
 def filled(bench: Bench, full: int = 1_000_000) -> Iterator[Cluster]:
-    """Start a broker and write state records, as its own coordinator would."""
+    """Start a broker and write state records like its own coordinator."""
     count = bench.size(full, 20_000)
     properties = {"share.coordinator.state.topic.num.partitions": str(STATE_PARTITIONS)}
     with KafkaBroker(properties=properties, heap="1g") as broker:
@@ -67,7 +67,7 @@ def filled(bench: Bench, full: int = 1_000_000) -> Iterator[Cluster]:
         names = [f"bench-{n}" for n in range(_TOPICS)]
         create_topics(servers, dict.fromkeys(names, 50) | {"warm": 1})
         ids = topic_ids(servers, names)
-        # A first share group makes the broker create the state topic.
+        # The first share group makes the broker create the state topic.
         produce(servers, "warm", numbered(10, 1))
         set_group_config(servers, "warm", share_auto_offset_reset="earliest")
         share_consume(servers, "warm", ["warm"], accept, until=10)
@@ -78,7 +78,7 @@ def filled(bench: Bench, full: int = 1_000_000) -> Iterator[Cluster]:
 
 
 def append_state(servers: str, batches: list[pa.RecordBatch]) -> None:
-    """Append raw records to the state topic: brokers let this client alone do so."""
+    """Append raw records to the state topic, which brokers allow only this client."""
     settings: dict[str, str | int | float | bool] = {
         "linger.ms": 50,
         "batch.num.messages": 10_000,
@@ -103,19 +103,19 @@ def read_state(servers: str) -> pa.RecordBatch:
 
 
 def lag_now(cluster: Cluster) -> pa.Table:
-    """Run `sharelag lag` from its start to its end."""
+    """Run `sharelag lag` as a whole process."""
     ours = [sys.executable, "-m", "sharelag", "lag", "--engine", "local", "-o", "json"]
     lines = command([*ours, "--bootstrap-server", cluster.servers]).splitlines()
     return pa.Table.from_pylist([json.loads(line) for line in lines])
 
 
 def bare_fetch(cluster: Cluster) -> int:
-    """Run a program that only fetches, from its start to its end."""
+    """Run a program that only fetches, as a whole process."""
     return int(command([sys.executable, "-m", "benchmarks.bare_fetch", cluster.servers]))
 
 
 def console_consumer(cluster: Cluster, count: int) -> Measured:
-    """Let Kafka's formatter print records; not counted is the first fifth, when the JVM starts."""
+    """Print records with Kafka's formatter, except the first fifth, when the JVM starts."""
     options = ["--bootstrap-server", cluster.servers, "--topic", STATE_TOPIC]
     options += ["--from-beginning", "--max-messages", str(count), "--formatter", _FORMATTER]
     main = "org.apache.kafka.tools.consumer.ConsoleConsumer"
@@ -170,14 +170,14 @@ def against_fetch(bench: Bench) -> Iterator[Contest]:
 
 @contextmanager
 def on_spark(bench: Bench, connector: bool) -> Iterator[Contest]:
-    """On Spark: the lag of a topic, and nothing but its rows, by our source or Spark's own."""
+    """Compute the lag of a topic on Spark, or only count it, with our source or Spark's own."""
     cluster, spark = bench.keep("cluster", partial(filled, bench)), keep_session(bench)
     if connector:
         for jar in connector_jars():
             spark.sql(f"ADD JAR '{jar}'")
         spark.conf.set(_SETTING, "true")
     read = partial(_by_spark if connector else _by_sharelag, spark, cluster.servers)
-    # Both ways to ask give the lag that one process finds.
+    # Both functions return the lag that one process finds.
     wanted = _terms(lag_now(cluster))
     for ask in (lag_by_function, lag_by_frames):
         found = ask(read(), sharelag.offsets(spark, cluster.servers))
@@ -220,7 +220,7 @@ def _starts(found: pa.Table) -> dict[tuple[str, str, int], int | None]:
 
 
 def _terms(found: pa.Table) -> dict[tuple[str, str, int], tuple[int | None, int | None]]:
-    """Return start offset and lag by share partition, but for the group that came first."""
+    """Return start offset and lag by share partition, except for the first group."""
     return {
         (row["group_id"], row["topic_id"], row["partition"]): (row["start_offset"], row.get("lag"))
         for row in found.to_pylist()
@@ -228,12 +228,12 @@ def _terms(found: pa.Table) -> dict[tuple[str, str, int], tuple[int | None, int 
     }
 
 
-# ---- one look at twelve share partitions ---------------------------------------------------------
+# ---- a single query of twelve share partitions ---------------------------------------------------
 
 
 @contextmanager
 def consumed() -> Iterator[KafkaBroker]:
-    """Start a broker with one group that consumed a half of twelve partitions."""
+    """Start a broker with one group that consumed half of twelve partitions."""
     with KafkaBroker() as broker:
         servers = broker.bootstrap_servers
         create_topics(servers, {"bench": 12})
@@ -245,7 +245,7 @@ def consumed() -> Iterator[KafkaBroker]:
 
 @contextmanager
 def against_command(bench: Bench, more: int = 0) -> Iterator[Contest]:
-    """Run both commands from their start; ``more`` state records say again what is there."""
+    """Run both commands as whole processes; ``more`` state records repeat existing ones."""
     broker = bench.keep("consumed", consumed)
     if more:
         known = read_state(broker.bootstrap_servers)
@@ -268,7 +268,7 @@ def against_command(bench: Bench, more: int = 0) -> Iterator[Contest]:
 
 
 def _same_rows(ours: str, theirs: str) -> None:
-    # People get the largest lag first, Kafka's command has its own order.
+    # By default the largest lag is first; Kafka's command has its own order.
     mine = sorted(line.split()[:6] for line in ours.splitlines()[1:])
     kafkas = sorted(line.split()[:6] for line in theirs.splitlines() if line.startswith("bench"))
     if mine != kafkas or len(mine) != 12:

@@ -1,4 +1,4 @@
-"""Decoding, against a Python loop and against copying the bytes."""
+"""Decoding, compared with a Python loop and with copying the bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sharelag.wire import decode_arrow
 
 
 def decode_all(batches: list[pa.RecordBatch]) -> tuple[int, int, int]:
-    """Decode everything; return how many records, rejects and state batches there are."""
+    """Decode everything; return the numbers of records, rejects and state batches."""
     records = rejects = states = 0
     for batch in batches:
         found = decode_arrow(batch)
@@ -27,7 +27,7 @@ def decode_all(batches: list[pa.RecordBatch]) -> tuple[int, int, int]:
 
 @contextmanager
 def against_struct(bench: Bench) -> Iterator[Contest]:
-    """The loop does a part of the work: it is as slow at any length."""
+    """Compare with a loop over a part of the work, which is equally slow at any length."""
     batches = bench.inputs.batches("light", bench.size(1_000_000, 100_000))
     count = sum(batch.num_rows for batch in batches)
     part = batches[-1].slice(0, bench.size(50_000, 10_000))
@@ -65,7 +65,7 @@ def _memcpy(shape: str, full: int) -> Callable[[Bench], AbstractContextManager[C
 
 
 def struct_loop(batch: pa.RecordBatch) -> tuple[int, int]:
-    """What one would write by hand: all fields of a record into Python objects."""
+    """Decode all fields of a record into Python objects, as in a hand-written script."""
     records = states = 0
     for key, value in zip(
         batch.column("key").to_pylist(), batch.column("value").to_pylist(), strict=True

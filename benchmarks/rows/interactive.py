@@ -1,4 +1,4 @@
-"""What people wait for in a notebook: imports, the first table, a click."""
+"""Waiting times in a notebook: imports, the first table, a click."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from sharelag_widgets.dashboards import (
 )
 from tests.support.synthetic import capture_of
 
-#: Any of them, and what one does on it, step by step.
+#: Any dashboard, and the steps of a user on it.
 Dashboard = Any
 Act = Callable[[Dashboard], Iterator[Callable[[], object]]]
 _BOARDS = (Now, FleetView, StateTopicHealth, GroupView, WindowExplorer, PoisonHunt, ImbalanceView)
@@ -52,21 +52,21 @@ sys.argv[1:] = ["lag", "--capture", *sys.argv[1:]]
 cli.main()
 """
 _WITH_PANDAS = "output.Without.find_spec = lambda *_: None"
-#: What people have time for, in seconds: until the first table, for a click, for simulations.
+#: Acceptable waiting times in seconds: for the first table, a click, simulations;
 _PATIENCE, _CLICK, _WHAT_IF = 10.0, 1.0, 10.0
-#: ... for another group of the demo, which is small.
+#: for another group of the demo, which is small;
 _PICK = 0.3
-#: ... until the verdict of a dashboard stands, and until all of it is there.
+#: for the verdict of a dashboard, and for all of it.
 _VERDICT, _COMPLETE = 5.0, 10.0
 #: Groups, share partitions of each, and records of each of these: 400,000 records.
 _MANY = (200, 50, 40)
-#: What one does in *Now* in one round.
+#: Steps in *Now* in one round.
 _STEPS = 8
 
 
 @contextmanager
 def imports(_: Bench) -> Iterator[Contest]:
-    """Import what a notebook does, and what most notebooks import anyway."""
+    """Import the modules of a notebook, compared with those that most notebooks import anyway."""
     yield Contest(
         Side("import sharelag, sharelag_widgets", partial(command, own_python(_IMPORTS)),
              unit="times"),
@@ -96,7 +96,7 @@ def _workbench() -> Iterator[sharelag.Workbench]:
 
 @contextmanager
 def clicks(bench: Bench, act: Act) -> Iterator[Contest]:
-    """Take the 95th percentile of what one does on every dashboard."""
+    """Take the 95th percentile of a user's steps on every dashboard."""
     open_bench = bench.keep("demo", _workbench)
     boards = [kind(open_bench) for kind in _BOARDS]
 
@@ -127,7 +127,7 @@ def another_group(board: Dashboard) -> Iterator[Callable[[], object]]:
 
 
 def another_moment(board: Dashboard) -> Iterator[Callable[[], object]]:
-    """Go back in time, as a drag over the chart does; no moment twice."""
+    """Go back in time, like a drag over the chart; no moment twice."""
     end = board.bench.lag().as_of
     for seconds in range(7, 180, 2):  # the shorter of the two inputs lasts 200 s
         yield partial(setattr, board.selection, "moment", end - timedelta(seconds=seconds))
@@ -151,7 +151,7 @@ def one_click(board: Dashboard) -> Iterator[Callable[[], object]]:
 
 @contextmanager
 def what_if(bench: Bench) -> Iterator[Contest]:
-    """Press Run with what is chosen at first: two variants, five seeds, two minutes simulated."""
+    """Press Run with the initial choices: two variants, five seeds, two minutes simulated."""
     lab = WhatIfLab(bench.keep("demo", _workbench))
     lab.runs.value = 5
 
@@ -178,7 +178,7 @@ def _many(bench: Bench) -> Path:
 
 @contextmanager
 def now(bench: Bench, goal: float, whole: bool, many: bool) -> Iterator[Contest]:
-    """Open an input and show *Now* to somebody who looks on, as Voila does."""
+    """Open an input and show *Now* to a viewer, like Voila."""
     where = _many(bench) if many else "demo"
 
     def ours() -> Measured:
@@ -211,14 +211,14 @@ def now(bench: Bench, goal: float, whole: bool, many: bool) -> Iterator[Contest]
 
 @contextmanager
 def steps(bench: Bench, act: Act, goal: float, many: bool, whole: bool = True) -> Iterator[Contest]:
-    """Take the 95th percentile of what one does in *Now*, each until all of it is there.
+    """Take the 95th percentile of steps in *Now*, each until all of it is updated.
 
-    Not ``whole``: until the group that is looked at is there, where it comes before the others.
+    Without ``whole`` only until the selected group is updated, which comes before the others.
     """
     with sharelag.open(_many(bench) if many else "demo", engine="local") as opened:
         board = opened.dashboard()
         todo = chain.from_iterable(act(board) for _ in repeat(None))
-        there = threading.Event()  # what is of the moment before is dim until then
+        there = threading.Event()  # parts of the previous moment are dim until then
 
         def brighten(change: dict[str, tuple[str, ...]]) -> None:
             if "sharelag-moves" not in change["new"]:
@@ -250,7 +250,7 @@ def steps(bench: Bench, act: Act, goal: float, many: bool, whole: bool = True) -
 
 @contextmanager
 def shortcut(_: Bench, without: str) -> Iterator[Contest]:
-    """Run a quick command whole; the rival is the same without one of its shortcuts."""
+    """Run a quick command as a whole process; the rival lacks one of its shortcuts."""
     ours, usual = (
         own_python(_LAG.format(change=one), str(CAPTURES / "demo")) for one in ("", without)
     )

@@ -1,4 +1,4 @@
-"""What people see in a real JupyterLab, and when: lag, the verdict, the window while they drag."""
+"""Waiting times in a real JupyterLab: for lag, the verdict, and the window during a drag."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.notebooks.running import Running, settle
 from tests.support.notebooks.shipped import copy_of
 
 _CELL = "import sharelag\nboard = sharelag.open('demo').dashboard()\nboard"
-#: From the press that runs a cell to what is seen of its dashboard, in milliseconds.
+#: From the key press that runs a cell to parts of its dashboard, in milliseconds.
 _SEEN = """n => new Promise(async done => {
     const { commands, shell } = window.jupyterapp, cells = shell.currentWidget.content;
     cells.activeCellIndex = n;
@@ -39,7 +39,7 @@ _SEEN = """n => new Promise(async done => {
         if ('all' in seen) done(seen); else requestAnimationFrame(look);
     }
     commands.execute('notebook:run-cell'); look(); })"""
-#: One drag over the chart, a move a frame: how long until the window below has followed.
+#: One drag over the chart, a move per frame: the time until the window below has followed.
 _DRAGGED = """([share, n]) => new Promise(done => {
     const cell = document.querySelectorAll('.jp-Notebook .jp-Cell')[n];
     const area = cell.querySelector('.sl-chart:has(.scatterlayer) .nsewdrag');
@@ -51,7 +51,7 @@ _DRAGGED = """([share, n]) => new Promise(done => {
         ? done(performance.now() - begun) : requestAnimationFrame(look);
     look(); })"""
 
-#: A click on a group of *Now*: how long until its causes and chart are there and nothing is dim.
+#: A click on a group of *Now*: the time until its causes and chart are shown and nothing is dim.
 _PICKED = """([place, n]) => new Promise(done => {
     const cell = document.querySelectorAll('.jp-Notebook .jp-Cell')[n];
     const board = cell.querySelector('.sharelag-now');
@@ -65,7 +65,7 @@ _PICKED = """([place, n]) => new Promise(done => {
 
 
 class Shown(NamedTuple):
-    """When the dashboard of a cell was seen, in seconds."""
+    """Times at which parts of a cell's dashboard were shown, in seconds."""
 
     first: float
     verdict: float
@@ -73,12 +73,12 @@ class Shown(NamedTuple):
 
 
 class Open:
-    """A notebook in a JupyterLab: its first cell is run once, its second again and again."""
+    """A notebook in a JupyterLab: its first cell is run once, its second repeatedly."""
 
     def __init__(self, page: Page, lab: Lab, folder: Path) -> None:
         self.page, self.lab, self.folder = page, lab, folder
         self.cold = self._run(0)
-        self._run(1)  # with what is compiled when it is first needed
+        self._run(1)  # includes compiling on first use
 
     def run(self) -> Shown:
         """Run the second cell until its dashboard is whole."""
@@ -90,7 +90,7 @@ class Open:
         return Shown(*(seen[name] / 1000 for name in Shown._fields))
 
     def drag(self) -> list[float]:
-        """Drag over the chart of the last cell; seconds until the window has followed."""
+        """Drag over the chart of the last cell; return seconds until the window has followed."""
         cell = self.page.locator(".jp-Notebook .jp-Cell").nth(1)
         plot = cell.locator(".sl-chart:has(.scatterlayer) .nsewdrag").first
         plot.scroll_into_view_if_needed()
@@ -101,9 +101,9 @@ class Open:
         return [one / 1000 for one in spent]
 
     def pick(self) -> list[float]:
-        """Click each group three times in turn; seconds until all that is about it is there."""
+        """Click each group three times in turn; return seconds until it is shown completely."""
         spent = []
-        for place in 3 * [*range(1, 8), 0]:  # the first one is picked
+        for place in 3 * [*range(1, 8), 0]:  # the first one is selected initially
             spent.append(self.page.evaluate(_PICKED, [place, 1]) / 1000)
             settle(self.page)
         return spent
@@ -123,7 +123,7 @@ def _lab() -> Iterator[Open]:
 
 @contextmanager
 def seen(bench: Bench, what: str, goal: float) -> Iterator[Contest]:
-    """Run the cell of a warm notebook until something of its dashboard is seen."""
+    """Run the cell of a warm notebook until a part of its dashboard is shown."""
     opened = bench.keep("lab", _lab)
 
     def ours() -> Measured:
@@ -139,7 +139,7 @@ def seen(bench: Bench, what: str, goal: float) -> Iterator[Contest]:
 
 @contextmanager
 def cold(bench: Bench, goal: float) -> Iterator[Contest]:
-    """Take what the first cell of the notebook needed, with imports and the start of Spark."""
+    """Measure the first cell of the notebook, with imports and the start of Spark."""
     opened = bench.keep("lab", _lab)
 
     def ours() -> Measured:
@@ -150,7 +150,7 @@ def cold(bench: Bench, goal: float) -> Iterator[Contest]:
 
 @contextmanager
 def many(bench: Bench, act: Callable[[Open], list[float]], goal: float) -> Iterator[Contest]:
-    """Take the 95th percentile of what one does many times."""
+    """Take the 95th percentile of a repeated action."""
     opened = bench.keep("lab", _lab)
 
     def ours() -> Measured:
@@ -166,7 +166,7 @@ def many(bench: Bench, act: Callable[[Open], list[float]], goal: float) -> Itera
 
 @contextmanager
 def notebook(bench: Bench, name: str, goal: float) -> Iterator[Contest]:
-    """Run a notebook as it is, each time with a new kernel."""
+    """Run a notebook, each time with a new kernel."""
     opened = bench.keep("lab", _lab)
     chromium = opened.page.context.browser
     assert chromium is not None

@@ -1,4 +1,4 @@
-"""Kafka's columns of the lag alone, by the command, against Kafka's deserialiser alone."""
+"""Kafka's columns of lag only, by the command, compared with Kafka's deserializer alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people see of a page by Voila, and when, since its request: with a cold kernel and Spark."""
+"""When parts of a page by Voila are shown after its request, with a cold kernel and Spark."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.browser.jupyter import NOW_AND_THEN, voila_over
 from tests.support.notebooks.shipped import copy_of
 
 _NOTEBOOK = "00_start_here"
-#: From the request of the page on, in milliseconds.
+#: Since the request of the page, in milliseconds.
 _SEEN = """(() => {
     const seen = window.seen = {};
     const note = (what, is) => { if (is && !(what in seen)) seen[what] = performance.now(); };
@@ -31,12 +31,12 @@ _SEEN = """(() => {
         if (!('verdict' in seen)) requestAnimationFrame(look);
     }
     look(); })()"""
-#: Where other work keeps the machine busy, a kernel starts for minutes.
+#: On a busy machine, a kernel takes minutes to start.
 _PATIENCE = 300_000
 
 
 class Shown(NamedTuple):
-    """When parts of a page were seen, in seconds from its request on."""
+    """Times at which parts of a page were shown, in seconds since its request."""
 
     heading: float
     lag: float
@@ -44,14 +44,14 @@ class Shown(NamedTuple):
 
 
 class Pages:
-    """A page that is asked for again and again, each time with a new kernel."""
+    """A page that is requested repeatedly, each time with a new kernel."""
 
     def __init__(self, browser: Browser, url: str) -> None:
         self._browser, self._url = browser, url
         self._shown: list[Shown] = []
 
     def shown(self, turn: int) -> Shown:
-        """Return what was seen at a turn; rows that ask for the same turn share a request."""
+        """Return the times of a turn; rows that use the same turn share a request."""
         while len(self._shown) <= turn:
             self._shown.append(self._request())
         return self._shown[turn]
@@ -63,7 +63,7 @@ class Pages:
         page.goto(f"{self._url}/voila/render/{_NOTEBOOK}.ipynb", timeout=_PATIENCE)
         page.wait_for_function("'verdict' in window.seen", timeout=_PATIENCE, polling=NOW_AND_THEN)
         seen: dict[str, float] = page.evaluate("window.seen")
-        # Voila ends the kernel of a page that is left, and its Spark; not of one that is closed.
+        # Voila ends the kernel and Spark of a page that is left, but not of one that is closed.
         page.goto("about:blank")
         watched.context.close()
         return Shown(*(seen[name] / 1000 for name in Shown._fields))
@@ -81,7 +81,7 @@ def _pages() -> Iterator[Pages]:
 
 @contextmanager
 def seen(bench: Bench, what: str, goal: float) -> Iterator[Contest]:
-    """Ask for the page until something of its dashboard is seen."""
+    """Request the page until a part of its dashboard is shown."""
     pages, turns = bench.keep("pages", _pages), itertools.count()
 
     def ours() -> Measured:

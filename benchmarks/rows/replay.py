@@ -1,4 +1,4 @@
-"""Replay, from bytes to states, against the classes that Kafka's own coordinator loads them by."""
+"""Replay, from bytes to states, compared with the classes of Kafka's own coordinator."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sharelag.replay import replay_arrow
 from sharelag.wire import decode_arrow
 from tests.support.kafka.jars import PREVIOUS_VERSION
 
-#: As many of the records have their states compared with Kafka's.
+#: Number of records whose states are compared with Kafka's.
 _SAMPLE = 200
 _KEY = ("group_id", "topic_id", "partition")
 _NUMBERS: tuple[str, ...] = ("snapshot_epoch", "state_epoch", "leader_epoch", "start_offset")
@@ -31,12 +31,12 @@ def decoded(batches: list[pa.RecordBatch]) -> pa.Table:
 
 
 def final_windows(batches: list[pa.RecordBatch]) -> int:
-    """Decode and replay; return how many share partitions have a last state."""
+    """Decode and replay; return the number of share partitions with a final state."""
     return int(replay_arrow(decoded(batches)).num_rows)
 
 
 def every_state(batches: list[pa.RecordBatch]) -> int:
-    """Open the records and go over the state after every one; return how many there are."""
+    """Open the records and iterate over the state after each; return their number."""
     with sharelag.open(raw=pa.Table.from_batches(batches), engine="local") as opened:
         found = opened.over_history("rows", _rows, _ROWS)
     return sum(found.column("rows").to_pylist())
@@ -69,13 +69,13 @@ def against_kafka(
 
 
 def timed(kafka: KafkaReplay) -> Measured:
-    """Return what Kafka's deserialiser and replay took, by its own clocks."""
+    """Return the times of Kafka's deserializer and replay, by its own clocks."""
     took = kafka.replay()
     return Measured(None, took.wall, took.cpu)
 
 
 def check_rows(mine: int, expected: set[int]) -> None:
-    """Whether a timed answer is complete: one row per share partition, or per record."""
+    """Check that a timed answer is complete: one row per share partition, or per record."""
     assert mine in expected, (mine, expected)
 
 

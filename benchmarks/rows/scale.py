@@ -1,4 +1,4 @@
-"""Does it stay as cheap when there is more: records, share partitions, bytes."""
+"""Whether the cost per unit stays constant with more records, share partitions and bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from benchmarks.yardsticks import key_value_bytes
 
 
 def lag_of(folder: Path) -> pa.Table:
-    """Open a capture in this process and ask for its lag, with its age."""
+    """Open a capture in this process and compute its lag, with its age."""
     with sharelag.open(folder, engine="local") as bench:
         return bench.lag().table
 
@@ -27,7 +27,7 @@ def lag_of(folder: Path) -> pa.Table:
 def more_of_it(
     bench: Bench, more: tuple[int, int], less: tuple[int, int], quick: int, shape: str = "light"
 ) -> Iterator[Contest]:
-    """Compare the cost per record of two captures, each so many records of so many keys."""
+    """Compare the cost per record of two captures with different numbers of records and keys."""
     sizes = [(bench.size(records, records // quick), keys) for records, keys in (more, less)]
     folders = [bench.inputs.capture(shape, *size) for size in sizes]
 
@@ -45,7 +45,7 @@ def more_of_it(
 
 @contextmanager
 def memory(bench: Bench) -> Iterator[Contest]:
-    """Compare the most memory of `sharelag lag` to the bytes of the records that it reads."""
+    """Compare the peak memory of `sharelag lag` to the size of the records that it reads."""
     records, keys = bench.size(3_400_000, 800_000), 10_000
     folder = bench.inputs.capture("heavy", records, keys)
     size = sum(

@@ -1,4 +1,4 @@
-"""The simulator, with an assignor in Python, against a lean SimPy model of the same group."""
+"""The simulator, with an assignor in Python, compared with a lean SimPy model of the same group."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from sharelag.whatif import (
 )
 
 Commit = Literal["poll", "record"]
-#: How far completions a second may lie apart: another stream of chance, and no brokers.
+#: Tolerance of completions per second: other random numbers, and no brokers.
 _NOISE = 0.05
 
 
 def scenario(seconds: float, commit: Commit) -> Scenario:
-    """The group of `benchmarks.simpy_model`, at half of what its members can do."""
+    """Return the group of `benchmarks.simpy_model`, at half of its members' capacity."""
     accept = 1 - model.RELEASE - model.SILENT
     behaviour = Behaviour(accept, model.RELEASE, silent=model.SILENT, commit=commit)
     service = Service(model.SERVICE_S * 1000, "exponential")
@@ -35,7 +35,7 @@ def scenario(seconds: float, commit: Commit) -> Scenario:
     limits = Limits(
         delivery_count_limit=model.ATTEMPTS, lock_duration_ms=round(model.LOCK_S * 1000)
     )
-    # As the model's producers: bursts of 10 ms where members acknowledge polls, else one by one.
+    # Like the model's producers: bursts of 10 ms if members acknowledge polls, else single records.
     rate = model.RATE * model.PARTITIONS
     bursts = Producer("t", rate, batch_records=model.BURST, pattern="steady")
     return Scenario(
@@ -56,7 +56,7 @@ def completed(chosen: Scenario) -> int:
 
 @contextmanager
 def against_simpy(bench: Bench, commit: Commit) -> Iterator[Contest]:
-    """Completions for each second of a core; ours also has brokers, sessions, locks and tables."""
+    """Compare completions per second of a core; ours also has brokers, sessions, locks, tables."""
     ours_s, theirs_s = bench.size(120, 20), bench.size(20, 5)
 
     def ours() -> Measured:

@@ -1,7 +1,7 @@
-"""DataFrames of raw records to lag and progress on Spark, against what Spark needs for less.
+"""DataFrames of raw records to lag and progress on Spark, compared with simpler work on Spark.
 
-The session is a user's: Spark's own settings, Java with 1 GB. A first ask begins with new
-DataFrames and, where one is opened, a new workbench.
+The session is a user's: Spark's own settings, Java with 1 GB. A first query begins with new
+DataFrames and, if it uses one, a new workbench.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from benchmarks.sessions import (
 from benchmarks.spark_worker import Worker
 from sharelag import schemas
 
-#: What lag needs of raw records, beside the topic's name.
+#: Columns of raw records that lag needs, beside the topic's name.
 NEEDED = ("key", "value", "partition", "offset", "timestamp")
-#: A question to two DataFrames, of raw records and of end offsets.
+#: A question about two DataFrames, of raw records and of end offsets.
 Ask = Callable[[DataFrame, DataFrame], pa.Table]
 #: Work of a rival on raw records.
 Work = Callable[[DataFrame], object]
@@ -56,7 +56,7 @@ spark.stop()
 
 
 def count(raw: DataFrame) -> int:
-    """Count in Python what Spark hands over, the columns that lag needs, and nothing else."""
+    """Count in Python the columns that lag needs, as Spark passes them, and do nothing else."""
     return _count(raw.select(*NEEDED))
 
 
@@ -90,17 +90,17 @@ def start_and_count(key: bytes, value: bytes) -> tuple[int, int]:
 
 
 def lag_of_chosen_rows(raw: DataFrame, offsets: DataFrame) -> pa.Table:
-    """Ask for the lag of rows that a comparison chooses, by which files can be read."""
+    """Ask for the lag of rows selected by a comparison, which selects files to read."""
     return lag_by_function(raw.where("offset >= 0"), offsets)
 
 
 def lag_of_scanned_rows(raw: DataFrame, offsets: DataFrame) -> pa.Table:
-    """Ask for the lag of rows that only Spark can choose, as those of any other query."""
+    """Ask for the lag of rows that only Spark can select, as in any other query."""
     return lag_by_function(raw.where("abs(offset) >= 0"), offsets)
 
 
 def decode_by_udf(raw: DataFrame) -> pa.Table:
-    """Decode start offset and complete count record by record, as a first attempt would."""
+    """Decode start offset and complete count record by record, as in a first attempt."""
     decoded = F.udf(start_and_count, "struct<start long, complete int>", useArrow=False)
     rows = raw.select(
         F.substring("key", 3, 999).alias("share"), decoded("key", "value").alias("of")
@@ -108,14 +108,14 @@ def decode_by_udf(raw: DataFrame) -> pa.Table:
     return rows.groupBy("share").agg(F.max("of.start").alias("start")).toArrow()
 
 
-# ---- a first ask ---------------------------------------------------------------------------------
+# ---- first query ---------------------------------------------------------------------------------
 
 
 @contextmanager
 def against_rows(
     bench: Bench, ask: Ask, work: Work = count, schema: pa.Schema = schemas.LAG
 ) -> Iterator[Contest]:
-    """Ask a new DataFrame of Parquet; the rival only counts its records."""
+    """Query a new DataFrame of Parquet; the rival only counts its records."""
     spark, records = keep_session(bench), bench.size(1_000_000, 20_000)
     folder = bench.inputs.capture("light", records)
     wanted = in_one_process(folder, schema)
@@ -136,7 +136,7 @@ def against_rows(
 
 @contextmanager
 def against_udf(bench: Bench, ask: Ask) -> Iterator[Contest]:
-    """The UDF does a part of the work: it is as slow at any length."""
+    """Compare with a UDF over a part of the work, which is equally slow at any length."""
     spark, records = keep_session(bench), bench.size(1_000_000, 20_000)
     folder = bench.inputs.capture("light", records)
     part = bench.size(100_000, 10_000)
@@ -164,9 +164,9 @@ def against_udf(bench: Bench, ask: Ask) -> Iterator[Contest]:
 
 @contextmanager
 def of_folder(bench: Bench, kind: str) -> Iterator[Contest]:
-    """Open a folder by its name, a capture or a Delta table, and ask for the lag.
+    """Open a folder, a capture or a Delta table, and ask for the lag.
 
-    A Delta table has no end offsets beside it: its lag is unknown, all other terms are there.
+    A Delta table comes without end offsets: its lag is unknown, all other terms are known.
     """
     spark, records = keep_session(bench), bench.size(1_000_000, 20_000)
     captured = bench.inputs.capture("light", records)
@@ -193,14 +193,14 @@ def of_folder(bench: Bench, kind: str) -> Iterator[Contest]:
     )
 
 
-# ---- a second ask --------------------------------------------------------------------------------
+# ---- second query --------------------------------------------------------------------------------
 
 
 @contextmanager
 def second_ask(
     bench: Bench, ask: Callable[[sharelag.Workbench], pa.Table], schema: pa.Schema = schemas.LAG
 ) -> Iterator[Contest]:
-    """Ask a workbench of a new DataFrame for `frames.lag`, and time what is asked after it."""
+    """Ask a workbench of a new DataFrame for `frames.lag`, and time the following query."""
     spark, records = keep_session(bench), bench.size(1_000_000, 20_000)
     folder = bench.inputs.capture("light", records)
     wanted = in_one_process(folder, schema)
@@ -236,12 +236,12 @@ def progress_answer(opened: sharelag.Workbench) -> pa.Table:
     return opened.progress().table
 
 
-# ---- more of it ----------------------------------------------------------------------------------
+# ---- scale ---------------------------------------------------------------------------------------
 
 
 @contextmanager
 def two_workers(bench: Bench) -> Iterator[Contest]:
-    """Each side is a Spark of its own: the number of workers is fixed when it starts."""
+    """Compare two Spark processes: the number of workers is fixed when one starts."""
     records = bench.size(10_000_000, 20_000)
     folder = bench.inputs.capture("light", records)
 
@@ -282,7 +282,7 @@ def cold(_: Bench) -> Iterator[Contest]:
 def at_scale(
     bench: Bench, large: tuple[int, int, int], small: tuple[int, int, int], shape: str = "light"
 ) -> Iterator[Contest]:
-    """Cost per record of a large input and of a small one: (records, in a quick run, keys)."""
+    """Compare the cost per record of a large and a small input: (records, in a quick run, keys)."""
     spark = keep_session(bench)
 
     def ask(folder: Path) -> pa.Table:
@@ -304,7 +304,7 @@ def at_scale(
 
 @contextmanager
 def memory(bench: Bench) -> Iterator[Contest]:
-    """The most memory of the JVM and its workers, in a session of its own."""
+    """Measure the peak memory of the JVM and its workers, in a separate session."""
     records = bench.size(3_400_000, 20_000)
     folder = bench.inputs.capture("heavy", records)
     size = sum(

@@ -1,6 +1,6 @@
-"""Many what-ifs on Spark, and what each costs beside one in this process.
+"""Many what-ifs on Spark, and the cost of each compared with one in this process.
 
-``python -m benchmarks.rows.sweep 100000`` runs that many once and prints how long they take.
+``python -m benchmarks.rows.sweep 100000`` runs that many once and prints the time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RECORDS = 20_000
 
 
 def variants() -> dict[str, Scenario]:
-    """Return a busy group that some 20,000 records come to, with four numbers of members."""
+    """Return a busy group of some 20,000 records, with four numbers of members."""
     busy = scenario(1, "poll")
     rate = sum(producer.rate for producer in busy.producers)
     lasting = replace(busy, duration_ms=round(RECORDS / rate * 1000))
@@ -34,7 +34,7 @@ def variants() -> dict[str, Scenario]:
 
 @contextmanager
 def against_one_process(bench: Bench) -> Iterator[Contest]:
-    """CPU time of a what-if of a sweep, to that of one that is simulated here."""
+    """Compare the CPU time of a what-if in a sweep with one that is simulated here."""
     spark, count, few = keep_session(bench), bench.size(2_000, 40), bench.size(200, 8)
     tried = variants()
 

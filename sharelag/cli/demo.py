@@ -95,6 +95,5 @@ def _say_next(page: Path, how: dict[str, Any]) -> None:
     made = "on Spark" if how["engine"] == "spark" else "in one process"
     write([f"\nThe daily report, {how['level']}, made {made}: {page}", "\nNext:"])
     notebooks = {"make lab": "the notebooks"} if _CHECKOUT.is_file() else {}
-    for line, purpose in (_NEXT | notebooks).items():
-        # Commands alone fit into 80 columns.
-        write([f"  {line}\n      {purpose}"])
+    # Commands alone fit into 80 columns.
+    write(f"  {line}\n      {purpose}" for line, purpose in (_NEXT | notebooks).items())

@@ -230,10 +230,9 @@ def _lag(
     answered = ask("lag", options, **asked)
     rows, columns = plain(answered.result.table), dict(answered.result.columns)
     places = [tuple(row.get(name) for name in _KEYS) for row in rows]
-    now = {place: row["lag"] for place, row in zip(places, rows, strict=True)}
-    for place, count in Counter(places).items():
-        if count > 1:  # of several states nothing tells which goes on
-            now[place] = None
+    counts = Counter(places)  # of several states nothing tells which goes on
+    lags = [row["lag"] if counts[at] == 1 else None for at, row in zip(places, rows, strict=True)]
+    now = dict(zip(places, lags, strict=True))
     if before is not None:
         for place, row in zip(places, rows, strict=True):
             was = before.get(place)

@@ -1,4 +1,4 @@
-"""One reading of an input: the same tables by name, on either engine, and what these do not answer.
+"""A reading of an input: the same tables by name on either engine, and answers beyond tables.
 
 The state topic is read once, then the input is queried for everything else, in the order that keeps
 lag from being negative: the state before the end offsets. `sharelag.engine.local` computes the
@@ -43,12 +43,12 @@ class Counted(NamedTuple):
     records: int  # of the selected groups, up to the moment
     rejected: int  # could not be decoded
     first: datetime | None  # write time of the first record
-    last: datetime | None
-    repeated: int = 0  # that repeat another one and were left out; of all groups
+    last: datetime | None  # write time of the last record
+    repeated: int = 0  # repetitions of other records, left out; of all groups
 
 
 class CountedGroups(NamedTuple):
-    """Counts of the groups' own records, and which groups these say were deleted."""
+    """Counts of the groups' own records, and the groups deleted according to them."""
 
     records: int
     rejected: int  # could not be decoded
@@ -59,7 +59,7 @@ class Rows(NamedTuple):
     """A table that may have been cut to a maximum number of rows."""
 
     table: pa.Table
-    total: int  # rows that there are
+    total: int  # number of rows before the cut
 
     @property
     def left_out(self) -> int:
@@ -68,12 +68,12 @@ class Rows(NamedTuple):
 
 
 class OfQueue(NamedTuple):
-    """A dead-letter queue, and whose records are looked for in it."""
+    """A dead-letter queue, and the groups whose records are searched in it."""
 
     queue: Queue
     lag: pa.Table  # `sharelag.schemas.LAG` of the share partitions
     limits: pa.Table  # ``group_id delivery_limit patience_ms nameless`` of their groups
-    groups: frozenset[str]  # only letters of these; empty: of all, also of unknown ones
+    groups: frozenset[str]  # only letters of these; empty: of all groups, known or not
 
 
 class Ledger(NamedTuple):
@@ -108,7 +108,7 @@ class Once:
         return question in self._known
 
 
-#: How far back rates and histories go by default.
+#: Default span of rates and histories.
 OVER = timedelta(hours=1)
 #: Number of intervals in that span at which end offsets are fetched.
 _PARTS = 10
@@ -148,16 +148,16 @@ class Reading(ABC):
 
     @property
     def group_records_refused(self) -> AuthorizationError | None:
-        """The error of a cluster that does not let us read the groups' records, else None.
+        """The error of a cluster that denies access to the groups' records, else None.
 
-        Members and groups are unknown then; everything else is not.
+        Then only members and groups are unknown.
         """
-        # Only a cluster refuses anything.
+        # Only a cluster can deny access.
         refused: AuthorizationError | None = getattr(self.source, "group_records_refused", None)
         return refused
 
     def require_group_records(self) -> None:
-        """Raise that error, for answers about members or groups alone."""
+        """Raise that error, for answers that only concern members or groups."""
         if self.group_records_refused is not None:
             raise self.group_records_refused
 
@@ -185,7 +185,7 @@ class Reading(ABC):
     @property
     @abstractmethod
     def has_group_records(self) -> bool:
-        """Whether the input has any record of the topic of group records."""
+        """Whether the input has any group records."""
 
     @abstractmethod
     def _compute(self, name: str) -> schemas.Arrow: ...
@@ -223,10 +223,10 @@ class Reading(ABC):
 
     @property
     def _of_input(self) -> dict[str, Callable[[], pa.Table]]:
-        """The tables that come from the input, each with the function that asks for it."""
+        """The tables that come from the input, each with the function that fetches it."""
         source = self.source
         return {
-            # The state is read before the end offsets: in the other order lag could be negative.
+            # The state is read before the end offsets; otherwise lag could be negative.
             "offsets": lambda: source.offsets(self.topic_ids, self.as_of),
             "past_offsets": lambda: source.past_offsets(self.topic_ids, self._moments()),
             "logs": lambda: source.logs(self.topic_ids),
@@ -242,7 +242,7 @@ class Reading(ABC):
         return [self.now - self.span + n * self.span / _PARTS for n in range(_PARTS + 1)]
 
     def latest_brokers(self) -> pa.Table:
-        """Return ``brokers`` as metadata tells them: at the end of the input, not at the moment."""
+        """Return ``brokers`` by current metadata: as of the end of the input, not the moment."""
         return self._brokers(self.source.leaders(self.topic_ids), self.source.nodes())
 
     def _brokers(self, leaders: pa.Table, nodes: pa.Table) -> pa.Table:
@@ -279,7 +279,7 @@ class Reading(ABC):
         return progress_of(self._evidence("lag", "observed", *of_input))
 
     def read_ahead(self) -> None:  # one process reads once in any case
-        """Read the records once for all that most answers need of them, where that can be done."""
+        """Read the records once for most answers, if the engine can."""
 
     def _evidence(self, *names: str) -> Evidence:
         """Return evidence with some tables; the others are empty."""
@@ -293,7 +293,7 @@ class Reading(ABC):
         )
 
     def _compute_sorted(self, name: str) -> pa.Table:
-        # What these are made of is in this process already, whatever the engine.
+        # Their inputs are in this process already, on either engine.
         alike = {"lag": self._lag, "progress": self._progress}
         rows = alike[name]() if name in alike else self._compute(name)
         table = pa.Table.from_batches([one_batch(rows)])
@@ -304,19 +304,19 @@ class Reading(ABC):
 
     @property
     def evidence(self) -> Evidence:
-        """Return all tables that an investigation needs."""
+        """Return all tables for an investigation."""
         return self.once("evidence", self._gather)
 
     @property
     def brief(self) -> pa.Table:
-        """Return lag and what Kafka computes it from, as `sharelag.schemas.BRIEF_LAG`."""
+        """Return lag and its terms in Kafka, as `sharelag.schemas.BRIEF_LAG`."""
         return self.table("lag").select(schemas.BRIEF_LAG.names)
 
     @property
     def lag_evidence(self) -> Evidence:
-        """Return evidence of lag alone: everything else is unknown.
+        """Return evidence of lag only: everything else is unknown.
 
-        The settings of groups are known where something was never fetched, as they say what waits.
+        Settings of groups are included if some topic was never fetched: they decide what waits.
         """
         found, counted = self.brief, self.counted
         never = pc.equal(found.column("lag_reason"), NO_START_OFFSET)
@@ -375,7 +375,7 @@ class Reading(ABC):
 
     @contextmanager
     def whole(self) -> Iterator[Reading]:
-        """Give a reading of all groups as of now, with health; this one if it already is that."""
+        """Yield a reading of all groups as of now, with health; this one if it qualifies."""
         other = self._whole()
         try:
             yield other
@@ -407,7 +407,7 @@ class Reading(ABC):
     def over_history(self, each: Each, schema: pa.Schema, keys: pa.Table | None = None) -> pa.Table:
         """Apply a function to the whole history of share partitions, some of them at a time.
 
-        ``each`` takes `sharelag.schemas.HISTORY`, and gives a batch or table of a schema; ``keys``
+        ``each`` takes `sharelag.schemas.HISTORY` and returns a batch or table of a schema; ``keys``
         are the ``group_id topic_id partition`` of the share partitions, by default all.
         """
 
@@ -415,24 +415,24 @@ class Reading(ABC):
     def over_records(self, each: Each, schema: pa.Schema, keys: pa.Table) -> pa.Table:
         """Apply a function to all records of share partitions, some of them at a time.
 
-        ``each`` takes `sharelag.schemas.RECORDS`, and gives a batch or table of a schema; ``keys``
+        ``each`` takes `sharelag.schemas.RECORDS` and returns a batch or table of a schema; ``keys``
         are the ``group_id topic_id partition`` of the share partitions.
         """
 
     @abstractmethod
-    def ledger(self, asked: OfQueue, most: int) -> Ledger:
+    def ledger(self, asked: OfQueue, most: int, statuses: tuple[str, ...] = ()) -> Ledger:
         """Compare archived offsets of share partitions with the records of a dead-letter queue.
 
-        At most ``most`` rows are returned, those first that need attention.
+        At most ``most`` rows (of these ``statuses``) are returned, first those that need attention.
         """
 
     @abstractmethod
     def windows_at(self, keys: pa.Table, moments: Sequence[int] | int) -> pa.Table:
         """Return the windows of some share partitions at past moments, with all their runs.
 
-        The moments are milliseconds, ascending, or a number: that many evenly spaced ones of the
-        times at which a record was written. The result is `sharelag.replay.state.WINDOWS_AT`,
-        sorted by moment, group, topic id and partition.
+        ``moments`` are ascending milliseconds, or a number: that many evenly spaced write times of
+        records. The result is `sharelag.replay.state.WINDOWS_AT`, sorted by moment, group, topic
+        id and partition.
         """
 
     def close(self) -> None:
@@ -466,14 +466,14 @@ class Reading(ABC):
 #: Sort order of tables of share partitions.
 ORDER = ascending("group_id", "topic", "topic_id", "partition")
 
-#: Where a record is, which no two records share.
+#: The position of a record, which is unique.
 _PLACE = ascending("record_topic", "record_partition", "record_offset")
 #: Sort order of histories.
 HISTORY_ORDER = [*ORDER, *_PLACE]
 
 
 def add_topic_names(table: pa.Table, offsets: pa.Table) -> pa.Table:
-    """Add the topic's name to its id, null where it is unknown."""
+    """Add topic names to topic ids; null if unknown."""
     position = pc.index_in(table.column("topic_id"), flat(offsets.column("topic_id")))
     return table.append_column("topic", flat(offsets.column("topic")).take(position))
 
@@ -485,14 +485,14 @@ def rows_of(rows: schemas.Arrow, wanted: pa.Table) -> schemas.Arrow:
 
 
 def from_time(history: schemas.Arrow, since: datetime | None) -> schemas.Arrow:
-    """Return the rows of a history from a time on; None: all."""
+    """Return the rows of a history since a time; None: all."""
     if since is None:
         return history
     return history.filter(pc.greater_equal(history.column("record_timestamp"), pa.scalar(since)))
 
 
 def latest(history: pa.Table, most: int | None) -> pa.Table:
-    """Return the latest rows of a history, at most so many; None: all, in their order."""
+    """Return the latest rows of a history in order, up to a maximum number; None: all."""
     if most is None or len(history) <= most:
         return history
     order = [("record_timestamp", "descending"), ("record_offset", "descending")]
@@ -515,7 +515,7 @@ def chosen_partitions(groups: pa.Table, choice: Choice) -> pa.Table:
 
 
 def earliest(past_offsets: pa.Table) -> pa.Table:
-    """Return the first known end of each topic partition."""
+    """Return the earliest known end offset of each topic partition."""
     known = past_offsets.filter(past_offsets.column("end_offset").is_valid())
     first = known.group_by(["topic_id", "partition"]).aggregate([("end_offset", "min")])
     return first.rename_columns(["topic_id", "partition", "end_offset"])

@@ -1,4 +1,4 @@
-"""The answers of either engine: from one process without a JVM, or from Spark.
+"""Answers on either engine: from this process without a JVM, or from Spark.
 
 `local` streams records through the kernels in this process: a terminal's quick look, which answers
 before Spark has started. `spark` runs the pipeline, and is what notebooks and reports use. `auto`
@@ -40,9 +40,9 @@ def choose(requested: str, source: Input) -> str:
 
 
 def is_sooner_here(source: Input) -> bool:
-    """Whether this process answers questions about an input sooner than Spark.
+    """Return whether this process answers sooner than Spark.
 
-    Only where its records can be counted without reading them, and without Spark.
+    It does only if records can be counted without reading them, and without Spark.
     """
     from sharelag.inputs import RawInput
 
@@ -59,10 +59,10 @@ def read(
     over: timedelta = OVER,
     **quick: Any,
 ) -> Reading:
-    """Begin a reading of an input, to be closed or used in a ``with`` block.
+    """Return a reading of an input, to be closed or used in a ``with`` block.
 
-    Nothing is read before its first question. ``quick`` is what the local engine should keep while
-    it reads; see `sharelag.engine.local.QuickReading`.
+    Nothing is read before the first question. ``quick`` says what the local engine stores while
+    reading; see `sharelag.engine.local.QuickReading`.
     """
     if choose(engine, source) == "spark":
         from sharelag.engine.spark.reading import SparkReading
@@ -74,7 +74,7 @@ def read(
 
 
 def group_names(source: Input, generation: int | None = None) -> list[str]:
-    """Return all share groups with state now, for messages; none of an input that needs Spark."""
+    """Return all share groups with state, for messages; none of an input that needs Spark."""
     if choose("auto", source) == "spark":
         return []
     with read(source, "local", None, Choice(generation=generation), history=False) as begun:
@@ -82,13 +82,13 @@ def group_names(source: Input, generation: int | None = None) -> list[str]:
 
 
 def past_by_records(source: Input, lag: pa.Table) -> tuple[str, ...]:
-    """Say of which topics of an input earlier ends go by times that producers set."""
+    """Return notes about topics of an input whose past ends rest on producers' times."""
     topics = sorted(set(lag.column("topic").drop_null().to_pylist()))
     return gaps.of_record_times(source.timed_by_producers(topics)) if topics else ()
 
 
 def without_records(source: Input, moment: Moment = None) -> str:
-    """Return what it means that an input has no record of the state topic, in a sentence."""
+    """Return a sentence about an input without any record of the state topic."""
     from sharelag.inputs import RawInput, TableInput
     from sharelag.inputs.files.archive import ArchiveInput
     from sharelag.inputs.spark.frames import FrameInput
@@ -102,7 +102,7 @@ def without_records(source: Input, moment: Moment = None) -> str:
 
 
 def only_rejects(rejected: int, generation: int | None = None) -> str:
-    """Return what it means that not one record could be decoded, in a sentence."""
+    """Return a sentence about an input of which no record could be decoded."""
     records, shows = counted(rejected, "record"), gaps.decode_command(generation)
     them = "it" if rejected == 1 else "them"
     instead = "" if generation is None else "; try without --generation"
@@ -119,34 +119,34 @@ def other_groups(source: Input) -> dict[str, str]:
 
     try:
         return consumer_groups(source.config)
-    except ClusterError:  # the message goes without it
+    except ClusterError:  # the message does without
         return {}
 
 
 def rejects_of(begun: Reading) -> tuple[str, ...]:
-    """Say that records could not be decoded, where they are so many that any answer is partial."""
+    """Return notes about rejects, if there are so many that any answer is partial."""
     counted = begun.counted
-    # Rejects are counted whenever they were written, so those of an earlier moment are not known.
+    # Rejects are counted regardless of write time, so those of an earlier moment are unknown.
     has_many = begun.as_of is None and gaps.are_many(counted.rejected, counted.records)
     return gaps.of_rejected(counted.rejected, begun.choice.generation) if has_many else ()
 
 
 def group_rejects_of(begun: Reading) -> tuple[str, ...]:
-    """Say the same of the groups' own records."""
+    """Return notes about rejects among the groups' own records."""
     counted = begun.counted_groups
     has_many = begun.as_of is None and gaps.are_many(counted.rejected, counted.records)
     return gaps.of_rejected_groups(counted.rejected) if has_many else ()
 
 
 def lacks_of(begun: Reading, of_groups: bool) -> tuple[str, ...]:
-    """Say what is missing: many records that could not be decoded, and what else there is not.
+    """Return what is missing: many undecodable records, and other gaps.
 
-    ``of_groups``: also of the groups' own records, on which answers about members rest.
+    ``of_groups`` includes the groups' own records, which answers about members need.
     """
     from sharelag.metrics.imbalance import count_stateless
     from sharelag.wire.placement import missing_in_words
 
-    said, of = (*rejects_of(begun), *_unseen_of(begun)), begun.source.may_lack
+    said, of = (*rejects_of(begun), *_note_unseen(begun)), begun.source.may_lack
     if of_groups:
         said += group_rejects_of(begun)
     if not of:
@@ -157,8 +157,8 @@ def lacks_of(begun: Reading, of_groups: bool) -> tuple[str, ...]:
     return (*said, *gaps.of_missing(begun.table("gaps").num_rows, stateless, elsewhere))
 
 
-def _unseen_of(begun: Reading) -> tuple[str, ...]:
-    """Say that a moment is later than anything that was given."""
+def _note_unseen(begun: Reading) -> tuple[str, ...]:
+    """Return a note if the moment is later than all data of the input."""
     moment, ends = begun.as_of, begun.source.as_of()
     is_told = ends is not None or begun.source.may_lack == IN_PARTS
     if not (isinstance(moment, datetime) and is_told):
@@ -178,7 +178,7 @@ def gather(
     over: timedelta = OVER,
     brief: bool = False,
 ) -> Evidence:
-    """Return everything that is known of some share groups, or with ``brief`` their lag alone.
+    """Return everything that is known of some share groups, or only their lag with ``brief``.
 
     Other parameters as for `read`.
     """

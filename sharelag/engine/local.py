@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from sharelag.inputs.kafka.config import ClientConfig
     from sharelag.replay.members import GroupLog
 
-#: Up to so many records are held decoded, 200 bytes each, where earlier moments are looked at.
+#: Maximum number of records that are held decoded, at 200 bytes each, for earlier moments.
 KEPT = 1_000_000
 #: Minimum number of records per replay step.
 _STEP = 250_000
@@ -61,7 +61,7 @@ class StateTopic(NamedTuple):
 
 
 def state_records(source: Input, generation: int | None) -> EachOnce:
-    """Return the raw records with share state, in the order of the log, each once."""
+    """Return the raw records with share state, in log order, each once."""
     return EachOnce(lambda: (of_state(batch, generation) for batch in source.batches(STATE_TOPIC)))
 
 
@@ -88,23 +88,23 @@ def read_whole(source: Input, as_of: Moment, choice: Choice, with_health: bool) 
 
 
 class Kept(NamedTuple):
-    """All records of the state topic, decoded, of which those up to any moment are replayed."""
+    """All decoded records of the state topic, to be replayed up to any moment."""
 
     records: pa.RecordBatch
     counted: Counted
     gaps: pa.Table
-    goes_back: bool  # whether one may have an earlier time than the one before: clocks are set back
+    goes_back: bool  # whether a record may be older than the one before: clocks are set back
 
     def up_to(
         self, as_of: datetime, groups: frozenset[str], version: Told, whole: pa.Table | None
     ) -> StateTopic:
-        """Return what `read_whole` does; ``whole`` is the history of all, where that is known."""
+        """Return the same as `read_whole`; ``whole`` is the history of all, if known."""
         from sharelag.replay.history import history_arrow
 
         records = up_to(filter_groups(self.records, groups), as_of)
         if whole is None or self.goes_back:
             history = pa.Table.from_batches([history_arrow(records, self.gaps)])
-        else:  # what came before a moment does not depend on what comes after it
+        else:  # the past of a moment does not depend on later records
             history = filter_groups(whole, groups).filter(pc.field("record_timestamp") <= as_of)
         times = self.records.column("timestamp")  # of all groups
         span = pc.min_max(times.filter(pc.less_equal(times, as_of))).as_py()
@@ -116,7 +116,7 @@ class Kept(NamedTuple):
 
 
 def keep_records(source: Input, generation: int | None) -> Kept:
-    """Decode all records of the state topic, and hold them."""
+    """Decode and hold all records of the state topic."""
     raw, count = state_records(source, generation), Count()
     read = partial(decode_arrow, topic=STATE_TOPIC, generation=generation)
 
@@ -156,7 +156,7 @@ def _replay(
         written = up_to(records, as_of)
         fresh.append(filter_groups(written, choice.groups))
         count.add(fresh[-1], rejects, written.column("timestamp"))
-        # Each step also replays the known records: wait for at least as many new ones.
+        # Each step replays the known records again: wait for at least as many new ones.
         least = max(_STEP, 0 if known is None else known.num_rows)
         if sum(rows.num_rows for rows in fresh) > least:
             step, known = next_history(known, one_batch(pa.Table.from_batches(fresh)), raw.gaps)
@@ -205,9 +205,9 @@ class QuickReading(Reading):
     """The tables of an input, computed in this process.
 
     With ``history`` it stores the state after each record, which everything except windows and lag
-    needs; with ``health`` it also counts the records of the state topic, which decodes each once
-    more. ``later`` is one of the same input as of its end: its records are decoded once for all
-    earlier moments.
+    needs. With ``health`` it also counts the records of the state topic, which means decoding them
+    once more. ``later`` is a reading of the same input as of its end, whose decoded records serve
+    all earlier moments.
     """
 
     engine = "local"
@@ -226,7 +226,7 @@ class QuickReading(Reading):
         super().__init__(source, as_of, choice, over)
         prepare_at_exit()
         self._with_history, self._with_health, self._later = history, health, later
-        self._version: Hashable = None  # of what the history was read of
+        self._version: Hashable = None  # of the input when the history was read
         self._saw_group_records = False
 
     @property
@@ -254,9 +254,9 @@ class QuickReading(Reading):
         return QuickReading(self.source, as_of, self.choice, self.over, history=False)
 
     def before(self, as_of: Moment, choice: Choice) -> StateTopic | None:
-        """Return the state as of an earlier time; None where that has to be read anew.
+        """Return the state as of an earlier time; None if it has to be read again.
 
-        What that needs is kept: the decoded records, unless they are very many.
+        The decoded records are kept for it, unless there are very many.
         """
         is_all = not self.choice.groups and self.counted.records <= KEPT
         if not is_all or not isinstance(as_of, datetime) or as_of > self.now:
@@ -297,7 +297,7 @@ class QuickReading(Reading):
     def over_records(self, each: Each, schema: pa.Schema, keys: pa.Table) -> pa.Table:
         return as_table(each(one_batch(self._records(keys)))).cast(schema)
 
-    def ledger(self, asked: OfQueue, most: int) -> Ledger:
+    def ledger(self, asked: OfQueue, most: int, statuses: tuple[str, ...] = ()) -> Ledger:
         from sharelag.metrics import dead_letters as dlq
 
         archived = self.over_records(dlq.archived_arrow, schemas.ARCHIVED_RUNS, asked.lag)
@@ -305,7 +305,7 @@ class QuickReading(Reading):
         found = (dlq.count_letters(batch, names, asked.groups) for batch in batches)
         letters = pa.concat_tables([schemas.COUNTED_LETTERS.empty_table(), *found])
         table = dlq.ledger_arrow(archived, letters, asked.lag, asked.limits, milliseconds(self.now))
-        return Ledger(dlq.first_of(table, most), dlq.sums_of(table))
+        return Ledger(dlq.first_of(table, most, statuses), dlq.sums_of(table))
 
     def windows_at(self, keys: pa.Table, moments: Sequence[int] | int) -> pa.Table:
         from sharelag.metrics.columns import evenly_spaced
@@ -316,7 +316,7 @@ class QuickReading(Reading):
             moments = evenly_spaced(times.to_numpy(), moments)
         return replay_at(records, np.array(moments, np.int64), self.source.kafka_version)
 
-    # ---- behind it -------------------------------------------------------------------------------
+    # ---- internals -------------------------------------------------------------------------------
 
     def _compute(self, name: str) -> schemas.Arrow:
         if name == "windows":

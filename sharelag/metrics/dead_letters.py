@@ -179,7 +179,8 @@ def archived_arrow(records: Arrow) -> pa.Table:
         pc.struct_field(batches, [name]).to_numpy().astype(np.int64)
         for name in ("first_offset", "last_offset", "delivery_state", "delivery_count")
     )
-    rows = table.take(parents)
+    # Not the batches themselves, which each of them would repeat.
+    rows = table.select([*SHARE_PARTITION, "record_partition", "offset", "timestamp"]).take(parents)
     length = last - first + 1
     if length.max() > _LONGEST:
         at = int(length.argmax())
@@ -370,9 +371,11 @@ def sums_of(ledger: Arrow) -> pa.Table:
     return sums.rename_columns(SUMS.names).cast(SUMS)
 
 
-def first_of(ledger: Arrow, most: int) -> pa.Table:
-    """Return so many rows of a ledger, those first that need attention."""
+def first_of(ledger: Arrow, most: int, statuses: tuple[str, ...] = ()) -> pa.Table:
+    """Return so many rows of a ledger, or of some statuses, those first that need attention."""
     table = as_table(ledger)
+    if statuses:
+        table = table.filter(pc.is_in(table.column("status"), pa.array(statuses, pa.string())))
     place = pc.index_in(table.column("status"), pa.array(STATUSES))
     by = ascending("place", "group_id", "topic", "partition", "first_offset")
     order = pc.sort_indices(table.append_column("place", place), by)

@@ -23,13 +23,6 @@ ISOLATION = "share.isolation.level"
 _OF_NOW = "settings, retention and last stable offsets of that moment; today's are used"
 
 
-#: Tables with a group in each row.
-_BY_GROUP = (
-    *("lag", "windows", "observed", "progress", "members", "groups", "holders", "brokers"),
-    "measured",
-)
-
-
 @dataclass(frozen=True)
 class Evidence(Displayable):
     """Tables of `sharelag.schemas` of the same share partitions; unavailable ones are empty."""
@@ -115,11 +108,14 @@ class Evidence(Displayable):
         def only(table: Any) -> Any:
             return table.filter(pc.equal(table.column("group_id"), group))
 
-        tables = {name: only(getattr(self, name)) for name in _BY_GROUP}
+        tables = {
+            name: only(one)
+            for name, one in vars(self).items()
+            if "group_id" in getattr(one, "column_names", ())
+        }
         topics = pc.unique(tables["lag"].column("topic_id"))
-        past = self.past_offsets
-        past = past.filter(pc.is_in(past.column("topic_id"), topics))
-        mine = replace(self, past_offsets=past, **tables)
+        is_mine = pc.is_in(self.past_offsets.column("topic_id"), topics)
+        mine = replace(self, past_offsets=self.past_offsets.filter(is_mine), **tables)
         # Groups are ranked one by one: what was found in all of them holds for each.
         mine.ranked.update({key: only(found) for key, found in self.ranked.items()})
         return mine

@@ -138,14 +138,7 @@ def letter_words(table: pa.Table, groups: Collection[str] | None = None) -> list
     for metric, row in ((metric, row) for metric, rows in found.items() for row in rows):
         told.setdefault(row["group_id"], set()).add(row["of"])
         counts.setdefault((metric, row["group_id"]), []).append(row)
-
-    def by_letters(group: str | None) -> tuple[float, str]:
-        written = counts.get((next(iter(_LETTERS)), group), [])
-        return -sum(row["figure"] for row in written), group or ""
-
-    mine = sorted(told if groups is None else told.keys() & groups, key=by_letters)
-    left = len(mine) - _MOST_NOTES
-    return [
+    said = [
         f"dead letters of {group or 'a group without a name'}, by the brokers that were read: "
         + ", ".join(
             _letters_so_far(
@@ -153,8 +146,12 @@ def letter_words(table: pa.Table, groups: Collection[str] | None = None) -> list
             )
             for metric, words in _LETTERS.items()
         )
-        for group in mine[:_MOST_NOTES]
-    ] + [f"dead letters of {counted(left, 'more group')}: sharelag metrics has them"] * (left > 0)
+        for group in sorted(told, key=lambda one: one or "")
+        if groups is None or group in groups
+    ]
+    if (left := len(said) - _MOST_NOTES) > 0:
+        said[_MOST_NOTES:] = [f"dead letters of {counted(left, 'more group')}: sharelag metrics"]
+    return said
 
 
 def _letters_so_far(words: str, rows: list[dict[str, Any]], is_exported: bool) -> str:

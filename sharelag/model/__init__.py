@@ -1,7 +1,7 @@
-"""Kafka's terms as frozen values. Names are Kafka's, in snake_case.
+"""Kafka's terms as frozen values, with Kafka's names in snake_case.
 
-A *share partition* is one topic partition seen by one share group. Its *window* is what the share
-coordinator persists of it: where delivery starts, and the state of the offsets beyond.
+A *share partition* is one topic partition in one share group. Its *window* is the state that the
+share coordinator persists: where delivery starts, and the delivery states of the offsets beyond.
 """
 
 from __future__ import annotations
@@ -84,10 +84,10 @@ class Window:
 
     @property
     def effective_start_offset(self) -> int | None:
-        """First unfinished offset at or after the start offset; None when it is unknown.
+        """First unfinished offset from the start offset on; None if unknown.
 
-        The topic is one step behind the broker: the start offset moves in memory after the write
-        that finished its records, and only a later write persists it.
+        The topic lags behind the broker: the start offset moves in memory after the write that
+        finished its records, and only a later write persists it.
         """
         if self.start_offset == UNINITIALIZED_START_OFFSET:
             return None
@@ -106,17 +106,17 @@ class Window:
 
 
 def counts_all(count: Any, size: Any, available: Any) -> Any:
-    """Whether brokers count all offsets of a window as finished, for numbers or whole columns.
+    """Return whether brokers count all offsets of a window as finished; numbers or whole columns.
 
-    Of records of aborted transactions, which a read_committed group passes over, brokers count the
-    end and write no batch: by the batches alone they would wait until the start offset moves on.
+    A read_committed group skips records of aborted transactions. Brokers count them as finished and
+    write no batch, so by the batches alone they would wait until the start offset moves on.
 
     Parameters
     ----------
     count
         The delivery complete count.
     size, available
-        Offsets in the window, and those of them that wait for another delivery.
+        Offsets in the window, and how many of them wait for another delivery.
     """
     return (size > 0) & (count == size) & (available == 0)
 
@@ -150,7 +150,7 @@ def topic_id_text(raw: bytes) -> str:
 
 
 def topic_id_bytes(text: str) -> bytes:
-    """Return the 16 bytes of a printed topic id: 22 characters, or else it is a ValueError."""
+    """Return the 16 bytes of a printed topic id; a ValueError unless it has 22 characters."""
     if len(text) != 22:
         raise ValueError(f"a topic id has 22 characters, {text!r} has {len(text)}")
     return base64.b64decode(text + "==", altchars=b"-_", validate=True)
@@ -166,14 +166,14 @@ def milliseconds(moment: datetime) -> int:
     return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
-#: The only name of a resource of the type CLUSTER.
+#: The only resource name of the type CLUSTER.
 CLUSTER = "kafka-cluster"
 
 
 class Right(NamedTuple):
-    """A right on one resource; the operation is one of Kafka's ``AclOperation``.
+    """A right on a resource; the operation is one of Kafka's ``AclOperation``.
 
-    The type is TOPIC, GROUP or CLUSTER; without a resource it is on every one.
+    The type is TOPIC, GROUP or CLUSTER; without a resource the right covers all of them.
     """
 
     operation: str
@@ -191,13 +191,13 @@ class GroupState(StrEnum):
 
     @classmethod
     def parse(cls, name: str) -> GroupState:
-        """Read a name in any case, as Kafka does; any other name is `UNKNOWN`."""
+        """Parse a name in any case, as Kafka does; an unknown name becomes `UNKNOWN`."""
         known = {state.lower(): state for state in cls}
         return known.get(name.strip().lower(), cls.UNKNOWN)
 
 
 def parse_states(names: Iterable[str]) -> frozenset[GroupState]:
-    """Read the states to filter by, each of which can be several with commas between."""
+    """Parse states to filter by; each text can be several states separated by commas."""
     each = [name.strip() for text in names for name in text.split(",")]
     found = {name: GroupState.parse(name) for name in each}
     if wrong := [name for name, state in found.items() if state is GroupState.UNKNOWN]:

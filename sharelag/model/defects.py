@@ -1,7 +1,7 @@
-"""Defects of share groups in releases of Kafka, each with its issue and where it was fixed.
+"""Defects of share groups in releases of Kafka, each with its issue and the releases that fix it.
 
 Versions are those of the issue, of its pull requests and their backports, and of Kafka's own
-classes where tests ask them. No I/O.
+classes if a test checks them. No I/O.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _PULLS = "https://github.com/apache/kafka/pull"
 class Defect:
     """A defect of brokers.
 
-    ``issue`` is what Kafka's developers call it, or a pull request without an issue; ``effect``
-    what people see of it; ``advice`` what to do until the brokers are upgraded. ``since`` is the
-    first version known to have it, ``fixed`` the first without it of each release that got the
-    correction; empty: none yet. ``cause`` is that of `sharelag explain` that shows it in records;
-    empty where records never do.
+    ``issue`` is the name in Kafka's tracker, or a pull request without an issue; ``effect`` is the
+    visible effect; ``advice`` is the remedy until the brokers are upgraded. ``since`` is the first
+    version known to have it, ``fixed`` the first version of each release that does not; empty: none
+    yet. ``cause`` is the cause of `sharelag explain` that shows it in records; empty if records
+    never show it.
     """
 
     issue: str
@@ -33,9 +33,9 @@ class Defect:
     cause: str = ""
 
     def affects(self, version: str) -> bool | None:
-        """Return whether a version has the defect; None if unknown, or if some patch levels do."""
+        """Return whether a version has the defect; None if unknown, or if only some patches do."""
         given = version_of(version)
-        is_newer = given[:2] > version_of(NEWEST)[:2]  # than all that is known of defects
+        is_newer = given[:2] > version_of(NEWEST)[:2]  # than the releases whose defects are known
         if given < version_of(FIRST) or (is_newer and not self.fixed):
             return None
         if len(given) == 2:
@@ -62,7 +62,7 @@ _NO_PATCH = 1_000_000
 #: The first release whose defects are known.
 FIRST = "4.1"
 
-#: In the order of their weight.
+#: By severity.
 DEFECTS = (
     Defect(
         "KAFKA-20505", f"{_PULLS}/22126",
@@ -128,15 +128,15 @@ BY_CAUSE = {defect.cause: defect for defect in DEFECTS if defect.cause}
 
 
 def is_affected(issue: str, version: str | None) -> bool | None:
-    """Return whether a version has the defect of an issue; None as for `Defect.affects`."""
+    """Return whether a version has an issue's defect; None as for `Defect.affects`."""
     (defect,) = (one for one in DEFECTS if one.issue == issue)
     return None if version is None else defect.affects(version)
 
 
 def known_defects(version: str) -> list[tuple[Defect, bool]] | None:
-    """Return the defects that a version or a release has; None where nobody knows them here.
+    """Return the defects of a version or a release; None if they are not known here.
 
-    The second of each pair is false where only some versions of the release have it.
+    The second item of each pair is false if only some versions of the release have the defect.
     """
     if not version_of(FIRST) <= version_of(version)[:2] <= version_of(NEWEST):
         return None

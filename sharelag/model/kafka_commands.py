@@ -1,7 +1,7 @@
 """Command lines of Kafka's tools for share groups, checked as each version checks them. No I/O.
 
-``ShareGroupCommandOptions``, ``ShareGroupCommand`` and ``ConsoleShareConsumerOptions`` decide what
-is refused; tests ask them.
+``ShareGroupCommandOptions``, ``ShareGroupCommand`` and ``ConsoleShareConsumerOptions`` define the
+rules; tests compare with them.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from sharelag.errors import InputError
 from sharelag.model.settings import Problem
 from sharelag.model.versions import has_reached
 
-#: The release that brought options to reset to offsets (KIP-1323).
+#: The release that added options for resets to offsets (KIP-1323).
 _LATER = "4.4"
 Given = Mapping[str, Sequence[str | None]]
 
 
 class Rule(NamedTuple):
-    """What a tool refuses."""
+    """A combination of options that a tool refuses."""
 
     breaks: Callable[[Given], bool]
     option: str
@@ -30,7 +30,7 @@ class Rule(NamedTuple):
     hint: str = ""
     #: The first release that refuses it; empty: all do.
     since: str = ""
-    #: The first release that does not refuse it any more; empty: none.
+    #: The first release that no longer refuses it; empty: none.
     until: str = ""
 
     def is_of(self, version: str | None) -> bool:
@@ -41,27 +41,27 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool: options without a value, with one, with one that may be left out, and its rules."""
+    """A tool: its options without, with required and with optional values, and its rules."""
 
     name: str
     flags: frozenset[str]
     valued: frozenset[str]
     optional: frozenset[str] = frozenset()
-    #: Options that only go with one of others.
+    #: Options that need one of others.
     only_with: Mapping[str, frozenset[str]] = field(default_factory=dict)
     rules: tuple[Rule, ...] = ()
     defaults: Mapping[str, str] = field(default_factory=dict)
-    #: Options that may be given several times.
+    #: Options that can be repeated.
     repeatable: frozenset[str] = frozenset()
-    #: Defaults of KIP-932 that releases do not have.
+    #: Defaults in KIP-932 that no release has.
     of_the_kip: Mapping[str, str] = field(default_factory=dict)
-    #: Options that earlier releases do not have, with the first that has them.
+    #: Options that earlier releases lack, with the first release that has them.
     since: Mapping[str, str] = field(default_factory=dict)
-    #: Defaults of earlier releases: the first release that has another, and theirs.
+    #: Defaults of earlier releases: the first release that has another, and the earlier default.
     earlier: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def of_version(self, version: str | None) -> Tool:
-        """Return the tool of a version; None is the newest."""
+        """Return the tool of a version; None: the newest."""
         later = {name for name, first in self.since.items() if not has_reached(version, first)}
         defaults = dict(self.defaults)
         for name, (first, value) in self.earlier.items():
@@ -77,7 +77,7 @@ class Tool:
 
     @property
     def options(self) -> frozenset[str]:
-        """All of its options."""
+        """All options of the tool."""
         return self.flags | self.valued | self.optional
 
 
@@ -98,7 +98,7 @@ _SERVER = Rule(lambda given: "bootstrap-server" not in given, "bootstrap-server"
 
 
 def _is_implemented(action: str, first: str) -> Rule:
-    """Earlier releases know the action, and end with an error when they are to do it."""
+    """Return the rule for an action that earlier releases parse, but do not implement."""
     why = f"before Kafka {first} the tool only says that it is not yet implemented"
     return Rule(_has(action), action, why, f"use the tool of Kafka {first} or newer", until=first)
 
@@ -130,7 +130,7 @@ SHARE_GROUPS = Tool(
         Rule(_several("members", "offsets", "state", of="describe"), "describe",
              "it takes one of --members, --offsets and --state"),
         Rule(lambda given: "describe" in given and any(given.get("state", [None])), "state",
-             "it takes no value with --describe", "a state to filter by goes with --list"),
+             "it takes no value with --describe", "use --list to filter by state"),
         Rule(_lacks("delete", "group", "all-groups"), "delete",
              "it needs --group or --all-groups"),
         Rule(_has("delete", "topic"), "topic", "--delete deletes whole groups",
@@ -140,20 +140,20 @@ SHARE_GROUPS = Tool(
         Rule(lambda given: "delete-offsets" in given and not _has("group", "topic")(given),
              "delete-offsets", "it needs --group and --topic"),
         Rule(_has("reset-offsets", "dry-run", "execute"), "reset-offsets",
-             "--dry-run and --execute do not go together"),
+             "--dry-run and --execute cannot be combined"),
         Rule(_lacks("reset-offsets", "dry-run", "execute"), "reset-offsets",
              "it needs --dry-run or --execute",
              "add --dry-run first; sharelag plan-reset says what would come again"),
         Rule(_lacks("reset-offsets", "group"), "reset-offsets", "it needs --group"),
-        Rule(_several(*_TO, of="reset-offsets"), "reset-offsets", "it takes one target alone",
+        Rule(_several(*_TO, of="reset-offsets"), "reset-offsets", "it takes only one target",
              _TARGETS),
         _is_implemented("delete", "4.1"),
         _is_implemented("delete-offsets", "4.1"),
         _is_implemented("reset-offsets", "4.2"),
-        Rule(_has("group", "all-groups"), "group", "it does not go with --all-groups"),
-        Rule(_has("group", "list"), "group", "it does not go with --list"),
-        Rule(_has("topic", "list"), "topic", "it does not go with --list"),
-        Rule(_has("topic", "describe"), "topic", "it does not go with --describe"),
+        Rule(_has("group", "all-groups"), "group", "it cannot be combined with --all-groups"),
+        Rule(_has("group", "list"), "group", "it cannot be combined with --list"),
+        Rule(_has("topic", "list"), "topic", "it cannot be combined with --list"),
+        Rule(_has("topic", "describe"), "topic", "it cannot be combined with --describe"),
         Rule(lambda given: sum(name in given for name in _ACTIONS) != 1, "action",
              "exactly one is needed",
              "choose one of " + ", ".join(f"--{name}" for name in _ACTIONS)),
@@ -189,7 +189,7 @@ CONSOLE = Tool(
     rules=(
         Rule(lambda given: "topic" not in given, "topic", "it is required", "add --topic TOPIC"),
         _SERVER,
-        Rule(_has("reject", "release"), "reject", "it does not go with --release"),
+        Rule(_has("reject", "release"), "reject", "it cannot be combined with --release"),
         *(
             Rule(_has(old, new), old, f"it is the old name of --{new}, which is also given")
             for old, new in (
@@ -217,7 +217,7 @@ TOOLS = {tool.name: tool for tool in (SHARE_GROUPS, CONSOLE)}
 
 @dataclass(frozen=True)
 class Checked:
-    """A command line: its options with their values, and what is wrong with it."""
+    """A command line: its options with their values, and its problems."""
 
     tool: Tool
     given: Given
@@ -225,14 +225,14 @@ class Checked:
 
     @property
     def in_force(self) -> dict[str, str]:
-        """Options that have a default and were not given."""
+        """Defaults of options that were not given."""
         return {name: value for name, value in self.tool.defaults.items() if name not in self.given}
 
 
 def check_command(words: Sequence[str], kafka_version: str | None = None) -> Checked:
     """Check a command line: the name of a tool, with or without a folder, and its arguments.
 
-    A command of another tool is an InputError.
+    A command of an unknown tool is an InputError.
     """
     name = words[0].rpartition("/")[2] if words else ""
     tool = TOOLS.get(name if name.endswith(".sh") else f"{name}.sh")
@@ -250,18 +250,18 @@ def check_command(words: Sequence[str], kafka_version: str | None = None) -> Che
     for option, others in tool.only_with.items():
         if option in theirs and not others & given.keys():
             needed = " or ".join(f"--{other}" for other in sorted(others))
-            wrong.append(_problem(given, option, f"it only goes with {needed}"))
+            wrong.append(_problem(given, option, f"it requires {needed}"))
     for option, values in given.items():
         if option in tool.valued - tool.repeatable and len(values) > 1:
             wrong.append(_problem(given, option, "it is given more than once"))
-    # Broken for an option of a later version, or for the lack of one, is that option's problem.
+    # An option of another version, or a missing one, is reported as that option's own problem.
     broken = [rule for rule in tool.rules if rule.breaks(given) and rule.breaks(theirs)]
     found = [_problem(given, rule.option, rule.why, rule.hint) for rule in broken]
     return Checked(tool, given, (*wrong, *found))
 
 
 def refusal(command: str, kafka_version: str) -> str:
-    """Say why the tool of a version refuses a command, written for bash; empty if it does not."""
+    """Return why a version's tool refuses a command, written for bash; empty if it does not."""
     found = check_command(shlex.split(command), kafka_version).problems
     return "; ".join(
         f"{one.name}: {one.why}" + (f" ({one.hint})" if one.hint else "") for one in found
@@ -274,7 +274,7 @@ def _problem(given: Given, option: str, why: str, hint: str = "") -> Problem:
 
 
 def _parse(tool: Tool, words: list[str]) -> tuple[dict[str, list[str | None]], list[Problem]]:
-    """Read arguments as Kafka's option parser does: no abbreviations, one dash or two."""
+    """Parse arguments like Kafka's option parser: no abbreviations, one dash or two."""
     given: dict[str, list[str | None]] = {}
     wrong: list[Problem] = []
     while words:
@@ -282,7 +282,7 @@ def _parse(tool: Tool, words: list[str]) -> tuple[dict[str, list[str | None]], l
         if word == "--":
             break
         if not word.startswith("-") or word == "-":
-            continue  # Kafka ignores what is not an option
+            continue  # Kafka ignores positional arguments
         name, equals, value = word.lstrip("-").partition("=")
         if name not in tool.options:
             wrong.append(_unknown(tool, word, name))
@@ -292,7 +292,7 @@ def _parse(tool: Tool, words: list[str]) -> tuple[dict[str, list[str | None]], l
                 wrong.append(Problem(f"--{name}", value, "it takes no value"))
         else:
             given.setdefault(name, [])
-            # What needs a value takes what follows, also what looks like an option.
+            # A required value is the next word, even if it looks like an option.
             is_next = bool(words) and (name in tool.valued or not words[0].startswith("-"))
             if equals:
                 given[name].append(value)

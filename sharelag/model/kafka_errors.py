@@ -1,7 +1,7 @@
-"""Kafka's errors that can reach somebody who looks at share groups: what each means, what to do.
+"""Kafka's errors in the context of share groups: what each means, and what to do.
 
-Codes and names are those of ``org.apache.kafka.common.protocol.Errors``; negative codes below -1
-are librdkafka's own, of what happened before any broker answered.
+Codes and names are those of ``org.apache.kafka.common.protocol.Errors``. Negative codes below -1
+are librdkafka's own, for failures before any broker answered.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Kind(Enum):
-    """What an error is about; the value is its heading."""
+    """The subject of an error; the value is its heading."""
 
     REACH = "Brokers cannot be reached"
     LOGIN = "Logging in"
@@ -28,8 +28,8 @@ class Kind(Enum):
 class KafkaError(NamedTuple):
     """One error; its code and name are those of Kafka, or of librdkafka without its prefix.
 
-    ``meaning`` is what happened, as a clause that follows a colon; ``advice`` what to do, with
-    ``{name}`` in place of a name; see `what_to_do`.
+    ``meaning`` is what happened, as a clause that follows a colon; ``advice`` is what to do, with
+    ``{name}`` as a placeholder; see `what_to_do`.
     """
 
     code: int
@@ -39,7 +39,7 @@ class KafkaError(NamedTuple):
     advice: str
 
     def what_to_do(self, name: str = "NAME") -> str:
-        """Return the advice for a topic or group, whose name is quoted for a shell."""
+        """Return the advice for a topic or group, with its name quoted for a shell."""
         return self.advice.format(name=quote(name))
 
 
@@ -186,7 +186,7 @@ ERRORS = {
 
 
 def of_kind(*kinds: Kind) -> frozenset[int]:
-    """Return the codes of errors of some kinds."""
+    """Return the error codes of some kinds."""
     return frozenset(code for code, error in ERRORS.items() if error.kind in kinds)
 
 
@@ -196,14 +196,14 @@ def in_words(code: int) -> str:
     return f"error {code}" if known is None else f"{known.name}: {known.meaning}"
 
 
-# ---- which request has which ---------------------------------------------------------------------
+# ---- errors of each request ----------------------------------------------------------------------
 
 
 def _names(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-#: What any coordinator may answer.
+#: Errors of any coordinator.
 _BY_COORDINATORS = _names(
     "NOT_COORDINATOR COORDINATOR_NOT_AVAILABLE COORDINATOR_LOAD_IN_PROGRESS INVALID_REQUEST"
 )
@@ -212,7 +212,7 @@ _BY_LEADERS = _BY_COORDINATORS | _names(
     "NOT_LEADER_OR_FOLLOWER UNKNOWN_TOPIC_ID INVALID_RECORD_STATE KAFKA_STORAGE_ERROR "
     "SHARE_SESSION_NOT_FOUND INVALID_SHARE_SESSION_EPOCH SHARE_SESSION_LIMIT_REACHED "
     "UNKNOWN_SERVER_ERROR "
-    # Where the leader could not read or write the state.
+    # If the leader could not read or write the state.
     "FENCED_LEADER_EPOCH FENCED_STATE_EPOCH LEADER_NOT_AVAILABLE GROUP_ID_NOT_FOUND"
 )
 _OF_GROUPS = _BY_COORDINATORS | _names("GROUP_AUTHORIZATION_FAILED GROUP_ID_NOT_FOUND")
@@ -224,9 +224,9 @@ _OF_STATE = _BY_COORDINATORS | _names(
     "GROUP_ID_NOT_FOUND UNKNOWN_TOPIC_OR_PARTITION FENCED_STATE_EPOCH FENCED_LEADER_EPOCH "
     "CLUSTER_AUTHORIZATION_FAILED UNKNOWN_SERVER_ERROR"
 )
-#: Errors that Kafka lists for each request (KIP-932, KIP-1226, and the comments of its message
-#: schemas), and those that its code gives beside them: limits of sessions, topics that may not be
-#: described, and what the persister met.
+#: Errors listed for each request (KIP-932, KIP-1226, comments in Kafka's message schemas), and
+#: further ones in Kafka's code: limits of sessions, topics that may not be described, and errors of
+#: the persister.
 ANSWERS: dict[str, frozenset[str]] = {
     "ShareGroupHeartbeat": _BY_COORDINATORS
     | _names(

@@ -1,4 +1,4 @@
-"""Versions of Kafka: how they are read and compared, and which release a broker has. No I/O."""
+"""Versions of Kafka: parsing, comparison, and the release of a broker. No I/O."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from typing import NamedTuple, TypeAlias
 
 from sharelag.errors import InputError
 
-#: A version of Kafka such as 4.3.1, or what finds it out when it matters; None: nobody tells.
+#: A version of Kafka such as 4.3.1, or a function that determines it; None: unknown.
 Told: TypeAlias = str | Callable[[], str | None] | None
-#: The releases that have share groups, by the least ``metadata.version`` that brokers of each have
-#: to support; the patch level is not known by that.
+#: The releases that have share groups, by the minimum ``metadata.version`` that their brokers have
+#: to support; it does not reveal the patch level.
 _BY_LEVEL = {25: "4.0", 27: "4.1", 29: "4.2", 30: "4.3", 31: "4.4"}
 RELEASES = tuple(_BY_LEVEL.values())
-#: The release that is assumed where nothing tells one.
+#: The release that is assumed if nothing names one.
 NEWEST = RELEASES[-1]
 _GREATEST = 33
 _FIRST = tuple(map(int, RELEASES[0].split(".")))
-#: As people have it: of a tag, an image or a package, after a version of Scala or of Strimzi, with
-#: the build of who distributes it or the commit that Kafka's tools print.
+#: Common spellings: tags, images and packages, after a version of Scala or of Strimzi, followed by
+#: a distributor's build or the commit that Kafka's tools print.
 _VERSION = re.compile(
     r"(?:.*kafka[-:]|(?:kafka_)?2\.1\d-|v)?(\d{1,3})\.(\d{1,3})(?:\.(\d{1,3}))?"
     r"(?:-.*|\.[A-Za-z].*|\s*\(.*\))?",
     re.ASCII,
 )
 _LONGEST = 200
-#: Confluent Platform counts so many major versions more; from the second on Kafka has none yet.
+#: How much higher major versions of Confluent Platform are, and the first one beyond Kafka's.
 _OF_CONFLUENT, _CONFLUENT_FROM = 4, 7
 
 
 def version_of(text: str) -> tuple[int, ...]:
-    """Read ``4.3.1`` as (4, 3, 1), and ``4.3``, a release, as (4, 3); else it is an InputError.
+    """Parse ``4.3.1`` as (4, 3, 1), and ``4.3``, a release, as (4, 3); else it is an InputError.
 
-    Those of Confluent Platform, such as ``8.1.2-ccs``, are read as the release of Kafka in it, (4,
-    1): their patch levels count differently. A release without share groups is an error, too.
+    Versions of Confluent Platform, such as ``8.1.2-ccs``, become the Kafka release they contain,
+    (4, 1): their patch levels differ from Kafka's. A release without share groups is an error, too.
     """
     found = _VERSION.fullmatch(text.strip()) if len(text) <= _LONGEST else None
     if found is None:
@@ -55,7 +55,7 @@ def _dotted(version: tuple[int, ...]) -> str:
 
 
 class Basis(NamedTuple):
-    """The version by which something is judged, and why by that one where it was not given."""
+    """The version by which something is judged, and why that one if it was not given."""
 
     version: str
     why: str = ""
@@ -64,18 +64,18 @@ class Basis(NamedTuple):
         return ", ".join(filter(None, self))
 
 
-#: Of what nothing tells a version.
+#: The basis without any known version.
 ASSUMED = Basis(NEWEST, "which is assumed without --kafka-version")
 
 
 def basis(
     version: str | None, untold: Basis = ASSUMED, oldest: str = RELEASES[0], whose: str = ""
 ) -> Basis:
-    """Choose the version whose facts decide about settings, commands and defects.
+    """Choose the version whose facts apply to settings, commands and defects.
 
-    ``untold`` is that without a version, ``oldest`` the first release whose facts are known: the
-    nearest known one stands for any other. ``whose`` is where the version comes from, such as ``of
-    the input``.
+    ``untold`` is the basis without a version, ``oldest`` the first release whose facts are known;
+    the nearest known release represents any other. ``whose`` is the origin of the version, such as
+    ``of the input``.
     """
     if version is None:
         return untold
@@ -89,28 +89,28 @@ def basis(
 
 
 def require_version(version: Told) -> None:
-    """Refuse a text that is not a version before it matters; errors as of `version_of`."""
+    """Refuse a text that is not a version before it is used; errors as of `version_of`."""
     if isinstance(version, str):
         version_of(version)
 
 
 def told(version: Told) -> str | None:
-    """Return a version, finding it out where that is needed."""
+    """Return a version, determined now if it is a function."""
     return version() if callable(version) else version
 
 
 def given_or_told(version: str | None, by_input: Told) -> tuple[str | None, str]:
-    """Return the version that was given, or the one that an input tells, and whose it is."""
+    """Return the given version, or else the input's, and its origin."""
     return (version, "") if version is not None else (told(by_input), "of the input")
 
 
 def has_reached(version: Told, release: str) -> bool:
-    """Whether a version belongs to a release or to a later one; None stands for the newest."""
+    """Return whether a version belongs to a release or a later one; None means the newest."""
     return version_of(told(version) or NEWEST)[:2] >= version_of(release)
 
 
 def release_of(highest_metadata_version: int) -> str | None:
-    """Return the release that supports a ``metadata.version`` at most; None where it is newer."""
+    """Return the release with this highest ``metadata.version``; None if it is newer."""
     at_least = [level for level in _BY_LEVEL if level <= highest_metadata_version]
     if not at_least or highest_metadata_version > _GREATEST:
         return None

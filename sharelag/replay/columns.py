@@ -22,10 +22,10 @@ from sharelag.schemas import Bools, Ints
 from sharelag.tables.arrow import batch_of, changes
 from sharelag.wire.interpreter import all_equal
 
-#: Identifies a share partition; its records normally are in one state partition.
+#: Columns that identify a share partition, whose records are normally in one state partition.
 KEY = ("topic", "record_partition", "group_id", "topic_id", "partition")
 
-#: An epoch that the format does not have.
+#: Stands for an epoch that the format does not have.
 UNKNOWN_EPOCH = -(2**31)
 #: The last generation whose deltas name their checkpoint.
 _BY_EPOCH = 2
@@ -33,7 +33,7 @@ _OF_LAST_RECORD = [*KEY, "offset", "timestamp"]
 
 
 def kernel_columns(table: pa.RecordBatch, order: Ints, bounds: Ints) -> k.Columns:
-    """Return records as the kernels read them; nothing that Arrow holds in that form is copied.
+    """Return records as columns for the kernels, without copying Arrow data in the right form.
 
     ``order`` and ``bounds`` are those of `by_share_partition`.
     """
@@ -70,7 +70,7 @@ def kinds_of(table: pa.RecordBatch) -> NDArray[np.int8]:
 def _epochs(
     table: pa.RecordBatch, name: str, kinds: NDArray[np.int8], older: bool
 ) -> NDArray[np.int32]:
-    """Return epochs; where older records have none, a snapshot's is unknown, an update keeps it."""
+    """Return epochs; if older records have none, a snapshot's is unknown and an update keeps it."""
     epochs = _numbers(table, name, 0, np.int32)
     if not older:
         return epochs
@@ -90,7 +90,7 @@ def _numbers(table: pa.RecordBatch, name: str, unknown: int, kind: Any) -> NDArr
 
 
 def read_only(values: NDArray[Any], kind: Any) -> NDArray[Any]:
-    """Return numbers as arrays of Arrow are: one form, for which kernels are compiled once."""
+    """Return numbers as read-only arrays, as Arrow's are, so that kernels are compiled once."""
     values = np.asarray(values, kind)
     values.setflags(write=False)
     return values
@@ -104,7 +104,7 @@ def _batches(column: pa.ListArray) -> tuple[NDArray[np.int32], pa.StructArray]:
 
 
 def last_records(table: pa.RecordBatch, state: NDArray[Any]) -> pa.RecordBatch:
-    """Return the last record of each state that exists: share partition, offset and time."""
+    """Return the last record of each existing state: share partition, offset and time."""
     alive = np.flatnonzero(state[:, k.EXISTS])
     return table.select(_OF_LAST_RECORD).take(pa.array(state[alive, k.LAST_ROW]))
 
@@ -119,10 +119,10 @@ def windows_table(
     *,
     kafka_version: Told = None,
 ) -> pa.RecordBatch:
-    """Return `sharelag.schemas.WINDOWS`, one row per state that exists.
+    """Return `sharelag.schemas.WINDOWS`, one row per existing state.
 
-    ``last`` is that of `last_records`, the lists are those of `put_states`. ``kafka_version`` is
-    that of the coordinator whose batches these are, or what finds it out if it matters.
+    ``last`` is the result of `last_records`, the lists are those of `put_states`. ``kafka_version``
+    is the version of the coordinator that wrote the batches, or a function that determines it.
     """
     joined = _join(raw, raw_at, state[:, k.MERGED] == 1)
     if joined is not None and joins_neighbours(kafka_version):
@@ -160,12 +160,12 @@ def _numbers_column(state: NDArray[Any], column: int, unknown: int | None = None
 def _join(
     rows: NDArray[Any], at: NDArray[Any], merged: Bools
 ) -> tuple[NDArray[Any], NDArray[Any]] | None:
-    """Join equal neighbours of each list of batches that was merged; None: there are none.
+    """Join equal neighbours of each merged list of batches; None if there are none.
 
-    A list that was written, and not merged since, is held by every version as it was written.
+    A list that was not merged since it was written is the same in every version.
     """
     used = rows[:, : at[-1]]
-    begins = used[LAST] < used[FIRST]  # what ends before it begins has no neighbours
+    begins = used[LAST] < used[FIRST]  # an inverted batch has no neighbours
     begins[1:] |= begins[:-1]
     begins[1:] |= used[FIRST, 1:] != used[LAST, :-1] + 1
     begins[1:] |= used[RANK, 1:] != used[RANK, :-1]
@@ -189,11 +189,11 @@ def _batch_lists(rows: NDArray[Any], at: NDArray[Any], alive: NDArray[Any]) -> p
     return pa.ListArray.from_arrays(pa.array(offsets), struct)
 
 
-# ---- which records belong to one share partition, and in which order they were written -----------
+# ---- records by share partition, in log order ----------------------------------------------------
 
 
 def by_share_partition(table: pa.RecordBatch) -> tuple[Ints, Ints]:
-    """Return row numbers sorted by share partition and offset, and where each partition begins."""
+    """Return row numbers sorted by share partition and offset, and the start of each partition."""
     code = one_code([codes_of(table.column(name)) for name in KEY])
     offsets = table.column("offset").to_numpy()
     order, sorted_code = _sort(code)
@@ -205,7 +205,7 @@ def by_share_partition(table: pa.RecordBatch) -> tuple[Ints, Ints]:
 
 
 def cut_by_share_partition(records: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
-    """Cut records into parts of about so many rows, with all those of a share partition in one."""
+    """Cut records into parts of about this many rows; a share partition is in a single part."""
     if records.num_rows <= rows:
         yield records
         return
@@ -216,10 +216,9 @@ def cut_by_share_partition(records: pa.RecordBatch, rows: int) -> Iterator[pa.Re
 
 
 def in_log_order(order: Ints, bounds: Ints) -> tuple[Ints, NDArray[np.int32]]:
-    """Return an order of the rows to replay them in, and the number of each row's share partition.
+    """Return an order of rows for the replay, and the number of each row's share partition.
 
-    Usually the rows are in the order of the log, and are replayed as they are: the memory that they
-    are in is then read from one end to the other.
+    Usually the rows are in log order and are replayed in place, which reads memory sequentially.
     """
     key = np.empty(len(order), np.int32)
     key[order] = np.repeat(np.arange(len(bounds) - 1, dtype=np.int32), np.diff(bounds))
@@ -242,7 +241,7 @@ def codes_of(column: pa.Array) -> Ints:
 
 
 def one_code(codes: list[Ints]) -> Ints:
-    """Return one number a row that sorts as all of these do together."""
+    """Return one number per row that sorts like the combination of several."""
     whole, values = np.zeros(len(codes[0]), np.int64), 1
     for code in codes:
         least, greatest = int(code.min()), int(code.max())
@@ -260,28 +259,28 @@ def one_code(codes: list[Ints]) -> Ints:
 
 
 def _sort(code: Ints) -> tuple[Ints, Ints]:
-    """Return where the sorted numbers stand, equal ones in their order, and them."""
+    """Return the stable sort order of numbers, and the sorted numbers."""
     bits = max(len(code) - 1, 1).bit_length()
     if int(code.max()) >> (63 - bits):
         order = np.argsort(code, kind="stable")
         return order, code[order]
-    # Sorting numbers is several times faster than sorting places by them, so place and number are
-    # sorted as one.
+    # Sorting numbers is several times faster than an indirect sort, so number and place are sorted
+    # as one number.
     both = (code << bits) | np.arange(len(code))
     both.sort()
     return both & ((1 << bits) - 1), both >> bits
 
 
-# ---- which records of older generations count, by the rule of each -------------------------------
+# ---- validity of records of older generations, by the rules of each ------------------------------
 
-# G2: a delta counts if its checkpoint epoch is that of the checkpoint before it. G0 and G1:
-# likewise; and G0's deltas are those of the chain that leads back from the last one to the
-# checkpoint. What does not count is treated like a record that Kafka refuses. G3 is replayed like
-# today's records.
+# G2: a delta is valid if its checkpoint epoch is that of the preceding checkpoint. G0 and G1: the
+# same, and in G0 only deltas on the chain that leads back from the last one to the checkpoint are
+# valid. Invalid records are treated like records that Kafka refuses. G3 is replayed like today's
+# records.
 
 
 def is_older(table: pa.RecordBatch) -> bool:
-    """Whether some of the records are of an older generation."""
+    """Return whether some of the records belong to an older generation."""
     column = table.column("generation")
     return bool(column.null_count < len(column))
 
@@ -289,7 +288,7 @@ def is_older(table: pa.RecordBatch) -> bool:
 def kinds_by_rule(
     table: pa.RecordBatch, order: Ints, bounds: Ints, kinds: NDArray[np.int8]
 ) -> NDArray[np.int8]:
-    """Return the kind of each record; those that do not count are tombstones of updates.
+    """Return the kind of each record; invalid ones become tombstones of updates.
 
     ``order`` and ``bounds`` are those of `by_share_partition`.
     """
@@ -298,7 +297,7 @@ def kinds_by_rule(
     offsets = table.column("offset").to_numpy()[order]
     sorted_kinds = kinds[order]
     deltas = (generation <= _BY_EPOCH) & (sorted_kinds == k.UPDATE)
-    ignored = deltas & ~_of_last_checkpoint(sorted_kinds, epochs, bounds)
+    ignored = deltas & ~_has_last_checkpoint(sorted_kinds, epochs, bounds)
     chained = deltas & (generation == 0)
     if chained.any():
         back = _older_field(table, "back_offset")[order]
@@ -308,8 +307,8 @@ def kinds_by_rule(
     return ruled
 
 
-def _of_last_checkpoint(kinds: NDArray[np.int8], epochs: NDArray[Any], bounds: Ints) -> Bools:
-    """Whether each record has the epoch of its share partition's last checkpoint before it."""
+def _has_last_checkpoint(kinds: NDArray[np.int8], epochs: NDArray[Any], bounds: Ints) -> Bools:
+    """Return whether each record has the epoch of its share partition's preceding checkpoint."""
     place = np.arange(len(kinds))
     resets = (kinds == k.SNAPSHOT) | (kinds == k.TOMBSTONE)
     last = np.maximum.accumulate(np.where(resets, place, -1))
@@ -319,10 +318,10 @@ def _of_last_checkpoint(kinds: NDArray[np.int8], epochs: NDArray[Any], bounds: I
 
 
 def delta_jumps(table: pa.RecordBatch, order: Ints, bounds: Ints) -> Bools:
-    """Return before which records, in order, a delta of G2 is missing, by the indices in keys.
+    """Return the records, in order, before which a delta of G2 is missing, by the indices in keys.
 
-    An index is that of the delta before plus one, whatever checkpoints are between; after the last
-    of the range, which is 255 at most, it begins with 0 again.
+    An index is that of the previous delta plus one, regardless of checkpoints in between; after the
+    end of the range, at most 255, it starts at 0 again.
     """
     jumps = np.zeros(len(order), bool)
     if not is_older(table):
@@ -331,7 +330,7 @@ def delta_jumps(table: pa.RecordBatch, order: Ints, bounds: Ints) -> Bools:
     generation = table.column("generation").fill_null(127).to_numpy()[order]
     gone = table.column("tombstone").to_numpy(zero_copy_only=False)[order]
     there = np.flatnonzero((index >= 0) & (generation == _BY_EPOCH) & ~gone)
-    # A share partition that was removed and created again begins anew.
+    # A share partition that was removed and created again starts over.
     life = np.searchsorted(bounds, there, side="right") + np.cumsum(gone & (index < 0))[there]
     same = life[1:] == life[:-1]
     now, before = index[there[1:]], index[there[:-1]]
@@ -340,7 +339,7 @@ def delta_jumps(table: pa.RecordBatch, order: Ints, bounds: Ints) -> Bools:
 
 
 def _older_field(table: pa.RecordBatch, name: str) -> Ints:
-    """Return a field that only an older design has, -1 where a record has none."""
+    """Return a field that only an older design has; -1 if a record lacks it."""
     column = table.column("older_fields")
     found = np.full(len(column), -1, np.int64)
     counts = column.offsets.to_numpy()

@@ -1,7 +1,7 @@
 """History: the state of each share partition after every one of its records.
 
-Gaps are never hidden: where records are missing, the changes are null and the state is marked
-partial until the next snapshot, which makes it complete again.
+Gaps are never hidden: after missing records, changes are null and the state is marked partial until
+the next snapshot, which makes it complete again.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ HISTORY_KEY = (*("record_topic" if name == "topic" else name for name in KEY), "
 _IS_NEW = "_is_new"
 _TIMES = ("create_timestamp", "write_timestamp")
 _NO_TIME = -(2**63)
-#: What a snapshot that changes nothing leaves as it was.
+#: Columns that a snapshot without changes leaves unchanged.
 _UNCHANGED = (
     *("state_epoch", "leader_epoch", "start_offset", "effective_start_offset"),
     *("window_end_offset", "delivery_complete_count", "window_available", "window_complete"),
     *("runs", "max_delivery_count", "head_delivery_count"),
 )
 _KINDS = ("snapshot", "update", "tombstone", "rejected")
-# What is said of a record beside the numbers: bits.
+# Flags of a record.
 EXISTS, REFUSED, REPLACED, CHANGE_KNOWN, FROM_SNAPSHOT = 1, 2, 4, 8, 16
 _FLAGS = {
     "exists": EXISTS,
@@ -64,7 +64,7 @@ _FLAGS = {
 
 
 def history_arrow(records: Arrow, gaps: Arrow | None = None) -> pa.RecordBatch:
-    """Return the state of every share partition after each record, and what the record changed.
+    """Return the state of every share partition after each record, and the record's changes.
 
     That is `sharelag.schemas.HISTORY`, one row per record, sorted by share partition, then offset.
     ``records`` are `sharelag.schemas.RECORDS`, in any order. The state of a share partition before
@@ -80,14 +80,14 @@ def history_arrow(records: Arrow, gaps: Arrow | None = None) -> pa.RecordBatch:
     rows = history_rows(walk, key, columns, len(bounds) - 1)
     history = History._make(column.take(order) for column in rows)
     kinds = columns.kind[order]
-    broken = _breaks(table, order, gaps) | delta_jumps(table, order, bounds)
+    broken = _find_breaks(table, order, gaps) | delta_jumps(table, order, bounds)
     return _table(table, order, bounds, history, kinds, broken)
 
 
 def next_history(
     known: pa.RecordBatch | None, records: pa.RecordBatch, gaps: Arrow | None = None
 ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-    """Extend a history by records that are later in each share partition than those before.
+    """Extend a history by later records.
 
     Return the rows of these records, sorted, and the records since each share partition's last
     snapshot, which are ``known`` in the next step. ``gaps`` are those of `history_arrow`.
@@ -104,8 +104,8 @@ def next_history(
     return history, known.set_column(known.schema.get_field_index(_IS_NEW), _IS_NEW, old)
 
 
-def _breaks(table: pa.RecordBatch, order: Ints, gaps: Arrow | None) -> Bools:
-    """Whether offsets are missing between each row and the previous one of its state partition."""
+def _find_breaks(table: pa.RecordBatch, order: Ints, gaps: Arrow | None) -> Bools:
+    """Return whether offsets are missing between each row and the previous one in its partition."""
     broken = np.zeros(table.num_rows, bool)
     if gaps is None or gaps.num_rows == 0:
         return broken
@@ -137,8 +137,8 @@ def _table(
     first[bounds[:-1]] = True
     created = replaced & (history.snapshot_epoch == 0)
     follows = np.where(first, created, ~broken)
-    whole = _whole(known["from_snapshot"], kinds, first, broken & ~first)
-    # What a snapshot adds to a partial state can have been finished long before.
+    whole = _find_whole(known["from_snapshot"], kinds, first, broken & ~first)
+    # What a snapshot adds to a partial state may have been finished long before.
     was_whole = np.append(True, whole[:-1])
     changed = exists & known["change_known"] & follows & whole & was_whole
     has_start = exists & (history.start_offset != UNINITIALIZED_START_OFFSET)
@@ -150,7 +150,7 @@ def _table(
         history.delivery_complete_count != UNINITIALIZED_DELIVERY_COMPLETE_COUNT
     )
     valid |= dict.fromkeys(("finished", "archived", "released", "redelivered"), changed)
-    by_leader = valid["leader_epoch"] & ~_by_no_leader(table, order, kinds)
+    by_leader = valid["leader_epoch"] & ~_find_initial(table, order, kinds)
     comparable = by_leader & np.append(False, by_leader[:-1]) & ~first
     epoch, kind = (
         history.leader_epoch,
@@ -161,7 +161,7 @@ def _table(
         "record_timestamp": table.column("timestamp").take(pa.array(order)),
         "record_kind": pa.array(_KINDS).take(pa.array(kind)),
         "replaced": _bits(replaced),
-        "rewritten": pa.array(_rewritten(table, order, history, kinds, bounds), mask=~changed),
+        "rewritten": pa.array(_find_rewritten(table, order, history, kinds, bounds), mask=~changed),
         "leader_changed": pa.array(epoch != np.append(0, epoch[:-1]), mask=~comparable),
         "from_snapshot": _bits(whole),
         "follows": _bits(follows),
@@ -180,10 +180,10 @@ def _table(
     return batch_of(values, schemas.HISTORY)
 
 
-def _by_no_leader(table: pa.RecordBatch, order: Ints, kinds: NDArray[np.int8]) -> Bools:
-    """Whether each record may be the group coordinator's, which initialises and alters states.
+def _find_initial(table: pa.RecordBatch, order: Ints, kinds: NDArray[np.int8]) -> Bools:
+    """Return whether each record may be the group coordinator's, which creates and alters states.
 
-    Its snapshots have leader epoch 0, as those of a topic's first leader, and are written when
+    Its snapshots have leader epoch 0, like those of a topic's first leader, and are written when
     their state is created (``ShareCoordinatorShard.initializeState``).
     """
     is_new = pc.and_(
@@ -194,10 +194,10 @@ def _by_no_leader(table: pa.RecordBatch, order: Ints, kinds: NDArray[np.int8]) -
     return np.asarray((kinds == k.SNAPSHOT) & found, bool)
 
 
-def _rewritten(
+def _find_rewritten(
     table: pa.RecordBatch, order: Ints, history: History, kinds: NDArray[np.int8], bounds: Ints
 ) -> Bools:
-    """Whether each is a snapshot of the state before it, of the same creation, written later."""
+    """Return whether each row is a later snapshot of the previous state, with the same creation."""
     is_snapshot = kinds == k.SNAPSHOT
     columns = [table.column(name).cast(pa.int64()) for name in _TIMES]
     created, written = (column.fill_null(_NO_TIME).to_numpy()[order] for column in columns)
@@ -222,8 +222,10 @@ def _bits(bits: Bools) -> pa.Array:
     return pa.Array.from_buffers(pa.bool_(), len(bits), [None, _bitmap(bits)])
 
 
-def _whole(from_snapshot: Bools, kinds: NDArray[np.int8], first: Bools, broken: Bools) -> Bools:
-    """Whether the state after each row follows a snapshot with nothing missing since."""
+def _find_whole(
+    from_snapshot: Bools, kinds: NDArray[np.int8], first: Bools, broken: Bools
+) -> Bools:
+    """Return whether the state after each row follows a snapshot without gaps since."""
     if not broken.any():
         return from_snapshot
     place = np.arange(len(kinds))
@@ -239,7 +241,7 @@ def _whole(from_snapshot: Bools, kinds: NDArray[np.int8], first: Bools, broken: 
 
 
 class History(NamedTuple):
-    """States after each record; zeros where there is none. What changed is since the row before.
+    """States after each record; zeros for missing states. Changes are relative to the previous row.
 
     Kernels have the columns of each type as rows of a matrix, in this order; see `history_rows`.
     """
@@ -274,7 +276,7 @@ _FINISHED, _ARCHIVED, _RELEASED, _REDELIVERED = range(5, 9)
 def history_rows(walk: Ints, key: NDArray[Any], c: k.Columns, keys: int) -> History:
     """Return the state of each share partition after each of its records, row by row.
 
-    The arguments are those of `replay_rows`, and how many share partitions there are.
+    Parameters are those of `replay_rows`, and the number of share partitions.
     """
     size = len(walk)
     flags = np.zeros(size, np.uint8)
@@ -294,7 +296,7 @@ def fill_history(
     walk: Any, key: Any, c: Any, state: Any, heap: Any,
     flags: Any, wide: Any, middle: Any, narrow: Any,
 ) -> Any:  # fmt: skip
-    """Replay records and write what `History` has of each; other parameters as `replay_rows`."""
+    """Replay records and write `History` for each; other parameters as for `replay_rows`."""
     (
         kind, snapshot_epoch, state_epoch, leader_epoch, start_offset, complete_count, created,
         written, batch_at, first, last, delivery_state, delivery_count,
@@ -336,10 +338,10 @@ def fill_history(
         state[s + k.IS_FULL] = size > 0
         existed = before[k.EXISTS] == 1
         replaced = record[k.KIND] == k.SNAPSHOT and not (
-            existed and not _is_another(before, state, s)
+            existed and not _is_replaced(before, state, s)
         )
         if existed and not replaced:
-            said |= _finished(before, state, s, was_empty, i, wide)
+            said |= _store_finished(before, state, s, was_empty, i, wide)
             wide[_ARCHIVED, i] = changes[k.ARCHIVED]
             wide[_RELEASED, i] = changes[k.RELEASED]
             wide[_REDELIVERED, i] = changes[k.REDELIVERED]
@@ -351,17 +353,17 @@ def fill_history(
 
 
 @part
-def _finished(before: Any, state: Any, s: int, was_empty: bool, i: int, wide: Any) -> int:
-    """Store how many offsets were finished, and return the flag that it is known, or 0."""
+def _store_finished(before: Any, state: Any, s: int, was_empty: bool, i: int, wide: Any) -> int:
+    """Store the number of finished offsets, and return the flag that it is known, or 0."""
     done = state[s + k.START_OFFSET] + state[s + k.COMPLETE]
     done -= before[k.START_OFFSET] + before[k.COMPLETE]
     has_start = before[k.START_OFFSET] != UNINITIALIZED_START_OFFSET
     if not has_start and before[k.FROM_SNAPSHOT] == 1 and was_empty:
-        # Until its first write a share partition has no start offset and nothing finished.
+        # Before its first write a share partition has no start offset and nothing finished.
         has_start = state[s + k.START_OFFSET] != UNINITIALIZED_START_OFFSET
         done = state[s + k.COMPLETE]
     wide[_FINISHED, i] = done
-    # A start offset that goes back is a broker bug; no record becomes unfinished by it.
+    # A start offset that goes back is a broker bug, which does not make records unfinished.
     return CHANGE_KNOWN if has_start and done >= 0 else 0
 
 
@@ -378,14 +380,14 @@ def _write(state: Any, s: int, i: int, wide: Any, middle: Any, narrow: Any) -> N
 
 
 @part
-def _is_another(before: Any, state: Any, s: int) -> bool:
-    """Whether a snapshot replaces the state: initialised again, or its start offset altered.
+def _is_replaced(before: Any, state: Any, s: int) -> bool:
+    """Return whether a snapshot replaces the state: a new one, or with an altered start offset.
 
     The group coordinator then sends a new state epoch. It can equal the old one (two resets of an
     empty group), but no other snapshot has no batches, leader epoch 0 and a new creation time.
     """
     if state[s + k.STATE_EPOCH] != before[k.STATE_EPOCH]:
-        # A state that started with an update has none.
+        # A state that started with an update has no creation time.
         return bool(before[k.FROM_SNAPSHOT] == 1)
     start = before[k.START_OFFSET]
     forgot = state[s + k.START_OFFSET] != start or before[k.WINDOW_END] > start

@@ -25,29 +25,29 @@ from sharelag.tables.arrow import (
 _SESSION, _MEMBER = ("broker", "group_id", "member_id"), ("group_id", "member_id")
 _SESSION_CLOSED, _LEADER_CHANGED = "session closed", "leader changed"
 ACQUIRED, ACKNOWLEDGED, WRITTEN = 0, 1, 2
-#: How a hold ends; those of acknowledgements stand at their type (4 renews).
+#: Reasons for the end of a hold; acknowledgements are at the index of their type (4 renews).
 ENDS = [
     *("gap", "accept", "release", "reject", "renew"),
     *("lock expired", "acquired again", "state written", _SESSION_CLOSED, _LEADER_CHANGED),
 ]
 _RENEW, _EXPIRED, _AGAIN, _STATE = 4, 5, 6, 7
-#: A time that did not come.
+#: The time of an event that did not happen.
 NEVER = np.iinfo(np.int64).max
-#: More deliveries than any record has.
+#: More than the maximum number of deliveries of a record.
 _MOST = 1 << 20
 
 
 def holds_of(tables: Mapping[str, Arrow], last: int | None = None) -> pa.Table:
-    """Return who held which offsets from when to when.
+    """Return which member held which offsets, from when to when.
 
-    That is `sharelag.schemas.HOLDS`, sorted by share partition, offset and time. A lock ends with
-    an acknowledgement that was not refused, when it expires, when the member closes its share
-    session or acquires the offsets again, when the leader writes another state of them, or when
-    another leader reads the state (KIP-932, "Share session"; Kafka's `SharePartition`).
+    That is `sharelag.schemas.HOLDS`, sorted by share partition, offset and time. A lock ends when
+    an acknowledgement succeeds, when it expires, when the member closes its share session or
+    acquires the offsets again, when the leader writes another state of them, or when another leader
+    reads the state (KIP-932, "Share session"; Kafka's `SharePartition`).
 
     ``tables`` are ``requests acquisitions acknowledgements state_calls`` of
-    `sharelag.schemas.REQUEST_TABLES`: all of the groups that are wanted. ``last`` is where the log
-    ends, in microseconds since 1970; else at the last of ``requests``.
+    `sharelag.schemas.REQUEST_TABLES`, complete for the wanted groups. ``last`` is the end of the
+    log in microseconds since 1970, by default the last of ``requests``.
     """
     acquired, requests, calls = (
         as_table(tables[name]) for name in ("acquisitions", "requests", "state_calls")
@@ -61,7 +61,7 @@ def holds_of(tables: Mapping[str, Arrow], last: int | None = None) -> pa.Table:
         *(pieces.place, pieces.time, pieces.kind, pieces.member),
         *(pieces.deliveries, pieces.lock, pieces.type, np.int64(last)),
     )
-    # Neighbours of one acquisition that ended in the same way are one hold.
+    # Adjacent offsets of one acquisition that ended in the same way are one hold.
     held = np.flatnonzero(pieces.kind == ACQUIRED)
     held = held[np.lexsort((pieces.place[held], pieces.of[held]))]
     begins = changes(*(column[held] for column in (pieces.of, ends, causes, locked)))
@@ -93,7 +93,7 @@ def holds_of(tables: Mapping[str, Arrow], last: int | None = None) -> pa.Table:
 
 
 def held_at(holds: pa.Table, moment: int) -> pa.Table:
-    """Return the holds of one moment, in microseconds since 1970."""
+    """Return the holds of a moment, in microseconds since 1970."""
     at = pa.scalar(moment).cast(INSTANT)
     until = holds.column("until")
     goes_on = pc.or_(until.is_null(), pc.greater(until, at).fill_null(False))
@@ -121,35 +121,35 @@ def _next(rows: pa.Array, since: Ints, asked: pa.Table, of: tuple[str, ...]) -> 
     return np.where((at < len(have)) & (code[found] == mine), time[found], NEVER)
 
 
-# ---- what happened to runs of offsets ------------------------------------------------------------
+# ---- events of runs of offsets -------------------------------------------------------------------
 
 
 class Events(NamedTuple):
-    """What happened to runs of offsets; one row per acquisition, acknowledgement, state batch."""
+    """Events of runs of offsets; one row per acquisition, acknowledgement and state batch."""
 
-    place: Ints  # share partition by number; of what `_cut` gives, which piece of one
+    place: Ints  # number of the share partition, or after `_cut` of a piece of one
     first: Ints
     end: Ints  # exclusive
     time: Ints
     kind: Ints
     member: Ints
-    deliveries: Ints  # delivery count; of a finished state batch the most there is
-    lock: Ints  # microseconds; 0: not known
+    deliveries: Ints  # delivery count; the maximum for a finished state batch
+    lock: Ints  # microseconds; 0: unknown
     type: Ints  # of an acknowledgement
     of: Ints  # the row of the acquisitions; else -1
 
 
 def _events_of(acquired: pa.Table, acknowledged: pa.Table, calls: pa.Table) -> Events:
     accepted = pc.equal(acknowledged.column("error_code"), 0).fill_null(False)
-    acknowledged, written = acknowledged.filter(accepted), _written(calls)
+    acknowledged, written = acknowledged.filter(accepted), _find_written(calls)
     parts = (acquired, acknowledged, written)
     sizes = [part.num_rows for part in parts]
     members = _codes([keys(part, _MEMBER) for part in parts[:2]])
     times = [integers(part, "timestamp") for part in parts]
-    times[1] = _after_acquiring(acquired, acknowledged, times[0], times[1], members)
+    times[1] = _delay_acknowledgements(acquired, acknowledged, times[0], times[1], members)
 
     def column(name: str, *having: int) -> Ints:
-        """Return a column of those tables that have it, 0 in the others."""
+        """Return a column of the tables that have it, and 0 for the others."""
         zeros = (np.zeros(size, np.int64) for size in sizes)
         each = enumerate(zip(parts, zeros, strict=True))
         return np.concatenate([integers(t, name) if n in having else no for n, (t, no) in each])
@@ -168,8 +168,8 @@ def _events_of(acquired: pa.Table, acknowledged: pa.Table, calls: pa.Table) -> E
     )
 
 
-def _written(calls: pa.Table) -> pa.Table:
-    """Return one row per state batch that was written; one that is finished ends any delivery."""
+def _find_written(calls: pa.Table) -> pa.Table:
+    """Return one row per written state batch; a finished one ends any delivery."""
     written = calls.filter(_is_good(calls, "call", "write")).combine_chunks()
     lists = flat(written.column("state_batches"))
     parent, items = pc.list_parent_indices(lists), pc.list_flatten(lists)
@@ -181,24 +181,24 @@ def _written(calls: pa.Table) -> pa.Table:
     return table.append_column("delivery_count", pc.if_else(finished, _MOST, count))
 
 
-def _after_acquiring(
+def _delay_acknowledgements(
     acquired: pa.Table,
     acknowledged: pa.Table,
     acquired_at: Ints,
     acknowledged_at: Ints,
     members: list[Ints],
 ) -> Ints:
-    """Return times of acknowledgements, never before what the member acquired in earlier lines.
+    """Return times of acknowledgements, but not before acquisitions of the member in earlier lines.
 
-    The log tells milliseconds, so that a quick acknowledgement may seem earlier; lines of one
-    connection stand in their order.
+    The log has milliseconds, so a quick acknowledgement may seem to precede its acquisition; lines
+    of one connection are in order.
     """
     both = (acquired, acknowledged)
     file = np.concatenate(_codes([flat(part.column("source")).fill_null("") for part in both]))
     of = np.concatenate(members) * (1 + int(file.max(initial=0))) + file
     line = np.concatenate([integers(part, "position") for part in both])
     is_acknowledgement = np.arange(len(line)) >= acquired.num_rows
-    # Acknowledgements of a line come before what the same line acquires.
+    # Acknowledgements of a line precede its acquisitions.
     order = np.lexsort((~is_acknowledgement, line, of))
     time = np.concatenate([acquired_at + 1, np.full(len(acknowledged_at), np.iinfo(np.int64).min)])
     ranks = np.unique(time, return_inverse=True)
@@ -211,7 +211,7 @@ def _after_acquiring(
 
 
 def _cut(events: Events) -> Events:
-    """Cut events where any event of their share partition begins or ends, in order of time."""
+    """Cut events at all boundaries of events of their share partition, in order of time."""
     place = np.concatenate([events.place, events.place])
     offset = np.concatenate([events.first, events.end])
     order = np.lexsort((offset, place))
@@ -221,7 +221,7 @@ def _cut(events: Events) -> Events:
     offsets = offset[order][is_new]
     begin, end = number[: len(events.first)], number[len(events.first) :]
     row, piece = each_offset(begin, end - 1)
-    # At one moment: acknowledgements, what is written, then what is acquired.
+    # Order at equal times: acknowledgements, writes, acquisitions.
     rank = np.where(events.kind == ACQUIRED, 2, events.kind == WRITTEN)
     sorted_by = np.lexsort((rank[row], events.time[row], piece))
     row, piece = row[sorted_by], piece[sorted_by]
@@ -233,10 +233,10 @@ def _cut(events: Events) -> Events:
 def ends_of_holds(
     segment: Any, time: Any, kind: Any, member: Any, count: Any, lock: Any, how: Any, last: Any
 ) -> Any:
-    """Return the end of each acquisition, its cause and until when it was locked.
+    """Return the end of each acquisition, its reason, and the end of its lock.
 
-    Events are sorted by segment and time. A time is `NEVER` where it is not known or did not come
-    until ``last``, the end of the log. Where an acknowledgement counted after its lock should have
+    Events are sorted by segment and time. A time is `NEVER` if it is unknown or not reached by
+    ``last``, the end of the log. If an acknowledgement succeeded after its lock should have
     expired, the broker's clock is right: the lock held until then.
     """
     ends = np.full(time.size, NEVER)

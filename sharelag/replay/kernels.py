@@ -1,7 +1,7 @@
 """The compiled state machine: records of share partitions in, their final states out.
 
-It does what ``ShareCoordinatorShard.replay`` does. Records before a share partition's last snapshot
-or tombstone have no effect and can be left out.
+It is equivalent to ``ShareCoordinatorShard.replay``. Records before a share partition's last
+snapshot or tombstone have no effect and can be left out.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from sharelag.replay.merge import (
 
 @part
 def apply(record: Any, state: Any, s: int, heap: Any, work: Any, count: bool, changes: Any) -> int:
-    """Apply a record to a state in place; return how many runs there were, or -1.
+    """Apply a record to a state in place; return the previous number of runs, or -1.
 
     ``record`` and ``work`` are those of `load`; the numbers of the state begin at ``s``, its
-    batches are in the heap. With ``count`` is counted what the record changed: where only a part of
-    a list was merged anew, sums of that are stored in ``changes`` and -1 is returned; otherwise the
-    runs before are at `OLD`.
+    batches are in the heap. With ``count``, changes by the record are counted: if only a part of a
+    list was merged, their sums are stored in ``changes`` and the result is -1; otherwise the
+    previous runs are at `OLD`.
     """
     kind = record[k.KIND]
     if kind == k.UPDATE_TOMBSTONE:
@@ -82,7 +82,7 @@ def apply(record: Any, state: Any, s: int, heap: Any, work: Any, count: bool, ch
 
 @part
 def _replace(record: Any, state: Any, s: int, heap: Any, work: Any) -> None:
-    """Begin a state: by a snapshot, or by an update of what no snapshot is known of."""
+    """Replace a state, by a snapshot, or by an update without a known snapshot."""
     from_snapshot = record[k.KIND] == k.SNAPSHOT
     for number in range(k.WRITTEN + 1):
         state[s + number] = record[number]
@@ -121,7 +121,7 @@ def _before_start(work: Any, size: int, start: int) -> int:
 
 @part
 def _clip(work: Any, size: int, start: int) -> int:
-    """Leave out of new batches what is before the start offset; return how many are left."""
+    """Clip new batches to the start offset; return how many are left."""
     kept = 0
     for b in range(0, SIZE * size, SIZE):
         if work[b + LAST] >= start:
@@ -179,16 +179,16 @@ def _extend_any(state: Any, s: int, heap: Any, work: Any, fresh: int, start: int
 def replay_rows(walk: Any, key: Any, c: Any, state: Any, heap: Any) -> Any:
     """Replay records (`Columns`); return the heap, which may have grown.
 
-    ``walk`` are row numbers, those of each share partition in the order of the log, and ``key`` is
-    the number of each row's share partition. ``state`` has the numbers of all states so far, which
-    are changed, as are their batches in the heap. A state does not exist where a tombstone is last,
-    or nothing could be replayed.
+    ``walk`` are row numbers, in log order within each share partition, and ``key`` is the number of
+    each row's share partition. ``state`` has the numbers of all states so far, which are updated in
+    place, like their batches in the heap. A state does not exist if a tombstone is last, or nothing
+    could be replayed.
     """
     (
         kind, snapshot_epoch, state_epoch, leader_epoch, start_offset, complete_count, created,
         written, batch_at, first, last, delivery_state, delivery_count,
     ) = c  # fmt: skip
-    # What a later snapshot or tombstone replaces need not be replayed.
+    # Records replaced by a later snapshot or tombstone are not replayed.
     reset = np.full(state.size // k.STATE_COLUMNS, -1, np.int64)
     for x in range(walk.size):
         if kind[walk[x]] in (k.SNAPSHOT, k.TOMBSTONE):
@@ -216,7 +216,7 @@ def replay_rows(walk: Any, key: Any, c: Any, state: Any, heap: Any) -> Any:
 def put_states(state: Any, heap: Any) -> Any:
     """Store the windows of states; return their batches: ``raw, raw_at, runs, runs_at``.
 
-    The first are those that the coordinator lists, the others are normalised.
+    The first are those that the coordinator lists, the others are normalized.
     """
     count = state.size // k.STATE_COLUMNS
     total, most = 0, 0
@@ -240,9 +240,9 @@ def put_state(
     at: int, state: Any, s: int, heap: Any, work: Any, raw: Any, raw_at: Any, runs: Any,
     runs_at: Any,
 ) -> Any:  # fmt: skip
-    """Append the batches of a state, if there is one, to both lists, and store its window.
+    """Append the batches of a state, if it exists, to both lists, and store its window.
 
-    The matrices that are returned may have grown.
+    The returned matrices may have grown.
     """
     raw_at[at + 1], runs_at[at + 1] = raw_at[at], runs_at[at]
     if state[s + k.EXISTS] == 0:
@@ -275,15 +275,15 @@ def _append(to: Any, used: int, rows: Any, at: int, count: int) -> Any:
 # ---- states in one array, their batches in a heap ------------------------------------------------
 
 
-#: A place has room for so many batches more than are needed.
+#: Additional batches for which a place has room.
 _SPARE = 6
-#: How many numbers of a heap are in use: its first number.
+#: Index of the number of used elements of a heap.
 USED = 0
 
 
 @kernel
 def new_heap() -> Any:
-    """Return an empty heap; `with_room` makes it larger."""
+    """Return an empty heap; `with_room` enlarges it."""
     heap = np.empty(1 << 14, np.int64)
     heap[USED] = 1
     return heap
@@ -291,26 +291,26 @@ def new_heap() -> Any:
 
 @part
 def new_work() -> Any:
-    """Return the array of the lists that a record is applied with; `with_room` makes it larger."""
+    """Return the working array for applying a record; `with_room` enlarges it."""
     return np.empty(4 * SIZE * 512, np.int64)
 
 
 @part
 def most_pieces(state: Any, s: int, fresh: int) -> int:
-    """Return a number of batches that the merge of a state and so many more cannot exceed."""
+    """Return an upper bound of the batches after merging new ones into a state."""
     return int(2 * (state[s + k.END] - state[s + k.BEGIN] + fresh) + 2)
 
 
 @part
 def has_room(pieces: int, heap: Any, work: Any) -> bool:
-    """Whether so many pieces fit into the working lists, and a new place for them in the heap."""
+    """Return whether the working lists, and a new place in the heap, have room for these pieces."""
     size = SIZE * pieces
     return bool(4 * size <= work.size and heap[USED] + 2 * size + SIZE * _SPARE <= heap.size)
 
 
 @part
 def with_room(pieces: int, heap: Any, work: Any) -> Any:
-    """Return heap and work with room for so many pieces: larger ones, where there is none."""
+    """Return heap and work with room for these pieces, enlarged if necessary."""
     size = SIZE * pieces
     if 4 * size > work.size:
         work = np.empty(8 * size, np.int64)
@@ -331,8 +331,8 @@ def load(
 ) -> None:  # fmt: skip
     """Copy record ``i`` to ``record``, and its batches to `FRESH`, which is at 0.
 
-    The columns are those of `Columns`, which callers unpack once: whenever a kernel takes an array
-    out of a tuple, it counts references to it.
+    The columns are those of `Columns`. Callers unpack them once, because a kernel counts a
+    reference whenever it takes an array out of a tuple.
     """
     record[k.KIND] = kind[i]
     record[k.SNAPSHOT_EPOCH], record[k.STATE_EPOCH] = snapshot_epoch[i], state_epoch[i]
@@ -348,7 +348,7 @@ def load(
 
 @part
 def give_place(state: Any, s: int, heap: Any, size: int) -> None:
-    """Give a state that has no batches yet a place for so many, and one more."""
+    """Give a state without batches a place for this many, and one more."""
     if state[s + k.ROOM] < size + 1:
         state[s + k.PLACE], state[s + k.ROOM] = heap[USED], size + size // 2 + _SPARE
         heap[USED] += SIZE * state[s + k.ROOM]
@@ -357,9 +357,9 @@ def give_place(state: Any, s: int, heap: Any, size: int) -> None:
 
 @part
 def make_room(state: Any, s: int, heap: Any, more: int) -> int:
-    """Make sure of room for some batches, and one more, after those of a state.
+    """Make room for some batches, and one more, after those of a state.
 
-    Return by how many batches they moved towards the start of their place.
+    Return by how many batches these moved towards the start of their place.
     """
     moved = state[s + k.BEGIN]
     size, before = state[s + k.END] - moved, place_of(state, s)

@@ -1,10 +1,10 @@
-"""Members and groups as Kafka's group coordinator has them: who consumes, and their assignments.
+"""Members and groups as Kafka's group coordinator has them: the consumers and their assignments.
 
 The coordinator's state is the last record of each key (record types 10 to 15 of
-``__consumer_offsets``, as ``GroupMetadataManager.replay`` reads them), so nothing is merged here:
-the last records are found for whole columns at once and joined by group and member.
+``__consumer_offsets``, as ``GroupMetadataManager.replay`` reads them), so nothing is merged: the
+last records are found for whole columns at once and joined by group and member.
 
-The topic is compacted. As of now nothing is missing; as of an earlier moment, records that were
+The topic is compacted. The current state is complete. Records of earlier moments that were
 overwritten since then are gone from the topic, and only an archive still has them.
 """
 
@@ -34,7 +34,7 @@ from sharelag.tables.arrow import (
 )
 from sharelag.wire.decode import Decoded
 
-#: Identifies a group; its records normally are in one partition of ``__consumer_offsets``.
+#: Columns that identify a group, whose records are normally in one partition.
 GROUP_KEY = ("topic", "record_partition", "group_id")
 #: The columns that replay reads; the others may be missing.
 REPLAYED = pa.schema([field for field in schemas.GROUP_RECORDS if field.name != "unknown_tags"])
@@ -47,7 +47,7 @@ _NO_EPOCH = -1
 def members_arrow(group_records: Arrow, as_of: Moment = None) -> pa.RecordBatch:
     """Return `sharelag.schemas.MEMBERS`: one row per member of a share group that has not left.
 
-    They are sorted by group and member. Columns of a missing record are null; after a tombstone
+    Rows are sorted by group and member. Columns of a missing record are null; after a tombstone
     epochs are -1 and nothing is assigned. ``group_records`` are `sharelag.schemas.GROUP_RECORDS` in
     any order, ``as_of`` the last of them to include: a time, or offsets of ``__consumer_offsets``.
     """
@@ -76,7 +76,7 @@ def members_arrow(group_records: Arrow, as_of: Moment = None) -> pa.RecordBatch:
 def groups_arrow(group_records: Arrow, as_of: Moment = None) -> pa.RecordBatch:
     """Return `sharelag.schemas.GROUPS`, one row per share group that exists, sorted by group.
 
-    Epochs are null where no record has them: Kafka then starts with a default that depends on its
+    Epochs are null if no record has them: Kafka then starts with a default that depends on its
     version (1 in 4.3). Parameters as for `members_arrow`.
     """
     last = _replay(group_records, as_of)
@@ -108,7 +108,7 @@ def drop_superseded_group_records(group_records: Arrow) -> pa.RecordBatch:
     """Drop the records that a later one of the same key replaces.
 
     Correct for any subset of the records, so each Spark task and each chunk can apply it. All
-    records of type 10 are kept: the first of them tells when a member joined, and Kafka writes few.
+    records of type 10 are kept: the first of them shows when a member joined, and they are few.
     """
     table = one_batch(group_records)
     if table.num_rows == 0:
@@ -119,7 +119,7 @@ def drop_superseded_group_records(group_records: Arrow) -> pa.RecordBatch:
 
 
 class GroupLog(NamedTuple):
-    """The groups' records that no later one replaces, and how many there were."""
+    """The groups' records that no later one replaces, and counts of all."""
 
     latest: pa.RecordBatch
     records: int
@@ -127,7 +127,7 @@ class GroupLog(NamedTuple):
 
 
 def read_group_log(found: Iterable[Decoded], schema: pa.Schema) -> GroupLog:
-    """Read a stream, with at most about twice in memory what is not superseded in it."""
+    """Read a stream, with at most about twice its superseding records in memory."""
     count = Count()
 
     def records() -> Iterator[pa.RecordBatch]:
@@ -166,7 +166,7 @@ class _Rows:
         self.offset: Ints = table.column("offset").to_numpy()
         self.tombstone: Bools = table.column("tombstone").to_numpy(zero_copy_only=False)
         self.group = _number(*(codes_of(table.column(name)) for name in GROUP_KEY))
-        # Kinds about the whole group have no member; they share a number that no member has.
+        # Records of a whole group have no member; they share a number that no member has.
         self.member = _number(self.group, codes_of(table.column("member_id")))
 
     def last_of_key(self) -> Ints:
@@ -177,23 +177,23 @@ class _Rows:
 
 
 class _Last:
-    """The row of the last valid record of each kind by group and member; -1 where there is none.
+    """The row of the last valid record of each kind by group and member; -1 without one.
 
-    A member that left and rejoined, or a group that was deleted and created again, has lost what
-    was written before: Kafka writes the other tombstones first and refuses to load a log in which
+    A member that left and rejoined, or a group that was deleted and created again, has lost its
+    earlier records: Kafka writes the other tombstones first and refuses to load a log in which
     they are missing.
     """
 
     def __init__(self, rows: _Rows) -> None:
         self.rows = rows
-        self._offsets = np.append(rows.offset, -1)  # row -1 is before all others
+        self._offsets = np.append(rows.offset, -1)  # row -1 precedes all others
         groups, members = int(rows.group.max()) + 1, int(rows.member.max()) + 1
         self.group_of_member = np.empty(members, np.int64)
         self.group_of_member[rows.member] = rows.group
         in_order = np.argsort(rows.offset, kind="stable")
         last = rows.last_of_key()
 
-        # What is deleted: everything up to a group's or a member's tombstone.
+        # Everything up to a group's or a member's tombstone is deleted.
         deletes = last[(rows.kind[last] == _GROUP) & rows.tombstone[last]]
         self.deletions = _last(rows.group, deletes, groups)
         leaves = in_order[(rows.kind[in_order] == _MEMBER) & rows.tombstone[in_order]]
@@ -234,7 +234,7 @@ class _Last:
         return np.asarray(self._offsets[row])
 
     def departures(self, groups: Ints) -> pa.ListArray:
-        """Return for each of these groups the members that left and are gone, in that order."""
+        """Return the departed members of each group, in order of departure."""
         order = np.lexsort((self.rows.offset[self._gone], self.rows.group[self._gone]))
         of = self.rows.group[self._gone][order]
         starts = np.searchsorted(of, groups, "left")
@@ -247,7 +247,7 @@ class _Last:
         return lists_of(ends - starts, found)
 
     def column(self, name: str, row: Ints, after_tombstone: object = None) -> pa.Array:
-        """Return a column at these rows: null at row -1, the given value at a tombstone."""
+        """Return a column at these rows: null at row -1, ``after_tombstone`` at a tombstone."""
         values = flat(self.rows.table.column(name)).take(pa.array(row, mask=row < 0))
         if after_tombstone is None:
             return values
@@ -262,5 +262,5 @@ def _last(code: Ints, rows: Ints, size: int) -> Ints:
 
 
 def _number(*codes: Ints) -> Ints:
-    """Return one number, counted from 0, for each combination of codes."""
+    """Return a consecutive number from 0 for each combination of codes."""
     return np.unique(one_code([*codes]), return_inverse=True)[1].astype(np.int64)

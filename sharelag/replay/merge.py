@@ -1,12 +1,12 @@
 """Merge state batches as Kafka's ``PersisterStateBatchCombiner`` (4.3.1) does.
 
-What it leaves unmerged stays so. `combine` is the readable form; `combine_rows` is the same over an
-integer matrix, compiled, for replay. Kafka 4.4 gives each offset the same state and also joins
-equal neighbours (KAFKA-20691): what comes out is joined once, at the end, where `joins_neighbours`
-says so.
+Batches that it leaves unmerged stay unmerged. `combine` is the readable form; `combine_rows` is the
+same algorithm over an integer matrix, compiled, for replay. Kafka 4.4 gives each offset the same
+state and also joins equal neighbours (KAFKA-20691): the result is joined once, at the end, if
+`joins_neighbours`.
 
 Batches are ordered by (first, last, count, state). The *rank* of a batch is (count, state). Old and
-new batches are treated the same: where two overlap, the higher rank wins, whichever is newer.
+new batches are treated equally: where two overlap, the higher rank wins.
 
     lower rank first            higher rank first           equal rank
     a  -----------              a  ===========              a  -----
@@ -30,7 +30,7 @@ from sharelag.model import UNINITIALIZED_START_OFFSET, StateBatch
 from sharelag.model.versions import Told, has_reached
 from sharelag.replay import layout as k
 
-# Columns of the matrix that `combine_rows` works on, in the order of comparison.
+# Columns of the matrix of `combine_rows`, in the order of comparison.
 FIRST, LAST, COUNT, STATE = range(4)
 _Row: TypeAlias = tuple[int, int, int, int]
 
@@ -55,14 +55,14 @@ def combine(
     Returns
     -------
     list of StateBatch
-        Sorted and disjoint. Before Kafka 4.4 not always maximally merged: what comes before a
-        merged pair is final, even if the merge makes it touch an equal neighbour. So a boundary
-        between equal neighbours means nothing. Fewer than two batches are not sorted.
+        Sorted and disjoint. Before Kafka 4.4 not always maximally merged: batches before a merged
+        pair are final, even if the merge makes it touch an equal neighbour. So a boundary between
+        equal neighbours means nothing. Fewer than two batches are not sorted.
 
     Raises
     ------
     ValueError
-        When a batch ends before it begins, and Kafka's merge would therefore never end.
+        A batch ends before it begins, so that Kafka's merge would never end.
     """
     kept = [StateBatch(*batch) for batch in (*existing, *new)]
     if start_offset != -1:
@@ -89,7 +89,7 @@ def combine(
 
 
 def joins_neighbours(kafka_version: Told) -> bool:
-    """Whether a version's coordinator joins equal neighbours; None stands for the newest."""
+    """Return whether a version's coordinator joins equal neighbours; None: the newest."""
     return has_reached(kafka_version, "4.4")
 
 
@@ -136,7 +136,7 @@ def _merges_allowed(n: int) -> int:
 def combine_rows(rows: Any, n: int, start: int) -> int:
     """Combine ``rows[:n]`` in place and return the new number of rows; -1 where `combine` raises.
 
-    The matrix needs room for ``2 * n + 2`` rows, the most pieces that n intervals can be cut into.
+    The matrix needs room for ``2 * n + 2`` rows, the maximum number of pieces of n intervals.
     """
     inverted = False
     for i in range(n):
@@ -152,8 +152,8 @@ def combine_rows(rows: Any, n: int, start: int) -> int:
     if n < 2:
         return n
     n = _sort(rows, n)
-    # Pending rows are at the end of the matrix, finished ones at its start, and pieces go back in
-    # front of the pending rows: so a merge moves only the few batches that sort before its pieces.
+    # Pending rows are at the end of the matrix, finished ones at its start, and pieces return to
+    # the front of the pending rows, so a merge moves only the few batches that sort before them.
     end = min(rows.shape[0], 2 * n + 2)
     head, done, merges = end - n, 0, _merges_allowed(n)
     for i in range(n - 1, -1, -1):
@@ -188,7 +188,7 @@ def combine_rows(rows: Any, n: int, start: int) -> int:
 
 @part
 def _move(rows: Any, to: int, at: int) -> None:
-    """Copy a row number by number: copying it as an array costs several times that."""
+    """Copy a row number by number, which is several times faster than copying an array."""
     rows[to, FIRST], rows[to, LAST] = rows[at, FIRST], rows[at, LAST]
     rows[to, COUNT], rows[to, STATE] = rows[at, COUNT], rows[at, STATE]
 
@@ -226,7 +226,7 @@ def _put_back(rows: Any, head: int, end: int, first: int, last: int, count: int,
 
 @part
 def _sort(rows: Any, n: int) -> int:
-    """Sort by insertion, and remove duplicates: most lists are few sorted ones."""
+    """Sort by insertion, and remove duplicates: most lists are short and sorted."""
     size = 0
     for i in range(n):
         first, last, count, state = rows[i, FIRST], rows[i, LAST], rows[i, COUNT], rows[i, STATE]
@@ -243,29 +243,29 @@ def _sort(rows: Any, n: int) -> int:
     return size
 
 
-# ---- around the new ones alone -------------------------------------------------------------------
-# The result is that of `combine`: the same batches in the same order of merging, those that Kafka
-# leaves unmerged among them. A list that comes out of a merge is sorted and disjoint, so batches
-# that no new one touches stay as they are, except equal neighbours that an earlier merge left:
-# Kafka's next merge joins those, wherever they are. A *seam* is where two such neighbours meet.
+# ---- merging around new batches ------------------------------------------------------------------
+# The result is that of `combine`: the same batches in the same order of merging, including those
+# that Kafka leaves unmerged. A merged list is sorted and disjoint, so batches that no new one
+# touches stay unchanged, except equal neighbours that an earlier merge left: Kafka's next merge
+# joins those, wherever they are. A *seam* is the boundary of two such neighbours.
 #
 #     rows     ----  ======     --------  ====|====    -----
 #     new                 ++++++++
-#     merged   ~~~~  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^    ~~~~~     (^ rewritten, | a seam)
+#     merged   ~~~~  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^    ~~~~~     (^ rewritten, | a seam)
 #
-# A batch here is three numbers in a row: first offset, last offset, and the rank, which orders
-# batches by delivery count, then state. A list is where in an array its first batch is; kernels
-# index arrays number by number, as a part of one would be an object whose references are counted.
+# Here a batch is three consecutive numbers: first offset, last offset, and the rank, which orders
+# batches by delivery count, then state. A list is the position of its first batch in an array.
+# Kernels index arrays number by number, because a slice is an object whose references are counted.
 
 
-#: Behind `FIRST` and `LAST`.
+#: Column of the rank, after `FIRST` and `LAST`.
 RANK = 2
-#: Numbers of a batch.
+#: Numbers per batch.
 SIZE = 3
-# The lists of the working array, each a quarter of it: new batches, what replaces changed ones,
-# and the normalised batches before a record and after it.
+# Lists of the working array, each a quarter of it: new batches, replacements of changed ones, and
+# the normalized batches before and after a record.
 FRESH, OUT, OLD, OWN = range(4)
-#: The largest offset. Batches that all but reach it, or begin below 0, are left to `combine_rows`.
+#: The largest offset. Batches that nearly reach it, or begin below 0, are left to `combine_rows`.
 GREATEST = np.iinfo(np.int64).max
 
 
@@ -302,11 +302,11 @@ def copy(to: Any, at: int, rows: Any, begin: int, count: int) -> None:
 
 @part
 def seams(rows: Any, at: int, size: int, start: int) -> Any:
-    """Whether a list is one that `merge_rows` can extend, and where its first and last seams are.
+    """Return whether `merge_rows` can extend a list, and its first and last seams.
 
-    It has to be sorted, disjoint and begin at the start offset or later. A seam is the first batch
-    that is equal to its next neighbour and touches it, or the last that is so to the one before it;
-    -1 if there is none.
+    The list has to be sorted, disjoint and begin at the start offset or later. The first seam is
+    the first batch that equals and touches the next one, the last seam the last batch that equals
+    and touches the previous one; -1 without any.
     """
     seam, seam_end, before, before_rank = -1, -1, max(start, 0) - 1, np.int64(-1)
     for i in range(size):
@@ -327,13 +327,13 @@ def merge_rows(
 ) -> Any:
     """Merge ``size`` new batches at `FRESH` into a list for which `seams` holds.
 
-    The new ones are sorted and disjoint. There is room for a batch more at the end of the list, and
-    at `OUT` for twice as many as there are old and new ones. Return ``changed, unchanged, size,
-    seam, seam_end``: the batches from ``changed`` to ``unchanged`` are to be replaced by those at
-    `OUT`; the seams are those then.
+    The new ones are sorted and disjoint. There is room for another batch at the end of the list,
+    and at `OUT` for twice the number of old and new ones. Return ``changed, unchanged, size, seam,
+    seam_end``: the batches from ``changed`` to ``unchanged`` are to be replaced by those at `OUT`;
+    the seams are those of the new list.
     """
-    out = work.size // 4  # where `OUT` is; `FRESH` is at 0
-    # What begins at the largest offset stands for the end of a list: no batch does.
+    out = work.size // 4  # the position of `OUT`; `FRESH` is at 0
+    # A batch at the largest offset marks the end of a list; real batches do not begin there.
     rows[at + SIZE * end], work[SIZE * size] = GREATEST, GREATEST
     changed = _first_reaching(rows, at, begin, end, work[0] - 1) if size > 0 else end
     if 0 <= seam < changed:
@@ -341,11 +341,11 @@ def merge_rows(
     b, c, done = at + SIZE * changed, 0, out
     ahead = at + SIZE * seam_end
     seam, past = -1, -1
-    # What was put out last: -2 touches nothing.
+    # The last output batch: -2 touches nothing.
     before, before_rank = np.int64(-2), np.int64(0)
     if changed > begin:
         before, before_rank = rows[b - SIZE + LAST], rows[b - SIZE + RANK]
-    # a is in hand; b and c are the least of what is left of the old ones and of the new ones.
+    # a is the current batch; b and c are the next ones of the old and of the new list.
     a0, a1, ar, of_new = np.int64(-3), np.int64(-3), np.int64(0), False
     b0, b1, br = rows[b], rows[b + LAST], rows[b + RANK]
     c0, c1, cr = work[0], work[LAST], work[RANK]
@@ -364,7 +364,7 @@ def merge_rows(
                     before, before_rank = a1, ar
                     put(work, done, a0, a1, ar)
                     done += SIZE
-                    # A whole old batch, all new ones used, and no seam ahead: the rest stays.
+                    # An unsplit old batch, all new ones used, and no seam ahead: the rest stays.
                     rest = not is_new and c == SIZE * size and b >= ahead and b0 == rows[b]
                     if x0 == GREATEST or rest:
                         break
@@ -376,7 +376,7 @@ def merge_rows(
                 a1, of_new = x1, is_new
         elif xr < ar:
             if x1 > a1:
-                # What passes the end of a is the least that is left of its list.
+                # The part beyond the end of a becomes the next batch of its list.
                 x0, keeps = a1 + 1, True
         else:
             if x0 > a0:
@@ -387,7 +387,7 @@ def merge_rows(
                 put(work, done, a0, x0 - 1, ar)
                 done += SIZE
             if x1 < a1:
-                # What passes the end of b goes back to the list that the end of a is of.
+                # The rest of a beyond the end of b goes back to the list of a.
                 if of_new:
                     c -= SIZE
                     c0, c1, cr = x1 + 1, a1, ar
@@ -424,7 +424,7 @@ def _first_reaching(rows: Any, at: int, begin: int, end: int, offset: int) -> in
 def splice(
     rows: Any, at: int, changed: int, unchanged: int, end: int, work: Any, size: int
 ) -> None:
-    """Replace what `merge_rows` says is changed."""
+    """Replace the batches that `merge_rows` changed."""
     shift = SIZE * (changed + size - unchanged)
     if shift > 0:
         for i in range(at + SIZE * end - 1, at + SIZE * unchanged - 1, -1):
@@ -437,7 +437,7 @@ def splice(
 
 @part
 def combine_any(rows: Any, at: int, n: int, fresh: Any, more: int, start: int) -> Any:
-    """Combine lists of any kind by `combine_rows`; return them as it does, and how many; or -1."""
+    """Combine any lists with `combine_rows`; return its matrix and its size, or -1."""
     matrix = np.empty((2 * (n + more) + 2, 4), np.int64)
     for i in range(n + more):
         source, place = (rows, at + SIZE * i) if i < n else (fresh, SIZE * (i - n))
@@ -449,18 +449,18 @@ def combine_any(rows: Any, at: int, n: int, fresh: Any, more: int, start: int) -
 
 @part
 def from_matrix(matrix: Any, n: int, rows: Any, at: int) -> None:
-    """Write batches of the form that `combine_rows` works on to a list."""
+    """Write the matrix of `combine_rows` to a list."""
     for i in range(n):
         rank = rank_of(matrix[i, STATE], matrix[i, COUNT])
         put(rows, at + SIZE * i, matrix[i, FIRST], matrix[i, LAST], rank)
 
 
-# ---- what follows from the batches of a state ----------------------------------------------------
+# ---- values derived from the batches of a state --------------------------------------------------
 
 
 @part
 def compare(old: Any, o: int, old_end: int, new: Any, at: int, size: int, changes: Any) -> None:
-    """Walk along the batches ``old[o:old_end]`` and a list; sum what happened to each offset."""
+    """Compare the batches ``old[o:old_end]`` with a list; sum the changes of each offset."""
     for r in range(at, at + SIZE * size, SIZE):
         first, until, rank = new[r], new[r + LAST], new[r + RANK]
         state, count = state_of(rank), count_of(rank)
@@ -486,9 +486,9 @@ def compare(old: Any, o: int, old_end: int, new: Any, at: int, size: int, change
 
 @part
 def runs_of(state: Any, s: int, heap: Any, work: Any, to: int) -> int:
-    """Write the batches of a state sorted, disjoint, merged and clipped; return how many there are.
+    """Write the batches of a state sorted, disjoint, merged and clipped; return their number.
 
-    They go to a list of the working array, and are clipped to the start offset.
+    They are written to a list of the working array, clipped to the start offset.
     """
     to *= work.size // 4
     begin, size = place_of(state, s), state[s + k.END] - state[s + k.BEGIN]
@@ -513,13 +513,13 @@ def _runs_of_any(rows: Any, at: int, size: int, work: Any, to: int, start: int) 
 
 @part
 def place_of(state: Any, s: int) -> int:
-    """Return where in the heap the first batch of a state is."""
+    """Return the position of a state's first batch in the heap."""
     return state[s + k.PLACE] + SIZE * state[s + k.BEGIN]
 
 
 @part
 def _join(rows: Any, at: int, size: int, to: Any, begin: int) -> int:
-    """Join equal neighbours of a list that touch; it may be written over itself."""
+    """Join equal neighbours of a list; the result may overwrite it."""
     n, before, before_rank = 0, np.int64(-2), np.int64(0)
     for i in range(at, at + SIZE * size, SIZE):
         first, last, rank = rows[i], rows[i + LAST], rows[i + RANK]
@@ -534,9 +534,9 @@ def _join(rows: Any, at: int, size: int, to: Any, begin: int) -> int:
 
 @part
 def measure(rows: Any, at: int, size: int, state: Any, s: int) -> int:
-    """Store what follows from sorted, disjoint batches: both ends of the window, and sums.
+    """Store values derived from sorted, disjoint batches: both ends of the window, and sums.
 
-    Return how many finished ones are at the start.
+    Return the number of finished batches at the start.
     """
     start = state[s + k.START_OFFSET]
     effective, i, end = start, at, at + SIZE * size
@@ -554,7 +554,7 @@ def measure(rows: Any, at: int, size: int, state: Any, s: int) -> int:
         head = count_of(rows[i + RANK])
     begin, before = i, np.int64(0)
     while i < end:
-        # Without branches, which would follow the data and be guessed wrong.
+        # Without branches, which depend on the data and would be mispredicted.
         first, last, rank = rows[i], rows[i + LAST], rows[i + RANK]
         here, is_done = last - first + 1, is_terminal(state_of(rank))
         runs += (i == begin) | (first != until + 1) | (rank != before)

@@ -28,17 +28,17 @@ M = TypeVar("M")
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The selected share partitions, empty meaning all, and how their records are read."""
+    """The selected share partitions (empty: all), and the generation of their records."""
 
     groups: frozenset[str] = frozenset()
     topics: dict[str, frozenset[int]] = field(
         default_factory=dict
     )  # no partitions: all of the topic
-    #: State records are tried as those of this generation of the format; None: each record tells.
+    #: State records are decoded in this generation of the format first; None: by each record.
     generation: int | None = None
 
     def of(self, table: Arrow, names: str = "topic") -> Arrow:
-        """Return the rows of the selected topics; a topic without a known name goes by its id."""
+        """Return the rows of the selected topics; a topic without a known name is its id."""
         if not self.topics:
             return table
         columns = (table.column(name).to_pylist() for name in (names, "topic_id", "partition"))
@@ -56,11 +56,11 @@ class Choice:
         )
 
     def without_topics(self) -> Choice:
-        """Return the same of all topics, whose names may not be known yet."""
+        """Return the choice without topics, whose names may not be known yet."""
         return replace(self, topics={})
 
     def everything(self) -> Choice:
-        """Return the same of all groups and topics."""
+        """Return the choice of all groups and topics."""
         return Choice(generation=self.generation)
 
 
@@ -79,8 +79,8 @@ def parse_moment(text: str, alternative: str = "") -> Moment:
     """Parse a moment from a command line or a parameter cell; any other text is an InputError.
 
     It is a time such as ``2026-11-21T03:10:00Z`` (ISO 8601 with its offset from UTC), or
-    ``partition:offset[,...]`` of the state topic, where each offset is that of the last record to
-    include. ``alternative`` is what else may be given there, for the message.
+    ``partition:offset[,...]`` of the state topic, with the offset of the last record to include.
+    ``alternative`` names other accepted forms, for the message.
     """
     if re.fullmatch(r"0\d:[0-5]\d", text):
         raise InputError(
@@ -106,7 +106,7 @@ def parse_time(text: str, alternative: str = "") -> datetime:
 
 
 def _in_utc(moment: datetime, said: str) -> datetime:
-    """Return a time as Arrow compares it: in UTC, and a plain one where pandas has its own."""
+    """Return a time as a plain datetime in UTC, which Arrow can compare."""
     if not FIRST <= moment <= _LAST:
         raise InputError(f"{said} is out of range: Kafka's timestamps start in 1970")
     return datetime(*moment.utctimetuple()[:6], moment.microsecond, UTC)
@@ -115,7 +115,7 @@ def _in_utc(moment: datetime, said: str) -> datetime:
 def parse_since(
     text: str, end: Callable[[], datetime], parse: Callable[[str, str], M]
 ) -> datetime | M:
-    """Read where a span begins: a duration before its end, such as ``2h``, or else a moment."""
+    """Parse the start of a span: a duration before its end, such as ``2h``, or else a moment."""
     try:
         span = parse_duration(text)
     except InputError:
@@ -124,7 +124,7 @@ def parse_since(
 
 
 def as_moment(moment: str | Moment) -> Moment:
-    """Return a moment, in UTC; a time without a zone, and anything else, is an InputError."""
+    """Return a moment in UTC; a time without a zone, and anything else, is an InputError."""
     if isinstance(moment, str):
         return parse_moment(moment)
     if isinstance(moment, Mapping) and all(
@@ -144,7 +144,7 @@ def as_moment(moment: str | Moment) -> Moment:
 
 
 def as_time(moment: str | datetime | None) -> datetime | None:
-    """Return a moment that is a time; what `as_moment` refuses, and offsets, are an InputError."""
+    """Return a moment that is a time; offsets and what `as_moment` refuses are an InputError."""
     found = parse_time(moment) if isinstance(moment, str) else as_moment(moment)
     if isinstance(found, Mapping):
         raise InputError(

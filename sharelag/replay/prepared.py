@@ -1,4 +1,4 @@
-"""The compiled kernels of an answer, which are made once on a machine, and not while one waits."""
+"""The compiled kernels of an answer, compiled once on a machine, in the background."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def are_compiled() -> bool:
 
 
 def use_kernels() -> None:
-    """Take the compiled kernels of an answer; numba compiles them where it never has."""
+    """Load the compiled kernels of an answer; numba compiles those that are missing."""
     import numba  # noqa: F401  # compiled kernels then are used for any amount of work
 
     from sharelag.replay import replay_arrow
@@ -40,11 +40,11 @@ def use_kernels() -> None:
 
 
 def prepare_at_exit() -> None:
-    """Use plain kernels where none were compiled yet, and compile after this process has ended.
+    """Use plain kernels if none are compiled yet, and compile after this process has ended.
 
-    Compiling takes half a minute of a core, most of a first answer. So plain kernels do what takes
-    them less; if it was much, the end of this process begins another one of lowest priority, for
-    later ones.
+    Compiling takes half a minute of a core, most of a first answer. So plain kernels do work that
+    is faster without compiling. If there was much of it, this process starts another one of lowest
+    priority at its end, for later processes.
     """
     global _is_prepared
     if not _is_prepared:
@@ -54,7 +54,7 @@ def prepare_at_exit() -> None:
 
 
 def compile_later() -> None:
-    """Begin the process that compiles, if this one has used plain kernels for much."""
+    """Start the process that compiles, if this one has used plain kernels for much work."""
     if compiled.is_left and not are_compiled():
         compiled.begin_later(_LATER)
 

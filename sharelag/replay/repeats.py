@@ -1,4 +1,4 @@
-"""Raw records that are there again: a sink that starts again writes some records twice."""
+"""Repeated raw records: a restarted sink writes some records twice."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ from sharelag.wire.interpreter import find_unplaced
 _Rows = TypeVar("_Rows", pa.RecordBatch, pa.Table)
 _T = TypeVar("_T")
 
-#: Where a record is; no two records of a cluster are at one place.
+#: The position of a record, which is unique in a cluster.
 PLACE = ("topic", "partition", "offset")
-#: What two records at one place must have in common to be the same one.
+#: Columns in which repeated records are equal.
 _SAME = ("key", "value", "timestamp")
 _ROW = "_row"
-#: Records of a batch once they were sorted.
+#: Rows of a batch of sorted records.
 _SORTED_ROWS = 50_000
 
 
 def drop_repeats(raw: _Rows) -> tuple[_Rows, int]:
-    """Return raw records without those that repeat another one, and how many were left out.
+    """Return raw records without repetitions, and how many were left out.
 
-    ``raw`` has columns of `sharelag.schemas.RAW`, those of `PLACE` among them: all records of some
-    partitions, in any order. Of the bytes, what is there is compared; two records at one place that
-    differ are an InputError. Where the offsets of each partition ascend, the records are those
-    given; otherwise they are sorted by topic, partition and offset.
+    ``raw`` has columns of `sharelag.schemas.RAW`, including `PLACE`: all records of some
+    partitions, in any order. Key and value are compared if they are present; different records at
+    one place are an InputError. If the offsets of each partition ascend, the records are returned
+    unchanged; otherwise they are sorted by topic, partition and offset.
     """
     if LogOrder().goes_on(raw):
         return raw, 0
     topic, partition, offset = codes = _codes(raw)
     order = np.lexsort(codes[::-1])
     again = np.append(False, np.logical_and.reduce([np.diff(code[order]) == 0 for code in codes]))
-    # a record without a place repeats none
+    # a record without a place is never a repetition
     again &= (topic[order] >= 0) & (partition[order] >= 0) & (offset[order] >= 0)
     repeats = np.flatnonzero(again)
     _require_same(raw, order[repeats - 1], order[repeats])
@@ -51,7 +51,7 @@ def drop_repeats(raw: _Rows) -> tuple[_Rows, int]:
 
 
 class LogOrder:
-    """Tells whether batches of raw records are in the order of the log, each record once."""
+    """Checks whether batches of raw records are in log order, each record once."""
 
     def __init__(self) -> None:
         self._ends: dict[tuple[str, int], int] = {}
@@ -67,10 +67,10 @@ class LogOrder:
         return pa.concat_tables(self._gaps)
 
     def goes_on(self, raw: Arrow) -> bool:
-        """Whether offsets ascend in each partition, from those of earlier batches on.
+        """Return whether offsets ascend in each partition, continuing earlier batches.
 
-        If they do not, no later answer means anything. A record without a place, which no answer
-        rests on, may stand anywhere.
+        If they do not, later results are meaningless. Records without a place are ignored, as no
+        answer uses them.
         """
         unplaced = find_unplaced(raw, PLACE)
         if unplaced.any():
@@ -107,23 +107,23 @@ class NotInLogOrderError(Exception):
 
 
 class EachOnce:
-    """Raw records in the order of the log, each once, whatever order they are read in.
+    """Raw records in log order, each once, regardless of the order in which they are read.
 
-    ``read`` begins to read them anew, batch by batch: all records of some partitions.
+    ``read`` starts reading them again, batch by batch: all records of some partitions.
     """
 
     def __init__(self, read: Callable[[], Iterator[pa.RecordBatch]]) -> None:
         self._read = read
         self._sorted: list[pa.RecordBatch] | None = None
         self._order = LogOrder()
-        #: How many records were left out, once all were read.
+        #: Number of repeated records, once all were read.
         self.repeated = 0
 
     @property
     def gaps(self) -> pa.Table:
         """`sharelag.schemas.GAPS` of the state topic, between the records read so far.
 
-        Of users' topics only control records are read, which have other records in between.
+        In users' topics only control records are read, which have other records in between.
         """
         found = self._order.gaps
         return found.filter(pc.ends_with(found.column("topic"), STATE_TOPIC))
@@ -136,10 +136,10 @@ class EachOnce:
             yield batch
 
     def apply(self, work: Callable[[EachOnce], _T]) -> _T:
-        """Apply a function to the records; to all of them anew where they had to be sorted.
+        """Apply a function to the records; again to all of them if they had to be sorted.
 
-        Records that are read in order, as nearly all are, are never held together. Two records that
-        differ at one place are an InputError.
+        Records that are read in order, as nearly all are, are never held together. Two different
+        records at one place are an InputError.
         """
         with suppress(NotInLogOrderError):
             return work(self)
@@ -148,9 +148,9 @@ class EachOnce:
         return work(self)
 
     def stream(self) -> Iterator[pa.RecordBatch]:
-        """Yield the records in the order that they are read in, until one is out of order.
+        """Yield the records in reading order, until one is out of order.
 
-        Those that remain then come in the order of the log.
+        The remaining ones then follow in log order.
         """
         passed = 0
         with suppress(NotInLogOrderError):
@@ -166,7 +166,7 @@ class EachOnce:
 
 
 def _codes(raw: Arrow) -> list[Ints]:
-    """Return numbers that sort like the columns of a place; -1 for what is null."""
+    """Return numbers that sort like the columns of a place; -1 for null."""
     topic = flat(raw.column("topic"))
     codes = codes_of(topic.cast(pa.string()).fill_null(""))
     if topic.null_count:

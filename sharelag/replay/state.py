@@ -53,9 +53,9 @@ from sharelag.wire.fields import STATE_TOPIC
 from sharelag.wire.generations import TODAY, control_mask
 from sharelag.wire.interpreter import all_equal, of_topic
 
-#: An epoch that is not known.
+#: Stands for an unknown epoch.
 NO_EPOCH = -1
-#: Records to collect before superseded ones are dropped.
+#: Number of records to collect before superseded ones are dropped.
 _THIN_EVERY = 250_000
 
 
@@ -69,16 +69,16 @@ def replay(
     Parameters
     ----------
     records : iterable of (offset, key, value or None)
-        In the order of the log.
+        In log order.
     strict : bool
-        Fail where Kafka's load would fail. Otherwise such a record is skipped.
+        Fail if Kafka's load would fail. Otherwise skip such a record.
     kafka_version : str, optional
         Version of the coordinator, as for `combine`; it also reads the records.
 
     Returns
     -------
     dict of SharePartition to Window
-        Without the share partitions that a tombstone removed.
+        Without share partitions whose last record is a tombstone.
 
     Raises
     ------
@@ -106,8 +106,8 @@ def replay_arrow(records: Arrow, kafka_version: Told = None) -> pa.RecordBatch:
     Parameters
     ----------
     records : pyarrow.RecordBatch or pyarrow.Table
-        `sharelag.schemas.RECORDS`, in any order: they are sorted by offset here. They must include
-        all records of a share partition since its last snapshot.
+        `sharelag.schemas.RECORDS`, in any order. They must include all records of a share partition
+        since its last snapshot.
     kafka_version : str or callable, optional
         Version of the coordinator, such as ``4.3.1``, or what finds it out if it matters; the
         newest if there is none.
@@ -157,9 +157,9 @@ def latest(
     schema: pa.Schema,
     thin: Callable[[Arrow], pa.RecordBatch] = drop_superseded,
 ) -> pa.RecordBatch:
-    """Return what is not superseded in a stream, with at most about twice that much in memory.
+    """Return the records of a stream that are not superseded, with about twice these in memory.
 
-    ``schema`` is that of the result if the stream is empty; ``thin`` drops what is superseded in
+    ``schema`` is that of the result if the stream is empty; ``thin`` drops superseded records in
     any subset of the records.
     """
     gathered: list[pa.RecordBatch] = []
@@ -174,7 +174,7 @@ def latest(
 
 
 def window_items(windows: Arrow) -> list[tuple[SharePartition, Window]]:
-    """Return the rows of a windows table as values, with Kafka's sentinels in place of nulls."""
+    """Return the rows of a windows table as values, with Kafka's sentinels instead of nulls."""
     found = []
     for row in without_timestamps(windows).to_pylist():
         key = SharePartition(row["group_id"], row["topic_id"], row["partition"])
@@ -212,12 +212,12 @@ def _fail_as_kafka_does(rejects: pa.RecordBatch, records: pa.RecordBatch) -> Non
 
 #: `sharelag.schemas.WINDOWS` with the moment of each row.
 WINDOWS_AT = schemas.WINDOWS.append(pa.field("as_of", schemas.TIMESTAMP))
-#: Their order; the records of one share partition may stand in several state topics.
+#: Their order; records of one share partition may be in several state topics.
 WINDOWS_ORDER = ascending("as_of", *schemas.SHARE_PARTITION, "record_topic", "record_partition")
 
 
 def replay_at(records: Arrow, moments: Ints, kafka_version: Told = None) -> pa.Table:
-    """Return what `replay_arrow` of the records up to each moment returns, as `WINDOWS_AT`.
+    """Return the `replay_arrow` of the records up to each moment, as `WINDOWS_AT`.
 
     The moments are milliseconds, ascending. Records without a timestamp are left out. The rows are
     sorted by moment, group, topic id, partition.
@@ -231,7 +231,7 @@ def replay_at(records: Arrow, moments: Ints, kafka_version: Told = None) -> pa.T
     back = going_back(steps[order], bounds)
     apart = np.repeat(back, np.diff(bounds))
     walk, key = in_log_order(order, bounds)
-    # Step by step, each as far as it goes on with the states of the one before.
+    # Each step continues with the states of the previous one, if possible.
     walk = walk[~back[key[walk]]]
     walk = walk[np.argsort(steps[walk], kind="stable")]
     ends = np.searchsorted(steps[walk], np.arange(len(moments)), side="right")
@@ -262,7 +262,7 @@ def _end_to_end(rows: Iterable[NDArray[Any]], at: Sequence[Ints]) -> tuple[NDArr
 
 
 def going_back(steps: Ints, bounds: Ints) -> Bools:
-    """Return the share partitions whose timestamps go back: clocks of brokers can be set back."""
+    """Return the share partitions whose timestamps go back: brokers' clocks can be set back."""
     back = np.append(False, steps[1:] < steps[:-1])
     back[bounds[:-1]] = False
     return np.asarray(np.logical_or.reduceat(back, bounds[:-1]))
@@ -283,20 +283,20 @@ def _with_moment(windows: pa.RecordBatch, moments: Ints) -> pa.Table:
 
 
 # ---- windows of raw records, batch by batch ------------------------------------------------------
-# Each batch is decoded and replayed while it is in the cache. States stay from batch to batch, so
-# memory is bounded by them and a batch, however long the stream is. Where that cannot be done
-# (records of a share partition out of order, in several state partitions, of several topics or of
-# older generations), or the records are too few to be worth compiled kernels, they become tables
-# first: the answer is the same.
+# Each batch is decoded and replayed while it is in the cache. States are kept between batches, so
+# memory is bounded by them and a batch, regardless of the length of the stream. If this is not
+# possible (records of a share partition out of order, in several state partitions or topics, or of
+# older generations), or there are too few records for compiled kernels, records become tables
+# first, with the same result.
 
 
-#: Leaves some rows of a batch that has the columns of a position and of a share partition.
+#: Filters a batch with the columns of a position and of a share partition.
 Choose = Callable[[Arrow], Arrow]
 _ROW = "_row"
 
 
 class Latest(NamedTuple):
-    """What is known after some raw records."""
+    """The result of replaying raw records."""
 
     windows: pa.RecordBatch
     """`sharelag.schemas.WINDOWS`, sorted by group, topic id, partition."""
@@ -316,17 +316,18 @@ def latest_windows(
 ) -> Latest:
     """Return the state of every share partition after some raw records, and counts of these.
 
-    Rows of other topics are left out. The records may be read twice, so an iterator is a TypeError.
-    ``choose`` says which of them count: it sees a batch with the columns ``topic record_partition
-    offset timestamp group_id topic_id partition`` among others, and returns some of its rows. So
-    does ``until`` with those that had been written at the moment; of these are the first and the
-    last time, the same whichever groups are chosen. ``generation`` and ``kafka_version`` are those
-    of `sharelag.wire.decode_arrow`.
+    Rows of other topics are ignored. The records may be read twice, so an iterator is a TypeError.
+    ``choose`` filters batches with the columns ``topic record_partition offset timestamp group_id
+    topic_id partition`` and others. ``until`` filters them by the moment; the first and the last
+    time are those of its results, regardless of the chosen groups. ``generation`` and
+    ``kafka_version`` are those of `sharelag.wire.decode_arrow`.
     """
     if isinstance(raw, Iterator):
-        raise TypeError("raw records may be read twice: give an iterable that begins anew")
+        raise TypeError(
+            "raw records may be read twice: give an iterable that can be iterated twice"
+        )
     if generation not in (None, TODAY):
-        return _by_tables(raw, choose, generation, until, kafka_version)
+        return _replay_tables(raw, choose, generation, until, kafka_version)
     held: list[pa.RecordBatch] = []
     size = 0
     batches = iter(raw)
@@ -336,10 +337,10 @@ def latest_windows(
         if is_worth_it(size, count=False):  # counted when it is decoded
             try:
                 whole = _chain(held, batches)
-                return _streamed(whole, choose, generation, until, kafka_version)
+                return _replay_stream(whole, choose, generation, until, kafka_version)
             except NotInOrderError:
-                return _by_tables(raw, choose, generation, until, kafka_version)
-    return _by_tables(held, choose, generation, until, kafka_version)
+                return _replay_tables(raw, choose, generation, until, kafka_version)
+    return _replay_tables(held, choose, generation, until, kafka_version)
 
 
 def _chain(held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -348,7 +349,7 @@ def _chain(held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]) -> Iterat
     yield from rest
 
 
-def _by_tables(
+def _replay_tables(
     raw: Iterable[pa.RecordBatch],
     choose: Choose | None,
     generation: int | None,
@@ -370,7 +371,7 @@ def _by_tables(
     return Latest(windows, **vars(count))
 
 
-def _streamed(
+def _replay_stream(
     raw: Iterable[pa.RecordBatch],
     choose: Choose | None,
     generation: int | None,
@@ -408,12 +409,12 @@ def _chosen(found: StateColumns, choose: Choose | None) -> Ints:
     names = found.keys.table().take(pa.array(found.key))
     columns = found.position | dict(zip(names.schema.names, names.columns, strict=True))
     chosen = choose(pa.RecordBatch.from_pydict(columns | {_ROW: pa.array(rows)}))
-    # A copy, as `arange` may be written to: for what may only be read, kernels are compiled anew.
+    # A copy, because `arange` is writable, and kernels are compiled for read-only arrays.
     return np.array(flat(chosen.column(_ROW)).to_numpy(), np.int64)
 
 
 class Count:
-    """How many records count or could not be decoded, and the first and last time of any."""
+    """Numbers of chosen and undecodable records, and the first and last time of any record."""
 
     def __init__(self) -> None:
         self.records = self.rejected = 0
@@ -421,7 +422,7 @@ class Count:
         self.last: int | None = None
 
     def add(self, chosen: Sized, rejects: Sized, times: pa.Array) -> None:
-        """Count records; the times are those of all, whichever groups are chosen."""
+        """Count records; the times are those of all records, regardless of the chosen groups."""
         self.records, self.rejected = self.records + len(chosen), self.rejected + len(rejects)
         milliseconds = flat(times).cast(schemas.TIMESTAMP, safe=False)  # Spark has microseconds
         found = pc.min_max(milliseconds.view(pa.int64())).as_py()
@@ -430,11 +431,11 @@ class Count:
             self.last = max(found["max"], found["max"] if self.last is None else self.last)
 
 
-# ---- states that go on from one batch to the next ------------------------------------------------
+# ---- states that are kept between batches --------------------------------------------------------
 
 
-# Where the records of a share partition stand: their partition of the state topic, the offset of
-# the last one, and offset and time of the last one that counted, and whether it has a time.
+# The position of a share partition's records: their partition of the state topic, the last offset,
+# offset and time of the last one that counts, and whether that has a time.
 _PARTITION, _OFFSET, _LAST_OFFSET, _LAST_TIME, _HAS_TIME = range(5)
 _NEW = np.array([-1, -1, 0, 0, 0])
 #: Numbers of a record, in the order of `sharelag.replay.layout.Columns`.
@@ -459,14 +460,14 @@ class RunningStates:
 
     @property
     def nbytes(self) -> int:
-        """How much memory the states take."""
+        """Memory of the states in bytes."""
         return int(self._state.nbytes + self._heap.nbytes + self._stand.nbytes)
 
     def apply(self, found: StateColumns, walk: Ints) -> None:
         """Replay some rows of a batch that was decoded with `keys`.
 
-        It is a NotInOrderError when they cannot be replayed as they stand: the states are useless
-        then.
+        Raises NotInOrderError if they cannot be replayed in this order; the states are then
+        invalid.
         """
         self._grow()
         self._check_topic(flat(found.position["topic"]))
@@ -523,7 +524,7 @@ class RunningStates:
 
 @kernel
 def is_in_order(walk: Any, key: Any, place: Any, offset: Any, stand: Any) -> bool:
-    """Whether each share partition's records go on in the order of one state partition."""
+    """Return whether records of each share partition continue in order of one state partition."""
     for x in range(walk.size):
         i = walk[x]
         mine = key[i]

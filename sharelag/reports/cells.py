@@ -40,7 +40,7 @@ from sharelag.tables import render, report_views
 from sharelag.tables.arrow import ascending
 from sharelag.tables.lines import plain_rows
 from sharelag.tables.words import counted, sentence, terminal
-from sharelag.workbench.opened import delivery_limit, of_group
+from sharelag.workbench.opened import delivery_limit
 from sharelag.workbench.questions.forecasts import keep_forecasts
 from sharelag.workbench.result import chart, load_view
 
@@ -192,7 +192,7 @@ def assignments(case: Case) -> Chart | Block:
         unknown = "The members of the groups are unknown."
         return sentence_block("None of the groups has members." if is_known else unknown)
     # The chart shows one group.
-    of = of_group(case.evidence, max(chosen, key=lambda row: row["lag"] or 0)["group_id"])
+    of = case.evidence.of_group(max(chosen, key=lambda row: row["lag"] or 0)["group_id"])
     return _chart("assigned", of.members, of.lag)
 
 
@@ -270,7 +270,7 @@ def keeping_up(case: Case, outcome: Mapping[str, Any]) -> Block:
 
 def only(case: Case, group: str) -> Case:
     """Restrict a case to one group, without the previous verdict."""
-    return replace(case, evidence=of_group(case.evidence, group), previous=None)
+    return replace(case, evidence=case.evidence.of_group(group), previous=None)
 
 
 def compared(made: Proposal) -> Block:

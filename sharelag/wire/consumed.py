@@ -1,11 +1,10 @@
-r"""Read what consumers print: lines of console consumers, and events of the verifiable consumer.
+r"""Parse output of consumers: lines of console consumers, and events of the verifiable consumer.
 
-``kafka-console-share-consumer.sh`` and ``kafka-console-consumer.sh`` print what
-``--formatter-property`` asks for, in this order:
-``CreateTime:5\tPartition:0\tOffset:110\tDelivery:2``, then headers, key and value
-(``DefaultMessageFormatter`` of Kafka 4.3.1). Payloads are not kept.
-``kafka-verifiable-share-consumer.sh`` prints a JSON object an event; ``offsets_acknowledged`` is
-what a callback for the results of acknowledgements heard (`VerifiableShareConsumer`).
+``kafka-console-share-consumer.sh`` and ``kafka-console-consumer.sh`` print the fields of
+``--formatter-property`` in this order: ``CreateTime:5\tPartition:0\tOffset:110\tDelivery:2``, then
+headers, key and value (``DefaultMessageFormatter`` of Kafka 4.3.1). Payloads are not kept.
+``kafka-verifiable-share-consumer.sh`` prints a JSON object per event; ``offsets_acknowledged`` is
+the result that its acknowledgement callback received (`VerifiableShareConsumer`).
 """
 
 from __future__ import annotations
@@ -38,12 +37,12 @@ _EVENTS = pa.schema(
     ]
 )
 _NOT_COUNTED = "NOT_PRESENT"
-#: The most digits that offsets and other numbers of Kafka have.
+#: Maximum number of digits of Kafka's numbers.
 _DIGITS = {"partition": 9, "offset": 18, "count": 4, "time": 15}
 
 
 class Printed(NamedTuple):
-    """What some lines are: ``total`` is what is in the tables, and skipped lines."""
+    """The contents of some lines: ``total`` counts the rows of the tables and skipped lines."""
 
     total: int
     skipped: int
@@ -55,9 +54,9 @@ class Printed(NamedTuple):
 def read_consumed(
     lines: pa.Array, positions: pa.Array, source: str = "", separator: str = "\t"
 ) -> Printed:
-    """Read lines that consumers printed, each with the byte at which it begins in the file.
+    """Parse lines that consumers printed, with the position of each in the file in bytes.
 
-    ``source`` is what tables call the file, ``separator`` the formatter's ``key.separator``.
+    ``source`` is the name of the file in tables, ``separator`` the formatter's ``key.separator``.
     """
     names = pc.struct_field(pc.extract_regex(lines, _EVENT), "name")
     is_event = names.is_valid()
@@ -69,7 +68,7 @@ def read_consumed(
     consumed = pc.equal(events.column("name"), _DELIVERED)
     bad = [
         (at.filter(pc.invert(good)), "it is not the JSON of such an event"),
-        (place.filter(is_broken), "it has a number that Kafka does not have"),
+        (place.filter(is_broken), "it has a number that is impossible in Kafka"),
     ]
     rejects = pa.concat_tables(_rejects(where, source, why) for where, why in bad)
     delivered = pa.concat_tables([_deliveries(events.filter(consumed), source), printed])
@@ -84,7 +83,7 @@ def read_consumed(
 
 
 def unread(positions: pa.Array, source: str, why: str) -> Printed:
-    """Return lines that cannot be read, each a reject."""
+    """Return unreadable lines, each as a reject."""
     deliveries, outcomes = (
         pa.RecordBatch.from_pylist([], schema=schema) for schema in (DELIVERIES, OUTCOMES)
     )
@@ -102,7 +101,7 @@ def _rejects(where: pa.Array, source: str, why: str) -> pa.Table:
 def _console(
     lines: pa.Array, positions: pa.Array, source: str, separator: str
 ) -> tuple[pa.Table, pa.Array, pa.Array]:
-    """Return deliveries, which lines they are, and which only look like them."""
+    """Return deliveries, a mask of their lines, and a mask of lines that only resemble them."""
     then = re.escape(separator)
     pattern = (
         rf"^(?:(?:(?:CreateTime|LogAppendTime):(?P<time>-?\d+)|NO_TIMESTAMP){then})?"
@@ -143,7 +142,7 @@ def _times(milliseconds: pa.Array) -> pa.Array:
 
 
 def _is_whole(table: pa.Table) -> bool:
-    """Whether each event has its partitions, and each acknowledgement says how it fared."""
+    """Return whether each event has its partitions, and each acknowledgement its result."""
     fared = pc.or_(pc.equal(table.column("name"), _DELIVERED), table.column("success").is_valid())
     whole = table.column("partitions").null_count == 0 and pc.all(fared).as_py() is not False
     parts = pc.list_flatten(table.column("partitions").combine_chunks()) if whole else None
@@ -180,7 +179,7 @@ def _offsets(events: pa.Table) -> _Offsets:
 def _deliveries(events: pa.Table, source: str) -> pa.Table:
     found = _offsets(events)
     rows = events.take(found.event)
-    # The tool does not print how often a record was delivered.
+    # The tool does not print delivery counts.
     columns = _of_lines(rows, source) | found._asdict()
     return table_of(columns, DELIVERIES, pad=True)
 
@@ -191,7 +190,7 @@ def _of_lines(rows: pa.Table, source: str) -> dict[str, Any]:
 
 
 def _outcomes(events: pa.Table, source: str) -> pa.Table:
-    """Return runs of neighbouring offsets of each event."""
+    """Return runs of consecutive offsets of each event."""
     found = _offsets(events)
     table = pa.table(list(found), names=list(_Offsets._fields))
     order = ascending(*_Offsets._fields)

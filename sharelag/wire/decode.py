@@ -62,10 +62,10 @@ def decode_arrow(
     topic : str
         ``__share_group_state`` gives `sharelag.schemas.RECORDS`, ``__consumer_offsets`` gives
         `sharelag.schemas.GROUP_RECORDS`. Rows of topics whose names do not end with this name are
-        skipped, but for control records with share state.
+        skipped, except control records with share state.
     generation : int, optional
-        Decode state records in this generation, 0 to 4, then in today's (4). Default: as each
-        record shows, and what may be the beginning of one of today's records is a reject.
+        Decode state records in this generation first, 0 to 4, then in today's (4). By default it is
+        detected record by record, and a possible prefix of one of today's records is a reject.
     kafka_version : str or callable, optional
         Version of the brokers that read these records, such as ``4.3.1``, or what finds it out if
         it matters; the newest if there is none.
@@ -78,13 +78,13 @@ def decode_arrow(
     Raises
     ------
     InputError
-        When a column is missing or of another type, or there is no such generation or version.
+        A column is missing or has the wrong type, or the generation or version does not exist.
 
     Notes
     -----
     Accepts and refuses the same records as Kafka's ``ShareCoordinatorRecordSerde`` and
     ``GroupCoordinatorRecordSerde``, and accepts state records of older generations. From 4.4 on a
-    record with a negative number of tagged fields, which counts as zero before, or with more than
+    record with a negative number of tagged fields, zero in earlier versions, or with more than
     10,000 of them is refused; no broker writes either. Invalid UTF-8 is decoded as in Java, with
     U+FFFD instead of the bad bytes.
     """
@@ -110,7 +110,7 @@ def decode_arrow(
 def of_state(batch: Arrow, generation: int | None = None) -> Arrow:
     """Return the rows with share state: those of the state topic, and users' control records.
 
-    A generation, if one is given, is that as which they will be decoded.
+    ``generation`` is the one in which they will be decoded, if given.
     """
     column = flat(batch.column("topic"))
     if len(column) and column.null_count == 0 and all_equal(column.cast(pa.string())):
@@ -122,7 +122,7 @@ def of_state(batch: Arrow, generation: int | None = None) -> Arrow:
 
 
 def has_older(strange: pa.RecordBatch | None) -> bool:
-    """Whether raw records that today's format does not read may be of an older one."""
+    """Return whether raw records that today's format cannot decode may have an older one."""
     if strange is None:
         return False
     rows = np.arange(strange.num_rows)
@@ -130,16 +130,16 @@ def has_older(strange: pa.RecordBatch | None) -> bool:
 
 
 def _with_older(batch: Arrow, generation: int | None, kafka_version: Told) -> Decoded:
-    """Decode by the interpreter: older records first, the rest as today's."""
+    """Decode with the interpreter: older records first, the rest in today's format."""
     state, program = np.array(topic_mask(batch, STATE_TOPIC), bool), program_for(STATE_TOPIC)
     rows = Rows(program, batch, wanted=state, kafka_version=kafka_version)
     tried = rows.strange() if generation is None else np.flatnonzero(state)
     tried = np.union1d(tried, np.flatnonzero(control_mask(batch, generation)))
     older = read_older(batch, tried, rows.whole(), generation)
-    # No user's serializer writes a topic's id there, so what cannot be read of these is damaged.
+    # User serializers do not write topic ids there, so undecodable records with one are damaged.
     damaged = control_mask(batch)
     if older is not None or damaged.any():
-        # Decoded anew: a row that is left out must not take part in the arrays of the others.
+        # Decode again: excluded rows must not contribute to the arrays of the others.
         state |= damaged
         if older is not None:
             state[older.row] = False
@@ -154,16 +154,15 @@ def _with_older(batch: Arrow, generation: int | None, kafka_version: Told) -> De
 
 
 # ---- the state topic as columns ------------------------------------------------------------------
-# One compiled pass, keys as numbers. The columns are the buffers of `sharelag.schemas.RECORDS`,
-# where a null is Kafka's own number for it. They become texts and nulls in
-# `StateColumns.records`.
+# One compiled pass, with keys as numbers. The columns are buffers of `sharelag.schemas.RECORDS`,
+# with Kafka's sentinels instead of nulls. `StateColumns.records` converts them to texts and nulls.
 
 
-#: Bytes of the size of a group's name, and of the topic id and the partition that follow the name.
+#: Bytes of the length of a group's name, and of the topic id and the partition after the name.
 _SIZE, _TAIL = 2, 20
-#: So many keys fit at first.
+#: Initial capacity in keys.
 _SMALL = 1 << 11
-#: Bytes that kernels may write after the last text.
+#: Number of bytes that kernels may write beyond the last text.
 _SLACK = 16
 _SHARE_PARTITION = pa.schema(
     [schemas.RECORDS.field(name) for name in ("group_id", "topic_id", "partition")]
@@ -171,15 +170,15 @@ _SHARE_PARTITION = pa.schema(
 
 
 class ShareKeys:
-    """The distinct share partitions of some records, numbered in the order of their appearance.
+    """The distinct share partitions of some records, numbered in order of appearance.
 
-    In all batches that one object numbers, a share partition has the same code: a row of `table`.
+    A share partition has the same code, a row of `table`, in all batches that one object numbers.
     """
 
     def __init__(self) -> None:
         from sharelag.wire.key_codes import ID, SEEDS, SLOTS, WORDS
 
-        #: Secret numbers that hashes begin with.
+        #: Secret initial values of hashes.
         self.seeds = np.frombuffer(os.urandom(8 * SEEDS), np.uint64)
         self._slots = np.full(SLOTS * _SMALL, -1, np.int32)
         self._arena = np.empty(2 * _SMALL * _TAIL, np.uint8)
@@ -187,16 +186,16 @@ class ShareKeys:
         self._words = np.empty(WORDS * _SMALL, np.uint64)
         self._ids = np.empty((_SMALL, ID // 2), np.uint16)
         self._count = self._named = 0
-        self._first: NDArray[np.int32] | None = None  # None: every code has its own name
+        self._first: NDArray[np.int32] | None = None  # None: names are unique
 
     def __len__(self) -> int:
-        """Return how many codes there are."""
+        """Return the number of codes."""
         return self._count
 
     def codes(self, raw: Arrow) -> tuple[NDArray[np.int32], NDArray[np.int16], NDArray[np.int32]]:
         """Number the keys of raw state records; return code, record type and partition.
 
-        The code is -1 where a key is not that of a state record, or its record has no place in the
+        The code is -1 if the key is not that of a state record, or the record has no place in the
         topic.
         """
         from sharelag.wire.key_codes import AHEAD, key_codes
@@ -222,8 +221,8 @@ class ShareKeys:
     def table(self) -> pa.RecordBatch:
         """Return the share partitions in the order of their codes: ``group_id topic_id partition``.
 
-        Invalid UTF-8 has become U+FFFD, as in Java; of keys that only differ in that, the codes of
-        all but the first are not in use.
+        Invalid UTF-8 becomes U+FFFD, as in Java; of keys that only differ in this respect, only the
+        code of the first is used.
         """
         return pa.RecordBatch.from_arrays(
             [*self.names(np.arange(self._count, dtype=np.int32)), self._partitions()],
@@ -258,7 +257,7 @@ class ShareKeys:
         return pa.array(self._arena[last_four].view(">i4").reshape(-1).astype(np.int32))
 
     def _grow(self, needed: int) -> None:
-        """Make room for a key of so many bytes, and for as many keys as there are."""
+        """Make room for a key of this many bytes, and for another key."""
         from sharelag.wire.key_codes import SLOTS, WORDS, fill_slots
 
         if self._ends[self._count] + needed > len(self._arena):
@@ -289,7 +288,7 @@ class ShareKeys:
             groups, _ = self._names(new, pa.binary())
             are_replaced = not strings(groups).cast(pa.binary()).equals(groups)
         if are_replaced:
-            # `names` replaces once this is set.
+            # `names` replaces invalid UTF-8 once this is set.
             self._first = np.zeros(0, np.int32)
             first: dict[tuple[Any, ...], int] = {}
             rows = zip(*(column.to_pylist() for column in self.table().columns), strict=True)
@@ -297,12 +296,12 @@ class ShareKeys:
             self._first = np.array(found, np.int32)
 
 
-#: Bytes of a key of the state topic without those of the group's name.
+#: Size of a key of the state topic without the group's name.
 _SMALLEST_KEY = 24
 #: The minimum size of a state batch in bytes: its fields and an empty tag section.
 _BATCH_BYTES = 1 + sum(np.dtype(number.dtype).itemsize for number in batch_numbers())
 
-#: A bitmap, None if all are valid; and how many are not.
+#: A bitmap, None if all are valid; and the number of nulls.
 _Validity: TypeAlias = tuple[pa.Buffer | None, int]
 
 
@@ -310,36 +309,37 @@ _Validity: TypeAlias = tuple[pa.Buffer | None, int]
 class StateColumns:
     """Decoded records of the state topic, in the order of the input, as numpy columns.
 
-    The arrays are whole and contiguous. Do not write to them: `records` hands them to Arrow.
+    The arrays are contiguous. Do not write to them: `records` shares them with Arrow.
     """
 
     keys: ShareKeys
-    """What the codes of ``key`` stand for; shared with other batches if one was given."""
+    """The share partitions behind the codes of ``key``; shared with other batches if given."""
     position: dict[str, pa.Array]
-    """``topic record_partition offset timestamp`` of every record, as in the raw records."""
+    """``topic record_partition offset timestamp`` of every record, from the raw records."""
     key: NDArray[np.int32]
     """The code of each record's share partition, a row of ``keys.table()``."""
     partition: NDArray[np.int32]
-    """Of the share partition."""
+    """Partition number of the share partition."""
     record_type: NDArray[np.int16]
     """0 snapshot, 1 update."""
     tombstone: NDArray[np.bool_]
-    """No value: the share partition's state was deleted."""
+    """Whether the value is null: the share partition's state was deleted."""
     numbers: dict[str, NDArray[Any]]
-    """By column name of `sharelag.schemas.RECORDS`, in its integer type, timestamps as int64: -1
-    and 0 are Kafka's sentinels, as the replay reads them; so is what the record does not have."""
+    """Columns of `sharelag.schemas.RECORDS` by name, in their integer types, timestamps as int64.
+    -1 and 0 are Kafka's sentinels, as the replay reads them, also for fields that a record lacks.
+    """
     batch_at: NDArray[np.int32]
-    """Where the state batches of each record begin; one more than there are records."""
+    """The start of each record's state batches; one element more than there are records."""
     batches: dict[str, NDArray[Any]]
     """``first_offset last_offset delivery_state delivery_count``, one row per state batch."""
     unknown_tags: pa.Array | None
-    """The column of `sharelag.schemas.RECORDS`; None where no record has any."""
+    """The column of `sharelag.schemas.RECORDS`; None if no record has any."""
     rejects: pa.RecordBatch
     """`sharelag.schemas.REJECTS`."""
     skipped: int
-    """Rows of other topics and of other types."""
+    """Number of rows of other topics and of other types."""
     strange: pa.RecordBatch | None = None
-    """Raw records that may be of an older format; None without any."""
+    """Raw records that may be of an older format; None if there are none."""
 
     def records(self) -> pa.RecordBatch:
         """Return `sharelag.schemas.RECORDS`, over the same memory."""
@@ -369,7 +369,7 @@ class StateColumns:
     def _numbers(self) -> dict[str, pa.Array]:
         present = self._present()
         types = {number.kinds for number in record_numbers()}
-        having = {kinds: _of_kinds(self.record_type, kinds, present) for kinds in types}
+        having = {kinds: _mask_kinds(self.record_type, kinds, present) for kinds in types}
         found = {}
         for name, _, _, unknown, kinds in record_numbers():
             values = self.numbers[name]
@@ -378,7 +378,7 @@ class StateColumns:
         return found
 
     def _present(self) -> NDArray[np.bool_] | None:
-        """Return which records have a value; None: all."""
+        """Return a mask of the records with a value; None: all."""
         return ~self.tombstone if self.tombstone.any() else None
 
     def _batches(self) -> pa.Array:
@@ -401,14 +401,14 @@ class StateColumns:
 def decode_columns(
     batch: Arrow, keys: ShareKeys | None = None, kafka_version: Told = None
 ) -> StateColumns:
-    """Decode the state records among raw ones.
+    """Decode the state records among raw records.
 
     Parameters
     ----------
     batch : pyarrow.RecordBatch or pyarrow.Table
         Columns of `sharelag.schemas.RAW`; rows of other topics are skipped.
     keys : ShareKeys, optional
-        Numbers the share partitions; one object for several batches gives the same numbers in all.
+        Numbers of the share partitions; an object shared by batches keeps numbers consistent.
     kafka_version : str or callable, optional
         As for `sharelag.wire.decode_arrow`.
 
@@ -443,7 +443,7 @@ def decode_columns(
         values, value_at, value_null, record_type, code, odd, found.batch_at,
         tuple(found.numbers.values()), tuple(found.batches.values()),
     )  # fmt: skip
-    longer = _long_tombstones(chosen, value_null)
+    longer = _find_long_tombstones(chosen, value_null)
     if not odds and not len(longer):
         found.position = position(chosen)
         return found
@@ -452,8 +452,8 @@ def decode_columns(
     return found
 
 
-def _long_tombstones(chosen: Arrow, value_null: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return records without a value whose keys have more bytes than those of a share partition."""
+def _find_long_tombstones(chosen: Arrow, value_null: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return records without a value whose keys are longer than those of a share partition."""
     gone = np.flatnonzero(value_null)
     if not len(gone):
         return gone
@@ -471,7 +471,7 @@ def _long_tombstones(chosen: Arrow, value_null: NDArray[np.bool_]) -> NDArray[np
 def _interpret_odd(
     found: StateColumns, batch: Arrow, odd: NDArray[np.int64], kafka_version: Told
 ) -> None:
-    """Put the interpreter's results of some rows in their places, and leave out what it refuses."""
+    """Insert the interpreter's results for some rows, and remove its rejects."""
     taken = batch.take(pa.array(odd))
     rows = Rows(program_for(STATE_TOPIC), taken, kafka_version=kafka_version)
     found.rejects = rejects_of(rows)
@@ -528,7 +528,7 @@ def _validity(valid: NDArray[np.bool_] | None) -> _Validity:
     return pa.py_buffer(np.packbits(valid, bitorder="little")), nulls
 
 
-def _of_kinds(
+def _mask_kinds(
     record_type: NDArray[np.int16], kinds: tuple[int, ...], present: NDArray[np.bool_] | None
 ) -> _Validity:
     if len(kinds) == len(program_for(STATE_TOPIC).kinds):
@@ -539,7 +539,7 @@ def _of_kinds(
 
 @cache
 def _no_rejects() -> pa.RecordBatch:
-    # Not while importing: pyarrow imports pandas for its first array, which commands hide from it.
+    # Not at import: pyarrow imports pandas for its first array, which commands hide from it.
     return pa.RecordBatch.from_pylist([], schema=schemas.REJECTS)
 
 

@@ -1,4 +1,4 @@
-"""Encode records as Kafka writes them, from its field tables: whole columns at once, or one."""
+"""Encode records as Kafka does, by its field tables: whole columns, or single records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sharelag.tables.arrow import batch_of, of_distinct, one_batch, without_time
 from sharelag.wire.fields import INT_SIZES, STATE_TOPIC, VALUE_VERSION, Field, RecordKind, kinds_of
 from sharelag.wire.generations import layout_of
 
-#: The longest text that a classic string holds.
+#: Maximum length of a classic string.
 _LONGEST = 2**15 - 1
 _VERSION = VALUE_VERSION.to_bytes(2, "big")
 
@@ -28,7 +28,7 @@ def encode(records: Arrow, topic: str = STATE_TOPIC) -> pa.RecordBatch:
     ----------
     records : pyarrow.RecordBatch or pyarrow.Table
         `sharelag.schemas.RECORDS`, or `GROUP_RECORDS` for ``topic="__consumer_offsets"``. Records
-        of an older generation are written as that has them.
+        of an older generation are encoded in its format.
     topic : str
 
     Returns
@@ -40,7 +40,7 @@ def encode(records: Arrow, topic: str = STATE_TOPIC) -> pa.RecordBatch:
     Raises
     ------
     ValueError
-        When a record type is unknown, or a text cannot be encoded.
+        A record type is unknown, or a text cannot be encoded.
     """
     rows = one_batch(without_timestamps(records))
     kinds = {kind.type: kind for kind in kinds_of(topic)}
@@ -78,7 +78,7 @@ def encode(records: Arrow, topic: str = STATE_TOPIC) -> pa.RecordBatch:
 
 
 def _is_odd(rows: pa.RecordBatch) -> pa.BooleanArray:
-    """Whether records are of another format, or have fields that today's does not know."""
+    """Return whether records have another format, or fields that today's does not have."""
     odd = pa.array(np.zeros(len(rows), bool))
     if "generation" in rows.schema.names:
         odd = rows.column("generation").is_valid()
@@ -95,7 +95,7 @@ def _kind(kinds: dict[int, RecordKind], number: int) -> RecordKind:
 
 
 def _keys(kind: RecordKind, rows: pa.RecordBatch) -> pa.BinaryArray:
-    parts = [_same(kind.type.to_bytes(2, "big", signed=True), len(rows))]
+    parts = [_repeat(kind.type.to_bytes(2, "big", signed=True), len(rows))]
     for field in kind.key:
         column = rows.column(field.column)
         if field.type != "string":
@@ -109,16 +109,16 @@ def _keys(kind: RecordKind, rows: pa.RecordBatch) -> pa.BinaryArray:
 
 
 def _values(kind: RecordKind, rows: pa.RecordBatch) -> pa.BinaryArray:
-    """Encode values; a null field is the number that means unknown, or a ValueError without one."""
+    """Encode values; a null becomes the sentinel for unknown, or a ValueError without one."""
     there = pc.invert(rows.column("tombstone").fill_null(False))
     left = pa.StructArray.from_arrays(rows.filter(there).columns, fields=list(rows.schema))
-    values = _join(_same(_VERSION, len(left)), *_struct(kind.value, left))
+    values = _join(_repeat(_VERSION, len(left)), *_struct(kind.value, left))
     place = pc.cumulative_sum(there.cast(pa.int64()))
     return values.take(pc.if_else(there, pc.subtract(place, 1), None))
 
 
 def _struct(fields: tuple[Field, ...], rows: pa.StructArray) -> list[pa.Array]:
-    """Return the parts of each row's bytes, in their order."""
+    """Return the parts of each row's bytes, in order."""
     parts, tagged = [], []
     count = np.zeros(len(rows), np.int64)
     for field in fields:
@@ -139,13 +139,13 @@ def _struct(fields: tuple[Field, ...], rows: pa.StructArray) -> list[pa.Array]:
             there = pc.not_equal(numbers, field.default)
             count += np.asarray(there)
             head = unsigned_varint(field.tag) + unsigned_varint(INT_SIZES[field.type])
-            whole = _join(_same(head, len(rows)), _fix(field, numbers))
+            whole = _join(_repeat(head, len(rows)), _fix(field, numbers))
             tagged.append(pc.if_else(there, whole, pa.scalar(b"")))
     return [*parts, _varints(pa.array(count)), *tagged]
 
 
 def _plain(field: Field, column: pa.Array) -> list[pa.Array]:
-    """Return numbers, ids, or texts behind their lengths."""
+    """Return numbers, ids, or texts with their lengths."""
     if field.type in INT_SIZES:
         return [_fix(field, _numbers(field, column))]
     if field.type == "uuid":
@@ -178,7 +178,7 @@ def _varints(numbers: pa.Array) -> pa.Array:
     return of_distinct(numbers, unsigned_varint, pa.binary())
 
 
-def _same(octets: bytes, count: int) -> pa.Array:
+def _repeat(octets: bytes, count: int) -> pa.Array:
     return pa.repeat(pa.scalar(octets), count)
 
 
@@ -203,9 +203,9 @@ def encode_record(kind: RecordKind, row: Row) -> tuple[bytes, bytes | None]:
 
 
 def encode_older(row: Row) -> tuple[bytes, bytes | None]:
-    """Encode a record of the older generation that its column ``generation`` names.
+    """Encode a record of the older generation in its column ``generation``.
 
-    It is a ValueError when there is no such record, or it lacks a field that it needs.
+    Raises ValueError if that has no such record, or the record lacks a required field.
     """
     layout = layout_of(row["generation"], row["record_type"])
     # The end of the window, which a checkpoint of the older designs repeats.
@@ -227,13 +227,13 @@ def unsigned_varint(number: int) -> bytes:
 
 
 def read_varint(octets: bytes, at: int) -> tuple[int, int]:
-    """Decode an unsigned varint, of five bytes at most; return where it ends, too."""
+    """Decode an unsigned varint of at most five bytes; return the value and its end."""
     number = 0
     for n, octet in enumerate(octets[at : at + 5]):
         number |= (octet & 127) << 7 * n
         if octet < 128:
             return number, at + n + 1
-    raise ValueError("a number that does not end")
+    raise ValueError("a varint of more than 5 bytes")
 
 
 def _row_struct(
@@ -281,7 +281,7 @@ def _row_number(field: Field, value: Any) -> int:
 
 
 def _row_classic(fields: Iterable[Field], row: Row) -> bytes:
-    """Encode a struct as it was before there were tags."""
+    """Encode a struct in the classic format, without tags."""
     missing = [field.name for field in fields if field.column not in row]
     if missing:
         raise ValueError(f"the record has no {missing[0]}")

@@ -1,8 +1,8 @@
-"""The fields of each record, in their order and encoding.
+"""The fields of each record, with their order and encoding.
 
 One table per record type, with Kafka's names and order, from the schema files of Kafka's share and
 group coordinators (``ShareSnapshotValue.json`` and others). Decoder, encoder and JSON formatter all
-walk these tables: a new field in Kafka is a new row here.
+walk these tables, so a new field in Kafka is a new row here.
 
 Keys use Kafka's classic encoding (int16 string lengths, no tags), values the flexible one (compact
 lengths, a tag section after every struct and every array element). Tagged fields come last in their
@@ -34,15 +34,15 @@ def _with_underscores(name: str) -> str:
 class Field:
     """One field of a record, as Kafka's message schemas describe it."""
 
-    name: str  # Kafka's
+    name: str  # in Kafka
     type: str  # int8 ... int64 uint8 uint16 uuid string, or [] before one of these or "struct"
     fields: tuple[Field, ...] = ()  # of the struct
     tag: int | None = None  # not None: a tagged field, of a fixed-size type
-    default: int = 0  # of a tagged field that is absent
+    default: int = 0  # value of an absent tagged field
     nullable: bool = False
     unknown: int | None = None  # the number that means "unknown" or "unchanged": null in columns
     since: str = "4.0"  # the first Kafka version that writes it
-    called: str = ""  # the column, where an older format has another name for the same thing
+    called: str = ""  # the column, if an older format has another name for the same value
 
     @property
     def column(self) -> str:
@@ -131,7 +131,7 @@ _NAMED_TOPIC = (_TOPIC, Field("TopicName", "string"), _PARTITIONS)
 #: The records of ``__share_group_state``.
 STATE_KINDS = (SHARE_SNAPSHOT, SHARE_UPDATE)
 
-#: The share group records of ``__consumer_offsets``; its other types are about other groups.
+#: The share group records of ``__consumer_offsets``; its other types belong to other groups.
 GROUP_KINDS = (
     RecordKind(
         10,
@@ -208,13 +208,13 @@ BATCHES = "state_batches"
 
 
 class Number(NamedTuple):
-    """A column of whole numbers."""
+    """A column of integers."""
 
     column: str
     dtype: str
-    absent: int  # of a record that does not have it
+    absent: int  # value for a record without it
     unknown: int | None  # null in our tables
-    kinds: tuple[int, ...]  # the types of record that have it
+    kinds: tuple[int, ...]  # types of record that have it
 
 
 @cache

@@ -1,8 +1,8 @@
-"""Format records as Kafka's own formatters do: the same JSON, one object a record.
+"""Format records as Kafka's own formatters do: the same JSON, one object per record.
 
 The shape is that of ``ShareGroupStateMessageFormatter`` and ``ShareGroupMessageFormatter``, plus
-the position of the record; a tagged field at its default is omitted, as in Kafka. The texts are
-made as whole columns, field by field of the tables in `sharelag.wire.fields`.
+the position of the record; a tagged field at its default is omitted, as in Kafka. Texts are
+composed as whole columns, field by field of the tables in `sharelag.wire.fields`.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from sharelag.tables.lines import json_text
 from sharelag.wire.fields import GROUP_KINDS, STATE_KINDS, VALUE_VERSION, Field, RecordKind
 from sharelag.wire.generations import layout_of
 
-#: The columns that say of which kind a record is.
+#: Columns that define a record's kind.
 _KIND = ["generation", "record_type"]
-#: Gives the column of a field.
+#: Returns the column of a field.
 _Columns: TypeAlias = Callable[[Field], pa.Array]
-#: Bytes and rows that are made into texts at once.
+#: Maximum bytes and rows that are formatted at once.
 _BYTES, _ROWS = 16 << 20, 32_768
 
 
 def kafka_json(decoded: Arrow) -> Iterator[dict[str, Any]]:
     """Yield the records of a decoded table in the shape of Kafka's formatters.
 
-    That is ``{"key": {"type", "data"}, "value": {"version", "data"} or None, "topic", "partition",
-    "offset"}``; the key of an older generation's record has ``"generation"``, too.
+    The shape is ``{"key": {"type", "data"}, "value": {"version", "data"} or None, "topic",
+    "partition", "offset"}``; the key of an older generation's record also has ``"generation"``.
     """
     for texts in kafka_texts(decoded):
         yield from map(json.loads, texts.to_pylist())
@@ -47,7 +47,7 @@ def reject_json(rejects: Arrow) -> Iterator[dict[str, Any]]:
 
 
 def kafka_texts(decoded: Arrow) -> Iterator[pa.StringArray]:
-    """Yield the same as `kafka_json`, as JSON texts in the order of the records, some at once."""
+    """Yield the results of `kafka_json` as JSON texts in the order of the records, in pieces."""
     for rows in _pieces(decoded):
         is_state = "generation" in rows.schema.names
         older = rows.column("generation") if is_state else pa.nulls(len(rows), pa.int8())
@@ -64,7 +64,7 @@ def kafka_texts(decoded: Arrow) -> Iterator[pa.StringArray]:
 
 
 def reject_texts(rejects: Arrow) -> Iterator[pa.StringArray]:
-    """Yield the same as `reject_json`, as JSON texts in the order of the log, some at once."""
+    """Yield the results of `reject_json` as JSON texts in log order, in pieces."""
     for rows in _pieces(rejects):
         parts: list[pa.Array | str] = ['{"reject": {"reason": ', _quote(rows.column("reason"))]
         for name in ("key", "value"):
@@ -84,7 +84,7 @@ def _kind_of(
 
 
 def _pieces(rows: Arrow) -> Iterator[pa.RecordBatch]:
-    """Yield some rows at once, so that no column of texts is too long for Arrow."""
+    """Yield pieces of the rows, so that no column of texts is too long for Arrow."""
     whole = one_batch(without_timestamps(rows))
     if not len(whole):
         return

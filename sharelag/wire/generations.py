@@ -1,19 +1,19 @@
-"""Older designs of durable share state: their layouts, and how to find and decode their records.
+"""Older designs of durable share state: their layouts, detection and decoding.
 
 G0 and G1 are control records in the user's topic, G2 are checkpoints and deltas in
-``__share_group_state``, G3 is what Kafka 4.0 writes there. G0 to G2 are as the drafts of KIP-932
-describe them; no broker writes them. What those leave open, the framing, is as in Kafka's other
-records: an int16 version before the value, classic strings and arrays.
+``__share_group_state``, G3 is the format of Kafka 4.0 there. G0 to G2 follow the drafts of KIP-932;
+no broker writes them. The framing, which the drafts leave open, is that of Kafka's other records:
+an int16 version before the value, classic strings and arrays.
 
-A record is of an older generation when a layout of that reads it to its last byte and today's does
-not: Kafka ignores what is left over behind a record's fields, so today's format alone would take
-some of them for something else. What may as well be the beginning of one of today's records is a
-reject, unless the records around it show otherwise: `is_supported`.
+A record has an older generation if one of its layouts reads it to the last byte and today's does
+not. Kafka ignores bytes after a record's fields, so today's format alone would misread some of
+them. A possible prefix of one of today's records is a reject, unless the records around it show its
+generation: `is_supported`.
 
-A draft also had a type of groups, as a field of ``ConsumerGroupMetadata`` in its version 1, so that
+A draft also had a group type, as a field of ``ConsumerGroupMetadata`` in its version 1, so that
 software that knows only version 0 reads a consumer group; Kafka writes share groups as
-``ShareGroupMetadata`` instead. The draft leaves the place of the field open: it is taken to follow
-the epoch.
+``ShareGroupMetadata`` instead. The draft leaves the place of the field open: it is assumed to
+follow the epoch.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from sharelag.wire.fields import (
 from sharelag.wire.interpreter import Rows, of_topic, records_of, strings, topic_mask
 from sharelag.wire.program import program_of
 
-#: The number of today's generation.
+#: The number of the current generation.
 TODAY = 4
-#: What each generation is, for people.
+#: Readable names of generations.
 NAMES = {
     0: "control records with back offsets",
     1: "control records",
@@ -61,7 +61,7 @@ SNAPSHOT, _UPDATE = SHARE_SNAPSHOT.type, SHARE_UPDATE.type
 
 
 def require_generation(generation: object) -> None:
-    """Refuse what is neither None nor the number of a generation, with those that there are."""
+    """Refuse anything but None and the number of a generation, and list the valid numbers."""
     if generation is not None and (type(generation) is not int or generation not in NAMES):
         known = ", ".join(map(str, NAMES))
         raise InputError(
@@ -71,10 +71,10 @@ def require_generation(generation: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One record of one generation.
+    """The format of one kind of record in one generation.
 
-    ``kind.type`` is the first int16 of the key, which here need not tell a snapshot from an update;
-    ``record_type`` is what the replay takes the record for.
+    ``kind.type`` is the first int16 of the key, which may be the same for snapshots and updates;
+    ``record_type`` is the type for the replay.
     """
 
     generation: int
@@ -94,15 +94,15 @@ _OLD_STATES = Field(
     ),
     called=BATCHES,
 )
-#: What Kafka 4.0 does not write.
+#: Fields that Kafka 4.0 does not write.
 _LATER = ("CreateTimestamp", "WriteTimestamp", "DeliveryCompleteCount")
 _START = Field("StartOffset", "int64", unknown=-1)
 _CHECKPOINT_EPOCH = Field("CheckpointEpoch", "uint16", called="snapshot_epoch")
 _PARTITION = SHARE_SNAPSHOT.key
 _GROUP = _PARTITION[0]
 
-#: Of Kafka's control record key, and then the topic's id: only the log directory knows it, and
-#: the reader of the record appends it.
+#: Kafka's control record key, and then the topic id, which only the log directory contains and the
+#: reader of the record appends.
 _CONTROL_KEY = (Field("ControlType", "int16"), Field("TopicId", "uuid"))
 
 
@@ -119,18 +119,17 @@ _DELTA_KEY = (*_PARTITION, Field("DeltaIndex", "uint8"))
 
 
 def _delta(key_type: int) -> RecordKind:
-    """Write a delta's key: the draft prints version 0 for both kinds, and says they differ."""
+    """Return a delta's kind: the draft prints key version 0 for both, and says they differ."""
     return RecordKind(key_type, "ShareDelta", _DELTA_KEY, _VALUE_2, flexible=False)
 
 
 def _of_kafka_4_0(kind: RecordKind, epoch: str) -> RecordKind:
-    """Snapshots of Kafka 4.0 have an epoch of two bytes; later tables, of four."""
+    """Return a kind of Kafka 4.0; its snapshots have epochs of two bytes, later tables of four."""
     fields = (Field("SnapshotEpoch", epoch), *(f for f in kind.value[1:] if f.name not in _LATER))
     return RecordKind(kind.type, kind.name, kind.key, fields)
 
 
-#: In the order in which they are tried. An update of G3 with an epoch of four bytes is today's
-#: without a count.
+#: In the order of attempts. An update of G3 with an epoch of four bytes is today's without a count.
 LAYOUTS = (
     Layout(3, SNAPSHOT, _of_kafka_4_0(SHARE_SNAPSHOT, "uint16")),
     Layout(3, SNAPSHOT, _of_kafka_4_0(SHARE_SNAPSHOT, "int32")),
@@ -146,7 +145,7 @@ LAYOUTS = (
 
 
 def layout_of(generation: int, record_type: int) -> Layout:
-    """Return the layout in which a record of an older generation is written; else a ValueError."""
+    """Return the layout of a record of an older generation, or raise ValueError."""
     for layout in LAYOUTS:
         if (layout.generation, layout.record_type) == (generation, record_type):
             return layout
@@ -158,11 +157,11 @@ def layout_of(generation: int, record_type: int) -> Layout:
 
 #: Fields that today's records do not have.
 OLDER_FIELDS = ("end_offset", "back_offset", "delta_index")
-#: Bytes of a control record's key, alone and with the topic's id behind it.
+#: Size of a control record's key, without and with the appended topic id.
 _CONTROL, _WITH_ID = 4, 20
-#: What the key of a control record with share state begins with.
+#: Prefixes of the keys of control records with share state.
 CONTROL_KEYS = (bytes((0, 0, 0, 5)), bytes((0, 0, 0, 6)))
-#: Which generation each layout shows: a checkpoint of control records is the same in two.
+#: The generation shown by each layout; a checkpoint of control records is the same in two.
 _SHOWN = [-1 if layout.control == SHARE_CHECKPOINT else layout.generation for layout in LAYOUTS]
 
 
@@ -170,16 +169,16 @@ class Older(NamedTuple):
     """Records of older generations."""
 
     row: NDArray[np.int64]
-    """Which of the raw records they are."""
+    """Their rows among the raw records."""
     records: pa.RecordBatch
     """`sharelag.schemas.RECORDS`."""
 
 
 def control_mask(batch: Arrow, generation: int | None = None) -> NDArray[np.bool_]:
-    """Whether raw records may be control records with share state, which are in users' topics.
+    """Return whether raw records may be control records with share state, in users' topics.
 
-    A user's serializer writes small integers like Kafka's key: without the topic's id behind it, it
-    counts only if a generation is given.
+    User serializers may write small integers like Kafka's key. Without an appended topic id such a
+    key counts only if a generation is given.
     """
     sizes = control_key_sizes(generation)
     key = flat(batch.column("key")).cast(pa.binary())
@@ -193,7 +192,7 @@ def control_mask(batch: Arrow, generation: int | None = None) -> NDArray[np.bool
 
 
 def control_key_sizes(generation: int | None = None) -> list[int]:
-    """Return how many bytes the keys have that count for `control_mask`."""
+    """Return the sizes of keys that count for `control_mask`."""
     return [_WITH_ID] if generation is None else [_CONTROL, _WITH_ID]
 
 
@@ -203,10 +202,10 @@ def read_older(
     today: NDArray[np.int64],
     generation: int | None = None,
 ) -> Older | None:
-    """Decode those of some raw records that are of an older generation; None when there is none.
+    """Decode the raw records that have an older generation; None if there are none.
 
-    ``candidates`` are the rows to try: what today's format does not read to its last byte, and
-    control records. ``today`` are the rows whose values it does read so.
+    ``candidates`` are the rows to try: those that today's format does not read to the last byte,
+    and control records. ``today`` are the rows whose values it reads to the last byte.
     """
     if not len(candidates):
         return None
@@ -218,7 +217,7 @@ def read_older(
     for number, layout in enumerate(LAYOUTS):
         if generation in (None, layout.generation):
             wanted = (chosen < 0) & (control == (layout.control is not None))
-            good, alone = _fitting(layout, raw, wanted)
+            good, alone = _find_fitting(layout, raw, wanted)
             chosen[good] = number
             sure[good] |= alone
     if (unsure := (chosen >= 0) & ~sure).any():
@@ -232,10 +231,10 @@ def read_older(
     return Older(np.concatenate(places), one_batch(pa.Table.from_batches(found)))
 
 
-def _fitting(
+def _find_fitting(
     layout: Layout, raw: pa.RecordBatch, wanted: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the rows that a layout reads to their last byte, and which are `unmistakable`."""
+    """Return the rows that a layout reads to the last byte, and which are `unmistakable`."""
     if not wanted.any():
         return np.zeros(0, np.int64), np.zeros(0, bool)
     rows = Rows(program_of((layout.kind,)), raw, wanted=wanted)
@@ -273,16 +272,16 @@ def _older_fields(rows: Rows) -> pa.MapArray:
     return pa.MapArray.from_arrays(offsets, keys, pa.array(values[has], pa.int64()))
 
 
-# ---- the topic's id ------------------------------------------------------------------------------
+# ---- topic ids -----------------------------------------------------------------------------------
 
 
 def topic_id_of(topic: str) -> bytes:
-    """Return what stands for a topic's id where only its name is known."""
+    """Return a substitute for a topic's id if only its name is known."""
     return hashlib.sha256(topic.encode()).digest()[:16]
 
 
 def _with_topic_ids(raw: pa.RecordBatch, control: NDArray[np.bool_]) -> pa.RecordBatch:
-    """Append ids to the keys of control records that come without."""
+    """Append topic ids to the keys of control records that lack them."""
     key = raw.column("key").cast(pa.binary())
     short = pc.and_(pa.array(control), pc.equal(pc.binary_length(key), _CONTROL)).fill_null(False)
     if not short.true_count:
@@ -293,22 +292,22 @@ def _with_topic_ids(raw: pa.RecordBatch, control: NDArray[np.bool_]) -> pa.Recor
     return raw.set_column(at, "key", pc.if_else(short, longer, key))
 
 
-# ---- what tells older records from today's -------------------------------------------------------
+# ---- distinguishing older records from today's ---------------------------------------------------
 
 
-#: Delivery states that are ever written.
+#: Delivery states that are persisted.
 _WRITTEN = (0, 2, 4)
 _BATCH = ("first_offset", "last_offset", "delivery_state", "delivery_count")
-#: No offset reaches this, no delivery count that, whatever a cluster's settings.
+#: Upper bounds of offsets and delivery counts, regardless of a cluster's settings.
 _OFFSET_END, _COUNT_END = 2**47, 256
-#: Numbers below it fill the upper half of four bytes with zeros.
+#: Smaller numbers have zeros in the upper half of four bytes.
 _HALF = 2**16
-#: From which numbers on a varint has a byte more.
+#: The smallest numbers with two, three, four and five bytes as varints.
 _VARINT = np.array([2**7, 2**14, 2**21, 2**28])
 
 
 def plausible(layout: Layout, rows: Rows, counts: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether each good row, with its number of batches, has only what is written."""
+    """Return whether each good row has only values that are written; ``counts`` count batches."""
     every = slice(0, int(counts.sum()))
     first, last, state, count = (
         rows.slot(rows.program.slots[f"{BATCHES}.{name}"], every) for name in _BATCH
@@ -316,7 +315,7 @@ def plausible(layout: Layout, rows: Rows, counts: NDArray[np.int64]) -> NDArray[
     odd = ~np.isin(state, _WRITTEN) | (count < 0) | (count >= _COUNT_END)
     odd |= (first < 0) | (last < first) | (last >= _OFFSET_END)
     record = np.repeat(np.arange(len(counts)), counts)
-    if layout.record_type == SNAPSHOT:  # what is written of a window: sorted, and disjoint
+    if layout.record_type == SNAPSHOT:  # batches of a window are sorted and disjoint
         odd[1:] |= (record[1:] == record[:-1]) & (first[1:] <= last[:-1])
     fine = np.bincount(record[odd], minlength=len(counts)) == 0
     for name, least, end in (
@@ -329,11 +328,11 @@ def plausible(layout: Layout, rows: Rows, counts: NDArray[np.int64]) -> NDArray[
     if "back_offset" in rows.program.slots:
         back, own = _number(rows, "back_offset"), flat(rows.batch.column("offset"))
         fine &= (back >= 0) & (back < own.fill_null(_OFFSET_END).to_numpy()[rows.good])
-    return np.asarray(fine & (rows.value_null[rows.good] | _exact(layout, rows, counts)))
+    return np.asarray(fine & (rows.value_null[rows.good] | _are_exact(layout, rows, counts)))
 
 
-def _exact(layout: Layout, rows: Rows, counts: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether values have no tags, and no count in more bytes than it needs."""
+def _are_exact(layout: Layout, rows: Rows, counts: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return whether values have no tags, and each count has the minimum number of bytes."""
     if not layout.kind.flexible:
         return np.ones(len(counts), bool)
     (batch,) = (field for field in layout.kind.value if field.fields)
@@ -344,16 +343,16 @@ def _exact(layout: Layout, rows: Rows, counts: NDArray[np.int64]) -> NDArray[np.
 
 
 def unmistakable(layout: Layout, rows: Rows, counts: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether each good row, if it is `plausible`, cannot begin a record of another format."""
+    """Return whether each plausible good row cannot be the prefix of a record in another format."""
     found = rows.value_null[rows.good] | (counts > 0)
     if (layout.generation, layout.control) == (1, SHARE_DELTA):
         return np.asarray(found)
     if layout.control is not None or "delta_index" in rows.program.slots:
-        return np.ones(len(counts), bool)  # the keys of other formats are others
+        return np.ones(len(counts), bool)  # other formats have other keys
     start = _number(rows, "start_offset")
     found |= start == -1
     if layout.generation == 2:
-        leader = start % 2**32  # in a snapshot of Kafka 4.0, whose state epoch is before it
+        leader = start % 2**32  # in a snapshot of Kafka 4.0, after the state epoch
         epochs = (leader < _HALF) | (leader == 2**32 - 1)
         return np.asarray(found | ((start % _HALF != 0) & ~epochs))
     for name in ("state_epoch", "leader_epoch"):
@@ -363,7 +362,7 @@ def unmistakable(layout: Layout, rows: Rows, counts: NDArray[np.int64]) -> NDArr
 
 
 def _number(rows: Rows, name: str) -> NDArray[np.int64]:
-    """Return a field of the good rows, 0 where the format does not have it."""
+    """Return a field of the good rows; 0 if the format lacks it."""
     slot = rows.program.slots.get(name)
     return np.zeros(len(rows.good), np.int64) if slot is None else rows.slot(slot, rows.good)
 
@@ -375,15 +374,14 @@ def is_supported(
     sure: NDArray[np.bool_],
     today: NDArray[np.int64],
 ) -> NDArray[np.bool_]:
-    """Whether the state partition of each candidate has records that show its generation.
+    """Return whether the state partition of each candidate has records that show its generation.
 
-    There is an unmistakable one of its generation, and none of Kafka 4.0 or of today's format
-    before it: a cluster that was upgraded does not go back. Deltas with and without back offsets
-    are not in one log.
+    It needs an unmistakable one of this generation, and none of Kafka 4.0 or of today's format
+    before it: an upgraded cluster does not go back. Deltas with and without back offsets do not
+    occur in one log.
 
-    The generation of a candidate is -1 where it has none, or is a control record that is the same
-    in several; ``sure`` says which are unmistakable, ``today`` where today's records are in the
-    batch.
+    The generation of a candidate is -1 if it has none, or is a control record that is the same in
+    several; ``sure`` are the unmistakable ones, ``today`` the rows of today's records.
     """
     topics = flat(batch.column("topic")).cast(pa.string()).dictionary_encode()
     partition = flat(batch.column("partition")).fill_null(-1).cast(pa.int64()).to_numpy()
@@ -404,25 +402,25 @@ def is_supported(
 
 
 CONSUMER, SHARE = "consumer", "share"
-#: One record of a group with its type; both are null where the record is a tombstone.
+#: A record of a group with its type; a tombstone has nulls.
 GROUP_TYPES = pa.schema([("group_id", pa.string()), ("version", pa.int16()), ("type", pa.string())])
 
 #: The key of a ``ConsumerGroupMetadata``: its number, and the length of the group's name.
 _KEY, _KEY_BYTES = b"\x00\x03", 4
-#: The value: its version and the epoch, then the type as a compact text.
+#: The value: version and epoch, then the type as a compact string.
 _EPOCH_ENDS = 6
 _TYPES = {b"\x00": CONSUMER, b"\x09consumer": CONSUMER, b"\x06share": SHARE}
 
 
-# Arrow's slices need an end: without one, texts that are shorter than the beginning are an error.
+# Arrow's slices need an end: without one, texts shorter than the start are an error.
 _LONGEST, _LONGEST_NAME = max(map(len, _TYPES)), 2**15 - 1
 
 
 def group_types(batch: Arrow) -> pa.Table:
-    """Return the types of groups that ``ConsumerGroupMetadata`` records give, as `GROUP_TYPES`.
+    """Return the group types in ``ConsumerGroupMetadata`` records, as `GROUP_TYPES`.
 
-    One row is one record, in order. Without a type, as in version 0, a group is a consumer group; a
-    type that the draft does not have is null, as is what cannot be read.
+    One row is one record, in order. Without a type, as in version 0, a group is a consumer group. A
+    type that the draft does not have is null, as are unreadable ones.
     """
     mine = of_topic(batch, GROUP_TOPIC)
     keys = flat(mine.column("key")).cast(pa.binary())
@@ -457,7 +455,7 @@ def latest_types(found: list[pa.Table]) -> pa.Table:
 
 
 def _shorts(values: pa.Array, at: int) -> pa.Array:
-    """Return the big-endian int16 at a place of each; null where there is none."""
+    """Return the big-endian int16 at a position of each value; null beyond its end."""
     pairs = pc.binary_slice(values, at, at + 2)
     there = pc.equal(pc.binary_length(pairs), 2).fill_null(False)
     filled = pc.if_else(there, pairs, b"\x00\x00").cast(pa.binary(2))

@@ -1,4 +1,4 @@
-"""Decode records of any kind by interpreting the field tables: the reference for `columns`.
+"""Decode records of any kind by interpreting the field tables: the reference for `decode`.
 
 A record that cannot be decoded becomes a reject with its position, its bytes and the reason; a
 record of another type (an offset commit, a consumer group's metadata) is counted as skipped.
@@ -33,16 +33,16 @@ from sharelag.wire.program import (
 _ALPHABET = np.frombuffer(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", np.uint8
 )
-#: The two characters of every number of twelve bits.
+#: The two characters of every 12-bit number.
 PAIRS = np.stack([np.repeat(_ALPHABET, 64), np.tile(_ALPHABET, 64)], axis=1).view(np.uint16)[:, 0]
-#: Characters of a topic id.
+#: Length of a topic id in characters.
 TOPIC_ID = 22
-#: Offsets of texts that all have one size: the longest so far of each size.
+#: Offsets of fixed-size texts: the longest array so far by size.
 _multiples: dict[int, NDArray[np.int32]] = {}
 
 
 def multiples(size: int, count: int) -> NDArray[np.int32]:
-    """Return ``0, size, 2 * size, ...``: memory that others read too, so do not write to it."""
+    """Return ``0, size, 2 * size, ...`` in shared memory, which must not be written."""
     known = _multiples.get(size)
     if known is None or len(known) < count:
         known = np.arange(1 << (count - 1).bit_length(), dtype=np.int32) * np.int32(size)
@@ -52,7 +52,7 @@ def multiples(size: int, count: int) -> NDArray[np.int32]:
 
 
 def strings(binary: pa.Array) -> pa.Array:
-    """Return bytes as texts; U+FFFD replaces those that are not UTF-8."""
+    """Return bytes as texts; U+FFFD replaces invalid UTF-8."""
     try:
         return binary.cast(pa.string())
     except pa.ArrowInvalid:
@@ -60,7 +60,7 @@ def strings(binary: pa.Array) -> pa.Array:
 
 
 def topic_ids(ids: NDArray[np.uint8], mask: NDArray[np.bool_] | None = None) -> pa.Array:
-    """Return topic ids as texts, null where the mask is False (those have no row in ``ids``).
+    """Return topic ids as texts, null where the mask is False (these have no row in ``ids``).
 
     Rows of 16 bytes become 22 characters of URL-safe base64 without padding.
     """
@@ -82,14 +82,14 @@ def from_buffers(
     data: NDArray[Any],
     mask: NDArray[np.bool_] | None = None,
 ) -> pa.Array:
-    """Return texts or bytes of Arrow's buffers, null where the mask is False."""
+    """Return an Arrow array of texts or bytes from buffers, null where the mask is False."""
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     if mask is not None and not mask.all():
         buffers[0] = pa.py_buffer(np.packbits(mask, bitorder="little"))
     return pa.Array.from_buffers(kind, len(offsets) - 1, buffers)
 
 
-#: The first release that refuses records for the number of their tagged fields.
+#: The first release that refuses records for their number of tagged fields.
 _STRICT = "4.4"
 _OUTPUT = {STATE_TOPIC: schemas.RECORDS, GROUP_TOPIC: schemas.GROUP_RECORDS}
 
@@ -130,14 +130,14 @@ def of_topic(batch: Arrow, topic: str) -> Arrow:
 
 
 def all_equal(texts: pa.Array) -> bool:
-    """Whether texts without nulls are equal, for sure: most batches have one topic."""
+    """Return whether texts without nulls are certainly equal: most batches have one topic."""
     _, offsets, data = texts.buffers()
     ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
     first, end = int(ends[0]), int(ends[-1])
     size = int(ends[1]) - first
     if not np.array_equal(ends[1:] - size, ends[:-1]):
         return False
-    # Each text is the one before it; buffers are compared in place.
+    # Compare each text with the previous one, in place.
     return size == 0 or data[first + size : end].equals(data[first : end - size])
 
 
@@ -166,7 +166,7 @@ class Rows:
         ).astype(np.int64)
         self.out = np.empty(self.base[-1], np.int64)
         decode = ready(decode_rows, size + int(key_at[-1] - key_at[0]))
-        # The version is found out only where it matters.
+        # The version is determined only if it matters.
         for lenient in (False, True):
             self.used = np.zeros(len(program.levels), np.int64)
             self.tags = np.empty((6, size // 2 + 1), np.int64)
@@ -187,22 +187,22 @@ class Rows:
         self.bad = np.flatnonzero(self.reason > SKIPPED)
 
     def strange(self) -> NDArray[np.int64]:
-        """Return the rows that today's format does not read to their last byte."""
+        """Return the rows that today's format does not read to the last byte."""
         return np.flatnonzero((self.reason > SKIPPED) | (self.left > 0))
 
     def whole(self) -> NDArray[np.int64]:
-        """Return the rows with a value that today's format reads to their last byte."""
+        """Return the rows with a value that today's format reads to the last byte."""
         return np.flatnonzero((self.reason == OK) & (self.left == 0) & ~self.value_null)
 
     def counts(self) -> NDArray[np.int64]:
-        """Return how many state batches each good row has; 0 where the value is null."""
+        """Return the number of state batches of each good row; 0 if the value is null."""
         counts = self.slot(self.program.slots[BATCHES], self.good)
         return np.where(self.value_null[self.good], 0, counts)
 
     def slot(
         self, slot: int, rows: NDArray[Any] | slice, second: bool = False
     ) -> NDArray[np.int64]:
-        """Return a field's numbers; ``second`` is the length of a text."""
+        """Return a field's numbers; ``second`` selects the length of a text."""
         start, end = self.base[slot + second], self.base[slot + second + 1]
         return self.out[start:end][rows]
 
@@ -211,7 +211,7 @@ class Rows:
 
 
 def records_of(rows: Rows, good: NDArray[Any], schema: pa.Schema) -> pa.RecordBatch:
-    """Return decoded rows; a column that their formats do not have is null."""
+    """Return decoded rows; columns that their formats lack are null."""
     present = {"key": np.ones(len(good), bool), "value": ~rows.value_null[good]}
     columns: dict[str, pa.Array] = {
         **position(rows.batch, good),
@@ -243,7 +243,7 @@ def _column(
     mask: NDArray[Any],
     part: str,
 ) -> pa.Array:
-    """Build one column; ``index`` selects rows of the field's level, ``mask`` has the non-nulls."""
+    """Build a column; ``index`` selects rows of the field's level, ``mask`` has the non-nulls."""
     slot = rows.program.slots[path]
     values = rows.slot(slot, index)
     octets = rows.keys if part == "key" else rows.values
@@ -287,7 +287,7 @@ def _gather(
 
 
 def unknown_tags(rows: Rows, counts: NDArray[Any]) -> pa.Array:
-    """Return the unknown tags of records; ``counts`` says how many each of them has."""
+    """Return the unknown tags of records; ``counts`` is their number per record."""
     row, level, element, tag, position, length = rows.tags
     offsets = np.append(0, np.cumsum(counts)).astype(np.int32)
     every = np.ones(len(row), bool)
@@ -331,7 +331,7 @@ def _reason(program: Program, reason: int, part: int, where: int) -> str:
 
 
 def position(batch: Arrow, index: NDArray[Any] | None = None) -> dict[str, pa.Array]:
-    """Return where some rows (default all) stand in their topic: `sharelag.schemas.POSITION`."""
+    """Return the positions of some rows (default all): `sharelag.schemas.POSITION`."""
     names = ("topic", "partition", "offset", "timestamp")
     found = [flat(batch.column(name)) for name in names]
     if index is not None:
@@ -345,7 +345,7 @@ def position(batch: Arrow, index: NDArray[Any] | None = None) -> dict[str, pa.Ar
 
 
 def possible_times(times: pa.Array) -> pa.Array:
-    """Make null what no Python or Spark can show: the record itself counts."""
+    """Replace times that Python and Spark cannot represent by null: the record itself counts."""
     numbers = times.view(pa.int64())
     span = pc.min_max(numbers)
     least, most = span["min"].as_py(), span["max"].as_py()
@@ -358,9 +358,9 @@ def possible_times(times: pa.Array) -> pa.Array:
 def find_unplaced(
     batch: Arrow, place: Sequence[str] = ("topic", "partition", "offset")
 ) -> NDArray[np.bool_]:
-    """Return which records lack topic, partition or offset: nothing knows when they apply.
+    """Return which records lack topic, partition or offset, so that their order is unknown.
 
-    Kafka has a negative number where there is none.
+    Kafka uses negative numbers for missing ones.
     """
     found = np.zeros(batch.num_rows, bool)
     for name in place:
@@ -372,13 +372,13 @@ def find_unplaced(
     return found
 
 
-# ---- Arrow's buffers as numpy --------------------------------------------------------------------
+# ---- Arrow's buffers as numpy arrays -------------------------------------------------------------
 
 
 def binary(
     column: pa.Array | pa.ChunkedArray,
 ) -> tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.bool_]]:
-    """Return bytes, offsets (one more than rows) and null rows, without a copy where possible."""
+    """Return bytes, offsets (one more than rows) and null rows, without a copy if possible."""
     joined = flat(column).cast(pa.binary())
     nulls = np.zeros(len(joined), bool)
     if joined.null_count:

@@ -1,12 +1,12 @@
 """Number the keys of the state topic: equal keys get equal codes, by hash of their bytes.
 
-A key is ``type int16, group string, topic id 16 bytes, partition int32``; what follows the type
-names the share partition, and is what is hashed and compared, in full. Hashes begin with numbers
-that nobody knows outside this process: a client that chooses names of groups could otherwise choose
-many of one hash, and each look-up would walk through all of them.
+A key is ``type int16, group string, topic id 16 bytes, partition int32``. The bytes after the type
+identify the share partition; all of them are hashed and compared. Hashes start with secret numbers
+of this process: otherwise a client that chooses group names could choose many with the same hash,
+and each look-up would scan all of them.
 
-Integers are one load and one swap of bytes each: out of single bytes LLVM makes the same only as
-long as no byte is read twice. Callers check the end of the record first.
+Integers are read by one load and one byte swap: LLVM combines single bytes only if no byte is read
+twice. Callers check the end of the record first.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ int8 = _load(8, types.int8)
 int16 = _load(16, types.int16)
 int32 = _load(32, types.int32)
 int64 = _load(64, types.int64)
-#: Eight bytes as they lie in memory: to be hashed, compared and copied.
+#: Eight bytes in memory order: to be hashed, compared and copied.
 word = _load(64, types.uint64, is_swapped=False)
-#: ``(buf: uint8[], p, value: uint64)`` writes them.
+#: ``(buf: uint8[], p, value: uint64)`` writes eight bytes.
 put_word: Any = intrinsic(_put_word)
 #: ``(a: uint64, b: uint64)``: the upper half of their product, exclusive-or the lower one.
 folded: Any = intrinsic(_fold)
@@ -75,20 +75,20 @@ folded: Any = intrinsic(_fold)
 
 #: Rows hashed ahead of the look-ups, so that the processor overlaps both for many rows.
 AHEAD = 256
-#: Bytes of a key without those of the group's name, and the same without the type.
+#: Size of a key without the group's name, and the same without the type.
 _KEY, _NAME = 24, 22
-#: Keys up to this size are known by five words: two from the begin, three to the end.
+#: Keys up to this size are covered by five words: two from the start, three up to the end.
 _SHORT = 38
 WORDS = 5
-#: Slots of the hash table for each key that fits: few keys are not the first in their slot.
+#: Hash slots per key of the capacity: few keys are not the first in their slot.
 SLOTS = 4
-#: Secret numbers that hashes begin with.
+#: Number of secret initial values of hashes.
 SEEDS = 6
 
 
 @kernel(inline="always")
 def key_words(buf: Any, p: Any, end: Any) -> Any:
-    """Read the words of a key; together they hold all bytes of a short one, its size included."""
+    """Read the words of a key; for a short key they cover all bytes and its size."""
     return (
         word(buf, p),
         word(buf, p + u(8)),
@@ -100,7 +100,7 @@ def key_words(buf: Any, p: Any, end: Any) -> Any:
 
 @kernel(inline="always")
 def key_hash(words: Any, more: Any, seeds: Any) -> Any:
-    """Mix the words of a key; ``more`` is what they do not hold of a long one."""
+    """Mix the words of a key; ``more`` is the hash of a long key's other bytes."""
     a, b, c, d, e = words
     first = folded(a ^ seeds[0], b ^ seeds[1]) ^ folded(c ^ seeds[2], d ^ seeds[3])
     return folded(first ^ e ^ seeds[4], seeds[5] ^ more)
@@ -108,7 +108,7 @@ def key_hash(words: Any, more: Any, seeds: Any) -> Any:
 
 @kernel
 def _mix_long(buf: Any, p: Any, end: Any, seeds: Any) -> Any:
-    """Mix what the words do not hold of a long key."""
+    """Mix the bytes of a long key that its words do not cover."""
     value = u(0)
     while p < end - u(8):
         value = folded(value ^ word(buf, p) ^ seeds[0], seeds[5] | u(1))
@@ -118,7 +118,7 @@ def _mix_long(buf: Any, p: Any, end: Any, seeds: Any) -> Any:
 
 @kernel(inline="always")
 def _differ(words: Any, at: Any, own: Any) -> Any:
-    """Return 0 if the words of a known key are a key's own."""
+    """Return 0 if the words of a known key equal a key's own."""
     a, b, c, d, e = own
     differ = (words[at] ^ a) | (words[at + u(1)] ^ b) | (words[at + u(2)] ^ c)
     return differ | (words[at + u(3)] ^ d) | (words[at + u(4)] ^ e)
@@ -136,7 +136,7 @@ def _equal(a: Any, p: Any, b: Any, q: Any, size: Any) -> Any:
 def _enter(
     words: Any, known: int, slots: Any, slot: Any, arena: Any, ends: Any, buf: Any, p: Any, end: Any
 ) -> None:
-    """Make ``buf[p:end]`` the next known key."""
+    """Add ``buf[p:end]`` as the next known key."""
     begin, at = u(ends[known]), u(known) * u(WORDS)
     for k in range(end - p):
         arena[begin + u(k)] = buf[p + u(k)]
@@ -155,10 +155,10 @@ def key_codes(
     """Write the code of each row's key from ``row`` on, or -1 if it is not a key of this topic.
 
     Record types are 0 to ``kinds - 1``. ``slots`` (int32, a power of two) is the hash table: codes,
-    or -1. ``words`` (uint64) are those of the ``count`` known keys, whose bytes stand in ``arena``
-    one after another; each ends where ``ends`` says, from ``ends[0] = 0`` on. The results are
-    ``code``, ``record_type`` and ``partition``. Return the first row to go on with, as table or
-    arena are full, and how many keys are known now.
+    or -1. ``words`` (uint64) are those of the ``count`` known keys, whose bytes are consecutive in
+    ``arena``; ``ends`` are their ends, starting with ``ends[0] = 0``. The results are ``code``,
+    ``record_type`` and ``partition``. Return the row at which to continue when table or arena are
+    full, and the number of known keys.
     """
     mask, limit = u(slots.size - 1), slots.size // SLOTS
     secret = (seeds[0], seeds[1], seeds[2], seeds[3], seeds[4], seeds[5])
@@ -177,7 +177,7 @@ def key_codes(
             stop = p + u(_KEY) + u(size)
             record_type[i], partition[i], code[i] = kind, int32(keys, stop - u(4)), 0
             p += u(2)
-            # A call with arrays counts references: only for those that need it.
+            # A call with arrays counts references, so only keys that need it make one.
             more = u(0)
             if stop - p > u(_SHORT):
                 more = _mix_long(keys, p, stop, secret)
@@ -191,7 +191,7 @@ def key_codes(
             stop = p + u(_NAME) + u(int16(keys, p))
             known = slots[hashes[u(j)] & mask]
             code[i] = known
-            # Most keys are the first in their slot. No branch here: it would be guessed wrong.
+            # Most keys are the first in their slot. A branch here would be mispredicted.
             behind[others] = j
             others += (
                 known < 0
@@ -206,7 +206,7 @@ def key_codes(
             own = key_words(keys, p, stop)
             slot = hashes[u(j)] & mask
             known = slots[slot]
-            # The first word holds the size: where it is equal, both have the same.
+            # The first word contains the size: if it is equal, the sizes are.
             while known >= 0 and (
                 _differ(words, u(known) * u(WORDS), own) != u(0)
                 or (stop - p > u(_SHORT) and not _equal(arena, u(ends[known]), keys, p, stop - p))
@@ -225,7 +225,7 @@ def key_codes(
 
 @kernel
 def fill_slots(seeds: Any, slots: Any, arena: Any, ends: Any, count: int) -> None:
-    """Enter the known keys into an empty hash table."""
+    """Add the known keys to an empty hash table."""
     mask = u(slots.size - 1)
     secret = (seeds[0], seeds[1], seeds[2], seeds[3], seeds[4], seeds[5])
     for known in range(count):
@@ -242,15 +242,15 @@ def fill_slots(seeds: Any, slots: Any, arena: Any, ends: Any, count: int) -> Non
 
 #: Bytes of a key before the group's name, and after it.
 _SIZE, _TAIL = 2, 20
-#: Bytes that a topic id takes in ``ids``: its 22 characters, and two of nothing.
+#: Size of a topic id in ``ids``: its 22 characters, and two unused bytes.
 ID = 24
 
 
 @kernel
 def write_ids(arena: Any, ends: Any, first: int, pairs: Any, ids: Any) -> bool:
-    """Write the topic ids of keys from ``first`` on in base64; return if all groups are ASCII.
+    """Write the topic ids of keys from ``first`` on in base64; return whether all groups are ASCII.
 
-    ``pairs`` has the two characters of each number of twelve bits.
+    ``pairs`` has the two characters of each 12-bit number.
     """
     seen = arena[0] & 0
     for known in range(first, ends.size - 1):
@@ -271,8 +271,8 @@ def write_texts(
 ) -> None:
     """Write the names of each record's group and topic.
 
-    ``groups`` and ``topics`` have room for 16 bytes more: whole words are written, and the next
-    text is written over what is too much. A name in ``arena`` is followed by as many bytes.
+    ``groups`` and ``topics`` have room for 16 more bytes: whole words are written, and the next
+    text overwrites the excess. A name in ``arena`` is followed by as many bytes.
     """
     for i in range(code.size):
         known = u(code[i])

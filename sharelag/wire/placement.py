@@ -1,7 +1,7 @@
-"""The partition of ``__share_group_state`` that stores a share partition, and how many there are.
+"""The partition of ``__share_group_state`` that stores a share partition, and their number.
 
-Kafka stores a share partition in ``Utils.abs(hash) % n``, so each key that was read divides what
-``n`` can be: ``hash - partition`` is a multiple of it.
+Kafka stores a share partition in ``Utils.abs(hash) % n``, so each key restricts the possible
+``n``: ``hash - partition`` is a multiple of it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sharelag.wire.fields import STATE_TOPIC
 
 #: Kafka's default of ``share.coordinator.state.topic.num.partitions``.
 USUAL = 50
-#: What is as unlikely as this did not happen by chance.
+#: Maximum probability of an event that is excluded as chance.
 _CHANCE = 1e-6
 
 
@@ -78,12 +78,12 @@ def abs_hashes(texts: pa.Array) -> NDArray[np.int64]:
 
 
 class Missing(NamedTuple):
-    """State partitions that are missing, as the keys of those that are there tell."""
+    """Missing state partitions, derived from the keys in the others."""
 
     possible: tuple[int, ...]
-    """How many the state topic may have, ascending."""
+    """Possible numbers of partitions of the state topic, ascending."""
     missing: frozenset[int]
-    """Those below the least of these numbers that are not there."""
+    """Missing partitions below the smallest of these numbers."""
 
     @property
     def words(self) -> str:
@@ -94,15 +94,15 @@ class Missing(NamedTuple):
 
 
 def missing_partitions(states: Arrow, folders: Set[int] | None = None) -> Missing | None:
-    """Return which state partitions are missing, where the keys of the others leave no doubt.
+    """Return the missing state partitions if the keys in the others leave no doubt.
 
-    None: nothing is missing, or that cannot be known. A share partition in a state partition where
-    Kafka would not put it leaves everything unknown.
+    None: nothing is missing, or it cannot be known. If a share partition is in a state partition
+    where Kafka would not store it, everything is unknown.
 
-    ``states`` are share partitions and where they are stored, as in `sharelag.schemas.WINDOWS`,
-    each once or more often, ``folders`` the state partitions that are there, also those without
-    records. Without these any that has no share partition is missing, or has none: the latter only
-    where it would be a rare chance.
+    ``states`` are share partitions with their state partitions, as in `sharelag.schemas.WINDOWS`,
+    possibly repeated. ``folders`` are the existing state partitions, including those without
+    records. Without it, a state partition without share partitions may be missing or just empty; it
+    counts as missing only if the latter would be unlikely.
     """
     table = as_table(states)
     table = table.filter(pc.equal(table.column("record_topic"), STATE_TOPIC))
@@ -113,12 +113,12 @@ def missing_partitions(states: Arrow, folders: Set[int] | None = None) -> Missin
     spread = np.unique(abs_hashes(keys(table, SHARE_PARTITION)) - place)
     common = int(np.gcd.reduce(spread))
     small = np.arange(1, int(common**0.5) + 1)
-    small = small[common % small == 0]  # of 0, which all numbers divide, none
+    small = small[common % small == 0]  # for 0, a multiple of all numbers, none
     possible = np.unique(np.concatenate([small, common // np.maximum(small, 1)]))
     possible = possible[possible > max(there)]
     if not len(possible) or spread[0] < 0:
         return None
-    # Of a few keys, all may be where another number would have put them; of many none is by chance.
+    # A few keys may all fit another number by chance; many do not.
     shared = np.gcd.outer(possible, possible)
     with np.errstate(over="ignore"):
         luck = (len(spread) - 1) * np.log(shared / possible[np.newaxis, :]).min(axis=1)
@@ -134,7 +134,7 @@ def missing_partitions(states: Arrow, folders: Set[int] | None = None) -> Missin
 
 
 def missing_in_words(states: Arrow) -> str:
-    """Return what `missing_partitions` finds without folders; empty where it is nothing."""
+    """Return the result of `missing_partitions` without folders in words; empty without any."""
     found = missing_partitions(states)
     if found is None:
         return ""
@@ -142,9 +142,9 @@ def missing_in_words(states: Arrow) -> str:
 
 
 def _is_rare(occupied: int, topics: int, number: int) -> bool:
-    """Whether it is a rare chance that so many topics are in so few state partitions."""
+    """Return whether so many topics in so few state partitions are unlikely."""
     if occupied >= number:
         return False
-    # Topics count, and not their share partitions, whose texts differ by a digit or two only.
+    # Topics count, not share partitions: texts of the latter differ by only one or two digits.
     ways = lgamma(number + 1) - lgamma(occupied + 1) - lgamma(number - occupied + 1)
     return ways + topics * log(occupied / number) < log(_CHANCE)

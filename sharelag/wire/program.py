@@ -1,8 +1,7 @@
 """Flatten field tables into a program that a compiled kernel runs.
 
 A table is flattened into a *program*: an integer matrix with one instruction per row. `decode_rows`
-runs it over the bytes of each record and writes every value into a *slot*: one int64
-column.
+runs it over the bytes of each record and writes every value into a *slot*, an int64 column.
 
 Arrays make *levels*. Level 0 has one row per record; each array field adds a level with one row per
 element. An array's own slot, at the level of its parent, holds the number of elements. This is
@@ -143,10 +142,10 @@ def _slot(program: Program, path: str, level: int, width: int = 1) -> int:
     return program.slots[path]
 
 
-# ---- the program, run over the bytes of records --------------------------------------------------
+# ---- running a program over the bytes of records -------------------------------------------------
 
 
-# What can be wrong with a record; REASONS has the text of the reject.
+# Reasons for a reject; REASONS has the texts.
 OK, SKIPPED, NO_KEY, SHORT, VARINT, NULL, LENGTH, VERSION = range(8)
 TOO_MANY, STRING_TOO_LONG, NO_PLACE, NEGATIVE_TAGS, TOO_MANY_TAGS = range(8, 13)
 
@@ -164,7 +163,7 @@ REASONS = {
     TOO_MANY_TAGS: "{part}: {field} are more than 10000, which Kafka before 4.4 reads",
 }
 
-#: Of records that versions of Kafka before 4.4 read.
+#: Reasons to refuse records that Kafka before 4.4 accepts.
 REFUSED_SINCE = (NEGATIVE_TAGS, TOO_MANY_TAGS)
 _MOST_TAGS = 10_000
 
@@ -332,9 +331,9 @@ def decode_rows(
     """Decode every wanted row; return tags used. Failed rows leave nothing in the levels.
 
     ``kind`` receives the key's type, ``reason`` one of the constants above, ``where`` and ``part``
-    the instruction and the part of the record at which decoding stopped, ``left`` how many bytes
-    of a record are left over behind its fields, which Kafka ignores. ``lenient``: any number of
-    tagged fields is read, and a negative one stands for none.
+    the instruction and the part of the record at which decoding stopped, ``left`` the number of
+    bytes after a record's fields, which Kafka ignores. ``lenient`` accepts any number of tagged
+    fields; a negative one means none.
     """
     cur = np.zeros(len(used), np.int64)
     row_start = np.zeros(len(used), np.int64)

@@ -158,8 +158,8 @@ class Workbench(Opened):
         topic : str, optional
             Restrict the answer to this topic.
         most : int
-            Most moments to return, evenly spaced if there are more. Fewer if there would be more
-            than `sharelag.workbench.questions.lag.MOST_WINDOWS` windows.
+            Most moments to return, evenly spaced, with at most
+            `sharelag.workbench.questions.lag.MOST_WINDOWS` windows together.
 
         Returns
         -------
@@ -568,8 +568,7 @@ class Workbench(Opened):
         Parameters
         ----------
         group : str, optional
-            Restrict the metrics to this group; acknowledgements are counted for all groups
-            together.
+            Restrict the metrics to this group; acknowledgements count for all groups together.
         everything : bool
             Include metrics that are not about share groups.
 

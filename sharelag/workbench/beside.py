@@ -140,7 +140,7 @@ class Requests:
 
     def _zones(self) -> str:
         """Return which zones its times are in, and what tells them, in words."""
-        unnamed = "read as UTC, since their zone is not known: name it if it is another"
+        unnamed = "read as UTC, since they name no zone: name it if it is another"
         words = {
             OWN: "have their own zone",
             BESIDE: "are in the zone derived from a collector's times beside them",

@@ -20,6 +20,7 @@ from sharelag.metrics.age import request_offsets
 from sharelag.metrics.lag import lag_arrow
 from sharelag.model.versions import told
 from sharelag.tables import gaps
+from sharelag.tables.arrow import keys
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 #: At how many moments of the recorded time the ends of topics are read.
@@ -97,15 +98,11 @@ def _extras(
         except AuthorizationError as error:
             lacks.append(f"{name}.parquet: {error}")
     lacks += gaps.of_settings(found["settings"]) if "settings" in found else ()
-    asked = request_offsets(lag, no_logs).drop_null()
-    unread = sorted(set.difference(*map(_places, (asked, found.get("times", asked)))))
+    asked, place = request_offsets(lag, no_logs).drop_null(), ("topic_id", "partition")
+    is_read = pc.is_in(keys(asked, place), keys(found.get("times", asked), place))
+    unread = sorted(set(asked.filter(pc.invert(is_read)).column("topic").to_pylist()))
     lacks += [f"times of records, and so ages, of {list_names(unread)}"] if unread else []
     return found, tuple(lacks)
-
-
-def _places(table: pa.Table) -> set[str]:
-    columns = (table.column(name).to_pylist() for name in ("topic", "partition"))
-    return {f"{topic}:{partition}" for topic, partition in zip(*columns, strict=True)}
 
 
 def _moments(records: Path, until: datetime) -> list[datetime]:

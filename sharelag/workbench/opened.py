@@ -224,7 +224,7 @@ class Opened:
         if group is None:
             return gathered
         self.require_group(gathered.lag, group)
-        return self._once(("evidence", group), lambda: of_group(gathered, group))
+        return self._once(("evidence", group), lambda: gathered.of_group(group))
 
     def describe(self) -> str:
         """Where the records come from, for people; no secrets."""
@@ -306,7 +306,7 @@ class Opened:
             **tables,
         )  # fmt: skip
         self.require_group(found.lag, group)
-        return of_group(found, group)
+        return found.of_group(group)
 
     def require_group(self, lag: pa.Table, group: str | None) -> None:
         """Raise `InputError` if the lag has no row of a group."""
@@ -440,16 +440,6 @@ def only(table: pa.Table | None, group: str | None) -> Any:
     return table.filter(pc.equal(table.column("group_id"), group))
 
 
-def rated(evidence: Evidence) -> pa.Table:
-    """Return the rows of progress of which it is known how fast records arrive."""
-    return evidence.progress.filter(pc.is_valid(evidence.progress.column("arrival_rate")))
-
-
-def of_group(evidence: Evidence, group: str | None) -> Evidence:
-    """Return what was gathered of one group, or all."""
-    return evidence if group is None else evidence.of_group(group)
-
-
 def worst_first(table: pa.Table, evidence: Evidence, group: str) -> pa.Table:
     """Return rows of a group with the share partitions first that its causes name, then by lag.
 
@@ -457,7 +447,7 @@ def worst_first(table: pa.Table, evidence: Evidence, group: str) -> pa.Table:
     """
     from sharelag.metrics.explain import explain
 
-    mine = of_group(evidence, group)
+    mine = evidence.of_group(group)
     named: dict[tuple[Any, Any], int] = {}
     for number, row in enumerate(explain(mine).to_pylist()):
         named.setdefault((row["topic_id"], row["partition"]), number)  # None: several partitions

@@ -98,7 +98,7 @@ def test_lifted_by_keys_it_moves_and_all_of_it_is_said(open_desk: OpenDesk) -> N
     desk.press("Enter")
     assert view.assignment == without(BASE, "member-0", "orders", 1) | {"member-3": {"orders": [1]}}
     said = announced(desk, "orders-1 moved from member-0 to member-3. 4 members, 10 partitions;")
-    assert said.endswith("Edited: 1 added, 1 taken away.")
+    assert said.endswith("Edited: 1 added, 1 removed.")
     # The cursor went along.
     assert desk.page.inner_text(".sl-spot").startswith("orders-1 of member-3, lag 1,000")
     active = desk.page.get_attribute(LIST, "aria-activedescendant")

@@ -255,7 +255,7 @@ def test_pruned_under_a_stopped_archive_and_then_killed(
     produce(servers, topic, numbered(600, PARTITIONS))
     delete_below(servers, topic, {1: 250, 2: 300})  # nothing is left of the last
     with monkeypatch.context() as patch:
-        patch.setattr(views, "commit", commit)
+        patch.setattr("sharelag.inputs.spark.follow.commit", commit)
         with pytest.raises(StreamingQueryException, match="_KilledError"):
             _follow(broker, folder, topic)
     first, end = (topic, 1, 100, 250), (topic, 2, 100, 300)

@@ -206,9 +206,9 @@ def test_why_lag_cannot_be_computed_is_said_as_long_as_that_holds(
     reasons: list[tuple[ShareLagError, str]] = [
         (
             NoLeaderError("broker 1 is away"),
-            "broker 1 is away. It goes on as soon as brokers answer",
+            "broker 1 is away. It continues as soon as brokers answer",
         ),
-        (BrokerUnreachableError("2 is, too"), "2 is, too. It goes on as soon as brokers answer"),
+        (BrokerUnreachableError("2 is, too"), "2 is, too. It continues as soon as brokers answer"),
         (AuthorizationError("topic t may not be described"), "topic t may not be described"),
     ]
     raised: list[ShareLagError] = []

@@ -289,7 +289,7 @@ def test_without_a_cache_the_answers_are_the_same(
     assert sharelag.open(raw=raw, offsets=ends).lag().table.equals(wanted)
     assert not caplog.records
     assert sharelag.open(raw=raw, offsets=ends, cache=True).lag().table.equals(wanted)
-    assert "Spark keeps nothing in a cache here" in caplog.text
+    assert "Spark has no cache here" in caplog.text
 
 
 def plans_of(spark: SparkSession, ask: Callable[[], object]) -> str:

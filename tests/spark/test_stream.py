@@ -290,7 +290,7 @@ def test_delta_tables_go_on_where_a_restarted_query_goes_on(
     with pytest.raises(InputError, match="is the table of micro-batch 4, and the query goes on"):
         sink(frame, 6)
     elsewhere = stream.to_delta(tmp_path / "others", tmp_path)
-    with pytest.raises(InputError, match="is no table, and the query goes on with micro-batch 1"):
+    with pytest.raises(InputError, match="is no table, but the query continues with micro-batch 1"):
         elsewhere(frame, 1)
     write_deltalake(str(tmp_path / "others" / "windows"), pa.table({"mine": [1]}))
     with pytest.raises(InputError, match="is a different table: choose another folder"):

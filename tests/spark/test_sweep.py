@@ -192,16 +192,16 @@ def test_what_cannot_be_swept_is_said(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match=r"runs cannot be kept in .*: give a folder"):
+    with pytest.raises(InputError, match=r"runs cannot be stored in .*: give a folder"):
         sweep({"a": QUICK}, [0], spark=spark, out=tmp_path / "file")
-    with pytest.raises(InputError, match="runs cannot be kept in 'odd://x'"):
+    with pytest.raises(InputError, match="runs cannot be stored in 'odd://x'"):
         sweep({"a": QUICK}, [0], spark=spark, out="odd://x")
     with pytest.raises(InputError, match="nothing to run"):
         sweep({}, [0], spark=spark)
     monkeypatch.setattr("sharelag.engine.spark.sweep.load_runs", lambda *_: iter(()))
     with pytest.raises(
         InputError,
-        match=r"of runs that were made, 1 are not in .*: give a folder that all workers share",
+        match=r"1 of the finished runs are not in .*: give a folder that all workers share",
     ):
         sweep({"a": QUICK}, [0], spark=spark, out=tmp_path / "elsewhere")
 

@@ -164,7 +164,7 @@ def test_words_where_no_picture_is() -> None:
     assert view.summary() == (
         "Assignment of payments: 4 members, 10 partitions, 5 pairs of them; 6 partitions "
         "without a member, "
-        "1 member without a partition; edited: 1 pair added, 4 taken away"
+        "1 member without a partition; edited: 1 pair added, 4 removed"
     )
     bundle, _ = view._repr_mimebundle_()
     assert bundle["text/plain"] == view.summary()
@@ -188,7 +188,7 @@ def test_words_where_no_picture_is() -> None:
         ({"measure": "lagg"}, "no column lagg; it has group_id"),
         (
             {"partitions": pa.concat_tables([partitions()] * 2)},
-            "stands in the table twice: choose the rows of one group",
+            "is in the table twice: choose the rows of one group",
         ),
         ({"on_load": None}, "the choices cannot be loaded"),
     ],

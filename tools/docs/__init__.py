@@ -1,1 +1,1 @@
-"""The documentation site: pages that are staged from the repository, and those that are made."""
+"""The documentation site: pages staged from the repository, and generated pages."""

@@ -1,8 +1,8 @@
 """Build the documentation site: ``python -m tools.docs`` (``make docs``).
 
 Pages of the repository are staged in ``build/docs`` with links that fit the site, pages of the
-reference are made, and mkdocs builds ``build/site``. A broken link fails, and so does anything that
-a browser would load from a network.
+reference are generated, and mkdocs builds ``build/site``. Broken links are errors, and so is
+anything that a browser would load from a network.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SITE = ROOT / "build" / "site"
 
 
 def config(nav: list[Any]) -> dict[str, Any]:
-    """Return the configuration of mkdocs."""
+    """Return mkdocs' configuration."""
     found: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "mkdocs.yml").read_text())
     python = found["plugins"][1]["mkdocstrings"]["handlers"]["python"]
     python["paths"] = [str(ROOT), str(ROOT / "widgets")]
@@ -32,13 +32,13 @@ def config(nav: list[Any]) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Stage, build, and look for what a browser would load from elsewhere."""
+    """Stage, build, and search for resources that a browser would load from a network."""
     nav = stage()
     path = ROOT / "build" / "mkdocs.yml"
     path.write_text(yaml.safe_dump(config(nav), sort_keys=False))
     shutil.rmtree(SITE, ignore_errors=True)
     build = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "-f", str(path)]
-    quiet = os.environ | {"NO_MKDOCS_2_WARNING": "1"}  # advice on what may follow mkdocs
+    quiet = os.environ | {"NO_MKDOCS_2_WARNING": "1"}  # advice on successors of mkdocs
     if code := subprocess.run(build, check=False, env=quiet).returncode:
         return code
     remote = list(remote_resources(SITE))

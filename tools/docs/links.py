@@ -13,7 +13,7 @@ _CODE = re.compile(r"(^```.*?^```$|^(?:(?: {4}|\t).*\n)+)", re.MULTILINE | re.DO
 
 
 class BrokenLinkError(Exception):
-    """A page links to what is not in the repository."""
+    """A page links to a file that is not in the repository."""
 
 
 def rewrite(text: str, source: PurePosixPath, target: str, pages: Mapping[str, str]) -> str:
@@ -24,12 +24,12 @@ def rewrite(text: str, source: PurePosixPath, target: str, pages: Mapping[str, s
     text : str
         Markdown.
     source : pathlib.PurePosixPath
-        Where the page is in the repository.
+        Path of the page in the repository.
     target : str
-        Where it is on the site.
+        Path of the page on the site.
     pages : mapping of str to str
-        Place on the site by place in the repository. What is in the repository and not in here
-        becomes text.
+        Paths on the site by paths in the repository. Links to other files of the repository become
+        text.
     """
 
     def place(link: str) -> str | None:

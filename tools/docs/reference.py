@@ -1,4 +1,4 @@
-"""Pages of the reference, made from what the package declares: API, commands, tables, causes."""
+"""Pages of the reference, generated from declarations: API, commands, tables, causes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from sharelag.tables.declared import (
 from sharelag.tables.table import Table
 from sharelag.whatif.assignors.registry import ASSIGNORS
 
-#: Modules whose public names have pages of their own, and what they are for.
+#: Modules whose public names have pages, and their purposes.
 MODULES = {
     "sharelag": "what most people need",
     "sharelag.engine.spark": "the steps of the pipeline as functions of Spark DataFrames",
@@ -49,7 +49,7 @@ MODULES = {
 
 
 def pages() -> Iterator[tuple[str, str]]:
-    """Path on the site and Markdown of every page of the reference."""
+    """Yield path on the site and Markdown of every page of the reference."""
     yield "reference/api/index.md", _modules()
     for name, about in MODULES.items():
         yield f"reference/api/{name}.md", _module(name, about)
@@ -64,7 +64,7 @@ def pages() -> Iterator[tuple[str, str]]:
 
 
 def commands(group: click.Group, path: str) -> Iterator[tuple[str, click.Command]]:
-    """Every command below a group with the words that call it."""
+    """Yield every command below a group with its command line."""
     for name, command in sorted(group.commands.items()):
         yield f"{path} {name}", command
         if isinstance(command, click.Group):
@@ -91,7 +91,7 @@ def _module(name: str, about: str) -> str:
 
 
 def _documented(one: Any, name: str) -> Iterator[str]:
-    """Return what mkdocstrings makes of a docstring, under a public name."""
+    """Yield mkdocstrings' directives for a docstring, under a public name."""
     yield f"::: {one.__module__}.{one.__qualname__}"
     yield "    options:"
     yield f"      heading: '{name}'"
@@ -108,7 +108,7 @@ def _commands() -> str:
 
 
 def _first(text: str) -> str:
-    """Return the first sentence of a help text, safe in a cell."""
+    """Return the first sentence of a help text, escaped for a table cell."""
     return _cell(re.split(r"(?<=\.)\s", " ".join(text.split("\n\n")[0].split()))[0])
 
 
@@ -138,7 +138,7 @@ def _command(path: str, command: click.Command) -> str:
 
 
 def tables() -> dict[str, Table]:
-    """Return every table that the package declares, by the name of its schema."""
+    """Return every declared table by the name of its schema."""
     rooms = (answers, dead_letters, groups, lag, records, requests, windows)
     found = {name: one for room in rooms for name, one in vars(room).items()}
     return {name: one for name, one in sorted(found.items()) if isinstance(one, Table)}

@@ -1,4 +1,4 @@
-"""What a browser would load from elsewhere when it shows a page."""
+"""Resources that a browser would load from a network when it shows a page."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Page(HTMLParser):
 
 
 def remote_resources(site: Path) -> Iterator[str]:
-    """Pages and style sheets of a built site with the addresses that they load."""
+    """Yield pages and style sheets of a built site with the addresses that they load."""
     for path in sorted(site.glob("**/*.html")):
         page = _Page()
         text = path.read_text("utf-8")

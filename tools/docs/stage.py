@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 STAGED = ROOT / "build" / "docs"
 _NAMES = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
 
-#: Sections with their pages: title (empty: the page's own), place in the repository.
+#: Sections with their pages: title (empty: the page's own), path in the repository.
 SECTIONS: dict[str, list[str]] = {
     "Learn": [
         "docs/install.md",
@@ -86,7 +86,7 @@ SECTIONS: dict[str, list[str]] = {
 
 
 def places() -> dict[str, str]:
-    """Place on the site by place in the repository, of everything that is copied."""
+    """Return paths on the site by paths in the repository, of everything that is copied."""
     found = {"README.md": "index.md", "docs/README.md": "overview.md", "data/README.md": "data.md"}
     found["notebooks"] = "learn/00_start_here.md"
     for picture in (ROOT / "docs" / "screenshots").glob("*.png"):
@@ -152,7 +152,7 @@ def _navigation(found: dict[str, str]) -> list[Any]:
 
 
 def _notebook(path: Path) -> str:
-    """Return a notebook as Markdown: words and code; the picture below has what it shows."""
+    """Return a notebook as Markdown: text and code, and a picture of its outputs below."""
     parts = []
     for cell in json.loads(path.read_text("utf-8"))["cells"]:
         text = "".join(cell["source"])

@@ -1,8 +1,8 @@
-"""Record what a broker measures of share groups: by Kafka's JmxTool, and by the JMX exporter.
+"""Record a broker's metrics of share groups, with Kafka's JmxTool and with the JMX exporter.
 
-``python -m tools.record.broker_metrics`` writes ``tests/data/metrics``: two readings, and
-the second one as the exporter writes it by its default rules, in lower case, and by the rules that
-come with its example for Kafka.
+``python -m tools.record.broker_metrics`` writes ``tests/data/metrics``: two readings, and the
+second one also by the exporter with its default rules, in lower case, and with the rules of its
+example for Kafka.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.support.kafka.workload import (
 from tests.support.ports import free_port
 
 FOLDER = Path(__file__).resolve().parents[2] / "tests" / "data" / "metrics"
-#: MBeans about share groups.
+#: MBeans of share groups.
 BEANS = tuple(
     f"kafka.server:type={name},*"
     for name in (
@@ -53,7 +53,7 @@ _NAME = "kafka_$1_$2_$3"
 
 
 def _generic(suffix: str, attribute: str, ending: str, kind: str) -> str:
-    """Rules of one kind of attribute, for two pairs of keys and values, for one, and for none."""
+    """Return rules for one kind of attribute, with two pairs of keys and values, one, and none."""
     rules = ""
     for pairs in (2, 1, 0):
         labels = "".join(f'    "${4 + 2 * at}": "${5 + 2 * at}"\n' for at in range(pairs))
@@ -73,7 +73,7 @@ RULES = {
     + _generic("", "Value", "", "GAUGE")
     + _generic("", "Count", "_count", "COUNTER"),
 }
-#: Text attributes and percentiles: samples are small.
+#: Text attributes and percentiles, which are left out to keep samples small.
 _SMALL = re.compile(
     r"# HELP|thPercentile|batch[-_]|event[-_]|[-_]ms[-_]|StdDev|FifteenMinute|FiveMinute|MeanRate|"
     "consumer|streams|classic|EventType|RateUnit|ratio-|ratio_|MaxRate",
@@ -82,7 +82,7 @@ _SMALL = re.compile(
 
 
 def acknowledging() -> Callable[[Message], AcknowledgeType]:
-    """Decide about deliveries: the fifth of every ten is rejected, the tenth released."""
+    """Return a rule for deliveries: the fifth of every ten is rejected, the tenth released."""
     seen = 0
 
     def decide(_: Message) -> AcknowledgeType:
@@ -95,7 +95,7 @@ def acknowledging() -> Callable[[Message], AcknowledgeType]:
 
 
 def jmx(broker: KafkaBroker, form: str) -> str:
-    """Return what JmxTool says about share groups, in a format of its own."""
+    """Return JmxTool's output for share groups, in one of its formats."""
     names = [part for bean in BEANS for part in ("--object-name", bean)]
     return broker.jmx(*names, "--one-time", "--report-format", form)
 
@@ -138,7 +138,7 @@ def _record(broker: KafkaBroker, port: int, rules: Path) -> None:
     began = rules.stat().st_mtime
     for place, (name, text) in enumerate(RULES.items(), 1):
         rules.write_text(_ONLY + text)
-        os.utime(rules, (began + 10 * place,) * 2)  # by which the exporter knows of new rules
+        os.utime(rules, (began + 10 * place,) * 2)  # the exporter detects new rules by it
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
             _write(f"{name}.prom", answer.read().decode())
 

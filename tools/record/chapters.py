@@ -32,10 +32,10 @@ from tools.record.state_tail import STATE_TOPIC
 
 GROUP_TOPIC = "__consumer_offsets"
 _PROPERTIES = {
-    # A snapshot after every eighth update, and one of each key that had none for 10 s.
+    # A snapshot after every eighth update, and one of each key without one for 10 s.
     "share.coordinator.snapshot.update.records.per.snapshot": "8",
     "share.coordinator.cold.partition.snapshot.interval.ms": "10000",
-    # The whole history is to be kept.
+    # Keep the whole history.
     "share.coordinator.state.topic.prune.interval.ms": "86400000",
     "log.cleaner.enable": "false",
 }
@@ -51,7 +51,7 @@ class Moment(NamedTuple):
 
 
 def record(folder: Path) -> None:
-    """Play the story on its own broker and put the capture at ``folder``, replacing any there."""
+    """Play the story on a separate broker and write the capture to ``folder``, replacing any."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".recording-", dir=folder.parent) as scratch:
         draft = Path(scratch) / folder.name

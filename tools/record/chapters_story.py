@@ -1,7 +1,7 @@
 """The story of the demo recording: a shop's topics, its share groups, and their problems.
 
-Each chapter ends with everybody gone home, so that Kafka's own description of the groups is exact
-there.
+At the end of each chapter all members have left, so that Kafka's own description of the groups is
+exact there.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ GROUPS = (
     "trial",
     "clickstream",
 )
-#: The record that no attempt of fraud-check gets through: topic, partition, offset.
+#: The record that fails in every attempt of fraud-check: topic, partition, offset.
 POISON = ("payments", 2, 33)
-#: Where locks end, and nothing is released otherwise: the bytes of the two are the same.
+#: Where locks expire, and nothing is released otherwise: both have the same bytes.
 STUCK = (("fraud-check", 0), ("fraud-check", 1))
 _ACCEPT, _RELEASE, _REJECT = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.REJECT
 _SMALL_POLLS = {"max.poll.records": 10}
 
 
 class Shop:
-    """The broker, and what the chapters need to act on it."""
+    """The broker, and the actions of the chapters on it."""
 
     def __init__(self, broker: KafkaBroker, oracle: Oracle) -> None:
         self.broker = broker
@@ -62,7 +62,7 @@ class Shop:
         return self.broker.bootstrap_servers
 
     def produce(self, topic: str, count: int) -> None:
-        """Append records in log batches of ten, so that share groups take them in small bites."""
+        """Append records in batches of ten, so that share groups acquire few at a time."""
         produce(self.bootstrap, topic, numbered(count, TOPICS[topic], topic.rstrip("s")), batch=10)
 
     def work(
@@ -101,7 +101,7 @@ class Shop:
                 done.result()
 
     def wait_for_locks(self, group: str) -> Callable[[list[Delivery]], None]:
-        """Return what waits until the broker has written the end of a member's locks."""
+        """Return a function that waits until the broker has written the end of a member's locks."""
 
         def wait(held: list[Delivery]) -> None:
             with StateTail(self.bootstrap, self.oracle) as tail:
@@ -116,7 +116,7 @@ def open_the_shop(shop: Shop) -> None:
     shop.topic_ids = topic_ids(shop.bootstrap, list(TOPICS))
     for group in GROUPS:
         set_group_config(shop.bootstrap, group, share_auto_offset_reset="earliest")
-    # The group that hangs has locks that end while one waits; analytics is new and looks ahead
+    # Locks of the group that hangs expire soon; analytics is new and starts with later records
     # only.
     set_group_config(shop.bootstrap, "fraud-check", share_record_lock_duration_ms="2000")
     set_group_config(shop.bootstrap, "analytics", share_auto_offset_reset="latest")
@@ -262,11 +262,11 @@ def _all_but_the_last_three(message: Message) -> AcknowledgeType | None:
 
 
 def _leave(_: list[Delivery]) -> None:
-    """Wait for nothing: a member that leaves at once gives back what it has not finished."""
+    """Do not wait: a member that leaves at once releases its unfinished records."""
 
 
 def _initialized(shop: Shop, group: str, topic: str) -> bool:
-    """Tell whether every share partition of the group has its first record in the state topic."""
+    """Return whether the state topic has the first record of each of the group's partitions."""
     key = {"groupId": group, "topicId": shop.topic_ids[topic]}
     keys = [{**key, "partition": partition} for partition in range(TOPICS[topic])]
     with StateTail(shop.bootstrap, shop.oracle) as tail:

@@ -1,7 +1,7 @@
 """Record the shop from a cluster of three brokers, while its members work.
 
-``python -m tools.record.demo data/captures/demo`` takes forty minutes; ``--minute 6``
-tells the same story in four, which is enough to try it but too short for it to come out right.
+``python -m tools.record.demo data/captures/demo`` takes forty minutes; ``--minute 6`` plays the
+same story in four minutes, which is enough for a trial but too fast for the expected results.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from tests.support.kafka.jvm import RigError, java_version
 from tools.record.shop import GROUPS, Shop
 
 _PROPERTIES = {
-    # The whole history is to be kept.
+    # Keep the whole history.
     "share.coordinator.state.topic.prune.interval.ms": "86400000",
-    # Kafka's own defaults, where brokers of tests have others.
+    # Kafka's own defaults; brokers of tests have others.
     "share.coordinator.snapshot.update.records.per.snapshot": "500",
     "group.share.heartbeat.interval.ms": "1000",
     "group.share.assignment.interval.ms": "1000",
@@ -36,7 +36,7 @@ _PROPERTIES = {
 
 
 def record(folder: Path, minute: float) -> None:
-    """Play the story on a cluster of its own and put the capture at ``folder``, replacing any."""
+    """Play the story on a separate cluster and write the capture to ``folder``, replacing any."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory(prefix=".recording-", dir=folder.parent) as scratch,
@@ -73,12 +73,12 @@ def take(servers: str, describe: Callable[[], str], folder: Path, minute: float)
 
 
 def check(folder: Path) -> None:
-    """Check that each group ends as its story says.
+    """Check that each group ends as in its story.
 
     Raises
     ------
     RigError
-        One does not.
+        A group does not.
     """
     first: dict[str, str] = {}
     for row in sharelag.open(folder, engine="local").explain().table.to_pylist():

@@ -1,7 +1,6 @@
-"""What is shown in ``docs/screenshots`` beside the notebooks, and in which words?
+"""Widgets and dashboards in ``docs/screenshots`` beside the notebooks, with their captions.
 
-`CELLS` are cells of one notebook: what each shows has its name, and a picture of its own in each
-theme.
+`CELLS` are cells of one notebook: each output becomes a picture of that name in each theme.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ lab.run()
 lab.join(300)
 lab
 """
-# The page as it is after one click: what would happen without the record that blocks everything.
+# The page after one click: what would happen without the record that blocks everything.
 NOW = """
 demo.overview()
 now = demo.dashboard("search-index")
@@ -53,7 +52,7 @@ now
 """
 GROUP = "notifications"
 STRIP = f'WindowStrip.of(demo.moments("{GROUP}").table, ends=demo.lag("{GROUP}").table)'
-#: Name of the picture, and the code whose output it is of.
+#: Names of pictures, and the code whose output they show.
 CELLS = {
     "widget-window-strip": STRIP,
     "widget-partition-grid": GRID,
@@ -97,5 +96,5 @@ WORDS = {
 
 
 def setup() -> str:
-    """The cell that all others need."""
+    """Return the cell that all others need."""
     return dedent(SETUP).strip()

@@ -1,4 +1,4 @@
-"""A choice of a capture's records, each with what Kafka's own classes read from it."""
+"""A selection of a capture's records, each with the result of Kafka's own classes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.kafka.oracles import Oracle
 from tools.record.state_tail import STATE_TOPIC, hex_of
 
 _OF_EACH_KIND = 40
-#: Every kind of record that a recording has to show: topic, type, whether it has a value.
+#: Required kinds of records: topic, type, whether it has a value.
 _WANTED = {
     (STATE_TOPIC, 1, True),  # updates have no tombstones
     *((STATE_TOPIC, 0, has_value) for has_value in (True, False)),

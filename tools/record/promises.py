@@ -1,4 +1,4 @@
-"""Check what a recording promises, counted in its bytes as Kafka's own classes read them."""
+"""Check the promises of a recording, counted in its bytes as Kafka's own classes read them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DELIVERY_LIMIT = 5
 
 
 class _Read(NamedTuple):
-    """A record of the state topic and what Kafka reads from it."""
+    """A record of the state topic and its contents, read by Kafka's classes."""
 
     row: dict[str, Any]
     key: tuple[str, str, int]
@@ -30,7 +30,7 @@ class _Read(NamedTuple):
 
 
 def check_promises(capture: Path, oracle: Oracle) -> dict[str, int]:
-    """Count what a capture promises to show.
+    """Count the events that a capture promises to show.
 
     Returns
     -------
@@ -117,7 +117,7 @@ def _resets(snapshots: list[tuple[_Read, dict[str, Any]]]) -> int:
 
 
 def _moments(capture: Path, reads: list[_Read]) -> dict[str, int]:
-    """Check that the time of each moment parts the records just as its end offsets do."""
+    """Check that the time of each moment splits the records exactly like its end offsets."""
     paths = sorted((capture / "expected" / "moments").glob("*.json"))
     for path in paths:
         moment = json.loads(path.read_text())

@@ -1,8 +1,8 @@
-"""Record the scenarios from a real broker, with Kafka's own answer beside each.
+"""Record the scenarios from a real broker, each with Kafka's own answer.
 
 ``python -m tools.record.scenarios data/captures/scenarios`` records all of them, which takes
-some ten minutes; names after the folder choose. Each is played on a broker of its own, so that a
-capture has one group only.
+some ten minutes; names after the folder select some. Each is played on a separate broker, so that
+a capture has only one group.
 """
 
 from __future__ import annotations
@@ -28,26 +28,25 @@ from tools.record.stories import SCENARIOS, Scenario
 
 GROUP_TOPIC = "__consumer_offsets"
 _PROPERTIES = {
-    # The whole history is to be kept.
+    # Keep the whole history.
     "share.coordinator.state.topic.prune.interval.ms": "86400000",
-    # What can be compacted is, without waiting: nothing but a topic of a scenario rolls its
-    # segments in time.
+    # Compact without delay: only a topic of a scenario rolls its segments in time.
     "log.cleaner.backoff.ms": "500",
 }
 _TRIES = 5
-#: The scenarios press hours into seconds, so the length of a lock says nothing there.
+#: The scenarios compress hours into seconds, so the lock duration is meaningless there.
 PATIENCE = timedelta(seconds=2.5)
 
 
 class Told(NamedTuple):
-    """What Kafka said about a group, and the sum of its lags; ``None``: it knows none."""
+    """Kafka's description of a group, and the sum of its lags; None if it is unknown."""
 
     text: str
     lag: int | None
 
 
 def record(name: str, folder: Path) -> Told:
-    """Play a scenario on its own broker and put the capture at ``folder``, replacing any there.
+    """Play a scenario on a separate broker and write the capture to ``folder``, replacing any.
 
     Raises
     ------
@@ -85,7 +84,7 @@ def tell(broker: KafkaBroker, stage: Stage) -> Told:
 
 
 def check(scenario: Scenario, result: Told) -> None:
-    """Check that the group lags as much as the scenario promises.
+    """Check that the group's lag is as the scenario promises.
 
     Raises
     ------
@@ -100,7 +99,7 @@ def check(scenario: Scenario, result: Told) -> None:
 
 
 def _capture_quietly(broker: KafkaBroker, stage: Stage, folder: Path) -> Told:
-    """Capture at once, then describe; once more if anything was written meanwhile."""
+    """Capture, then describe; again if anything was written meanwhile."""
     for _ in range(_TRIES):
         before = _ends(broker, stage)
         config = ClientConfig({"bootstrap.servers": broker.bootstrap_servers})

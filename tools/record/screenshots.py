@@ -1,7 +1,7 @@
 """Pictures of every notebook, dashboard, widget and report, light and dark: ``make screenshots``.
 
-All are taken in a real JupyterLab after a real run on recorded data, and written with few colours:
-they are of text and plain shapes, and lie in git.
+All are taken in a real JupyterLab after a real run on recorded data. They are reduced to a small
+palette, since they show text and plain shapes, and are committed.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ OUT = DOCS / "screenshots"
 THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
 GALLERY = "gallery"
 WIDTH = 1180
-#: What the README begins with: the top of this dashboard on a wide page.
+#: The first picture of the README: the top of this dashboard on a wide page.
 HERO, HERO_SIZE = "dashboard-now", {"width": 1700, "height": 1000}
-#: Chromium draws no pictures beyond this.
+#: Maximum height of Chromium's pictures.
 HIGHEST = 16_000
 COLOURS = 256
 _ALONE = """() => { const { shell } = window.jupyterapp;
@@ -45,17 +45,17 @@ _SETTLED = f"""dark => [...document.querySelectorAll('.sl')].every(
     view => (view.dataset.theme === 'dark') === dark) && {DRAWN}"""
 _PAINTED = """() => new Promise(done => requestAnimationFrame(() =>
     requestAnimationFrame(() => setTimeout(done, 300))))"""
-# A chart that is drawn again is much taller than its frame until it is there.
+# A chart that is being redrawn is much taller than its frame.
 _WHOLE = """() => [...document.querySelectorAll('.sl-chart .sl-stage')].every(
     stage => !stage.clientHeight || stage.scrollHeight <= 2 * stage.clientHeight)"""
-# The notebook scrolls in a panel; the rest of the window has the same height always.
+# The notebook scrolls in a panel; the rest of the window has a constant height.
 _HEIGHT = """() => { const panel = document.querySelector('.jp-WindowedPanel-outer');
     panel.scrollTop = 0;
     const cells = [...panel.querySelectorAll(".jp-Cell")];
     const lowest = Math.max(...cells.map(cell => cell.getBoundingClientRect().bottom));
     const top = panel.getBoundingClientRect().top;
     return Math.ceil(innerHeight - panel.clientHeight + lowest - top + 16); }"""
-# The frame of the active cell is of whoever works there.
+# Hide the frame of the active cell.
 _UNPICKED = """() => document.querySelectorAll('.jp-mod-active, .jp-mod-selected').forEach(
     cell => cell.classList.remove('jp-mod-active', 'jp-mod-selected'))"""
 _ONLY = """number => document.querySelectorAll('.jp-Notebook .jp-Cell').forEach((cell, n) => {
@@ -63,7 +63,7 @@ _ONLY = """number => document.querySelectorAll('.jp-Notebook .jp-Cell').forEach(
 
 
 def main(chosen: list[str]) -> int:
-    """Take the pictures whose names contain one of the words given; all without any."""
+    """Take the pictures whose names contain one of the given words; all without any."""
     wanted = [
         name
         for name in (*NAMES, *CELLS, REPORT)
@@ -119,7 +119,7 @@ def _of_cells(lab: Lab, browser: Browser, names: list[str]) -> None:
 
 
 def _sound(running: Running, name: str) -> Page:
-    """The page of a notebook that ran without a complaint."""
+    """Return the page of a notebook that ran without errors."""
     ran = running.finished(name)
     if said := [*complaints(ran.saved), *ran.watched.complaints]:
         raise RuntimeError(f"{name} does not run: {said}")
@@ -142,7 +142,7 @@ def _of_report(browser: Browser, folder: Path) -> None:
 
 
 def _themes(page: Page) -> Iterator[str]:
-    """Show a notebook alone and as a whole, in one theme after the other."""
+    """Show a notebook alone and completely, in one theme after the other."""
     page.evaluate(_ALONE)
     for theme, title in THEMES.items():
         change_theme(page, title, _SETTLED, theme == "dark")
@@ -154,7 +154,7 @@ def _themes(page: Page) -> Iterator[str]:
 
 
 def _fit(page: Page) -> None:
-    """Make the window as high as what is shown, which grows when it comes in sight."""
+    """Make the window as high as its contents, which grow when they become visible."""
     height = 0
     while height != (height := min(page.evaluate(_HEIGHT), HIGHEST)):
         page.set_viewport_size({"width": WIDTH, "height": height})
@@ -163,7 +163,7 @@ def _fit(page: Page) -> None:
 
 
 def _keep_top(page: Page, shown: Locator, name: str) -> None:
-    """Keep what people see first where there is room for everything side by side."""
+    """Keep the top of a picture, in which everything fits side by side."""
     page.set_viewport_size({"width": HERO_SIZE["width"], "height": 3000})
     page.evaluate(_PAINTED)
     page.wait_for_function(_WHOLE)
@@ -198,7 +198,7 @@ def _write_gallery(path: Path, names: list[str]) -> None:
 
 
 def _gallery() -> str:
-    """``docs/gallery.md``: every picture with a line of what it shows."""
+    """Return ``docs/gallery.md``: every picture with a caption."""
     parts = [
         "# What it looks like\n",
         "Made by `make screenshots`, of recorded data. In a dark theme you see dark ones.\n",
@@ -226,7 +226,7 @@ def _entry(name: str) -> str:
 
 
 def _question(name: str) -> str:
-    """What a notebook asks."""
+    """Return the question of a notebook."""
     lines = read(name).cells[0].source.splitlines()
     return next(
         (line.strip("*") for line in lines if line.startswith("**") and line.endswith("**")),

@@ -1,7 +1,7 @@
 """The story of the shop recording: eight share groups on three brokers, seven of them in trouble.
 
-Records arrive and members work all the time, also while the recording is taken. Times are minutes
-of the story, each of which takes `Shop.minute` seconds.
+Records arrive and members work all the time, also during the recording. Times are minutes of the
+story, each of which takes `Shop.minute` seconds.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from tests.support.kafka.workload import (
     start_transaction,
 )
 
-#: How long the story lasts.
+#: Duration of the story.
 MINUTES = 40.0
 _ACCEPT, _RELEASE = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE
 _LIMIT = "share.delivery.count.limit"
 _LOCKS = "share.partition.max.record.locks"
 _LOCK_MS = "share.record.lock.duration.ms"
-#: Seconds of the clock between two rounds of the producer.
+#: Seconds between two rounds of the producer.
 _TICK = 0.5
-#: Seconds that a member waits between two polls, as one that works in batches does.
+#: Seconds between two polls of a member, as in batch processing.
 _PAUSE = 0.8
 _SEED = 20
 
 
 class Topic(NamedTuple):
-    """What arrives in a topic."""
+    """The arrivals of a topic."""
 
     partitions: int
     rate: float
@@ -49,11 +49,11 @@ class Topic(NamedTuple):
 
 
 class Group(NamedTuple):
-    """A share group of the shop, and what its story ends with."""
+    """A share group of the shop, and the end of its story."""
 
     topic: str
     cause: str | None
-    """What `explain` must name first at the end; None: nothing is wrong."""
+    """The first cause of `explain` at the end; None: nothing is wrong."""
     story: str
     config: Mapping[str, str] = {}
 
@@ -111,7 +111,7 @@ GROUPS = {
     ),
 }
 HOT_FROM, STORM_FROM = 12.0, 28.0
-#: Minutes from which the next record of a partition names no currency: no attempt at it succeeds.
+#: Minutes from which the next record of a partition has no currency: every attempt fails.
 _STUCK_FROM = {
     8.0: ("orders", 1),
     21.0: ("orders", 2),
@@ -122,19 +122,19 @@ _NO_CURRENCY = b'"currency": null'
 
 
 class Worker(threading.Thread):
-    """A member: polls, works on each record, decides, and waits a little."""
+    """A member: polls, processes each record, decides, and waits a little."""
 
     def __init__(self, shop: Shop, group: str, number: int, seconds: float, at_once: int) -> None:
         super().__init__(name=f"{group}-{number}", daemon=True)
         self.error: BaseException | None = None
-        #: Records that were decided on.
+        #: Number of decided records.
         self.decided = 0
         self.failed_commits = 0
         self._shop, self._group, self._seconds, self._at_once = shop, group, seconds, at_once
         self._leave = threading.Event()
 
     def run(self) -> None:
-        """Work until told to leave."""
+        """Work until stopped."""
         try:
             settings: dict[str, str | int] = {
                 "client.id": self.name,
@@ -153,7 +153,7 @@ class Worker(threading.Thread):
             self.error = error
 
     def leave(self) -> None:
-        """Leave the group after the current poll; what it holds is released."""
+        """Leave the group after the current poll; held records are released."""
         self._leave.set()
 
     def _work(self, consumer: ShareConsumer) -> None:
@@ -165,7 +165,7 @@ class Worker(threading.Thread):
         try:
             consumer.commit_sync(10.0)
         except KafkaException:
-            # The broker that led a partition has gone: its records are delivered again.
+            # The leader of a partition has gone: its records are delivered again.
             self.failed_commits += 1
         self.decided += len(messages)
 
@@ -177,7 +177,7 @@ class Shop:
     ----------
     cluster : KafkaCluster
     minute : float
-        Seconds of the clock that a minute of the story takes.
+        Seconds that a minute of the story takes.
     """
 
     def __init__(self, cluster: KafkaCluster, minute: float = 60) -> None:
@@ -198,7 +198,7 @@ class Shop:
         return (time.monotonic() - self._begun) / self.minute
 
     def play(self) -> None:
-        """Play the story to its end; members go on working after it.
+        """Play the story to its end; members continue after it.
 
         Raises
         ------
@@ -240,7 +240,7 @@ class Shop:
             do()
 
     def leave(self) -> None:
-        """Have everybody leave, and wait until they have."""
+        """Have all members leave, and wait until they have."""
         for worker in self._all:
             worker.leave()
         for worker in self._all:
@@ -250,7 +250,7 @@ class Shop:
             self._transaction.abort_transaction()
 
     def decide(self, group: str, message: Message, leaving: threading.Event) -> AcknowledgeType:
-        """Work on a record: what is stuck takes its time and is given back."""
+        """Process a record: stuck ones take long and are released."""
         place = (str(message.topic()), int(message.partition() or 0))
         offset, attempt = int(message.offset() or 0), int(message.delivery_count() or 1)
         if _NO_CURRENCY in (message.value() or b""):
@@ -291,7 +291,7 @@ class Shop:
         )
 
     def _produce(self) -> None:
-        """Append what arrives, until the end."""
+        """Append the arrivals, until the end."""
         settings = {
             "bootstrap.servers": self.cluster.bootstrap_servers,
             "acks": "all",
@@ -325,7 +325,7 @@ class Shop:
         producer.produce(name, json.dumps(value).encode(), str(value["customer"]), partition)
 
     def _is_stuck(self, topic: str, partition: int) -> bool:
-        """Whether this record is the first of its partition after a stuck one is due."""
+        """Return whether this record is the first of its partition after a stuck one is due."""
         for minute, place in self._stuck_from.items():
             if place == (topic, partition) and self.now >= minute:
                 del self._stuck_from[minute]

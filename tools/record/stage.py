@@ -1,4 +1,4 @@
-"""What a scenario is played on: a topic, a group, and members that live on while somebody looks.
+"""The stage of a scenario: a topic, a group, and members that stay while it is inspected.
 
 >>> with Stage(broker.bootstrap_servers, "healthy") as stage:  # doctest: +SKIP
 ...     SCENARIOS["healthy"].play(stage)
@@ -33,7 +33,7 @@ _FINISHED = (AcknowledgeType.ACCEPT, AcknowledgeType.REJECT)
 
 
 class Member(threading.Thread):
-    """A share consumer in a separate thread. It works until it has to rest or to leave."""
+    """A share consumer in a separate thread, which works until it has to rest or to leave."""
 
     def __init__(
         self,
@@ -46,14 +46,14 @@ class Member(threading.Thread):
     ) -> None:
         super().__init__(name=f"a member of {stage.group}")
         self.error: BaseException | None = None
-        #: Set while it polls nothing: because it has to rest, or holds undecided records.
+        #: Set while it does not poll: because it has to rest, or holds undecided records.
         self.resting = threading.Event()
         self._stage, self._topics, self._decide = stage, topics, decide
         self._seconds, self._at_once, self._too_late = seconds, at_once, too_late
         self._rest, self._leave = threading.Event(), threading.Event()
 
     def run(self) -> None:
-        """Work. What goes wrong is kept, for who waits in another thread."""
+        """Work, and store errors for callers in other threads."""
         try:
             config: dict[str, str | int] = {"max.poll.records": self._at_once}
             consumer = share_consumer(
@@ -71,15 +71,15 @@ class Member(threading.Thread):
             self.resting.set()
 
     def rest(self) -> None:
-        """Poll no more, for good, but stay in the group: heartbeats go on."""
+        """Stop polling, but stay in the group: heartbeats continue."""
         self._rest.set()
 
     def leave(self) -> None:
-        """Leave the group; what it holds is released."""
+        """Leave the group; held records are released."""
         self._leave.set()
 
     def _work(self, consumer: ShareConsumer) -> bool:
-        """Poll once, take some time for each record, decide; return whether it can poll again."""
+        """Poll once, process each record, decide; return whether it can poll again."""
         messages = [_sound(message) for message in consumer.poll(0.2)]
         time.sleep(self._seconds * len(messages))
         decisions = [(message, self._decide(message)) for message in messages]
@@ -107,9 +107,9 @@ class Stage:
     Parameters
     ----------
     bootstrap
-        Address of the broker; scenarios can share one.
+        Address of the broker, which scenarios can share.
     name
-        Of the scenario: group and topic are named after it.
+        Name of the scenario, and prefix of group and topic.
     """
 
     def __init__(self, bootstrap: str, name: str) -> None:
@@ -124,7 +124,7 @@ class Stage:
         self._produced = 0
 
     def open(self, partitions: int, group: Mapping[str, str] | None = None, **topic: str) -> None:
-        """Make the topic (underscores for dots in its settings); its group begins at the start."""
+        """Create the topic (settings with underscores for dots); its group begins at the start."""
         self.partitions = partitions
         create_topics(
             self.bootstrap,
@@ -138,7 +138,7 @@ class Stage:
     def produce(
         self, count: int, partition: int | None = None, batch: int = 5, key: str | None = None
     ) -> None:
-        """Append records in small log batches, dealt to the partitions in turn if none is named."""
+        """Append records in small log batches, to the partitions in turn if none is given."""
         numbers = range(self._produced, self._produced + count)
         self._produced += count
         records = [
@@ -160,7 +160,7 @@ class Stage:
         return start_transaction(self.bootstrap, name, self.topic, records)
 
     def at_end(self, do: Callable[[], None]) -> None:
-        """Do something when the members have left."""
+        """Call a function when the members have left."""
         self._at_end.append(do)
 
     def join(
@@ -176,23 +176,23 @@ class Stage:
     ) -> None:
         """Let members join and work.
 
-        The first ones finish a record of each partition before this returns: so recorded time
-        begins with a group that works, not with a broker that makes its internal topics.
+        The first ones finish a record of each partition before this returns, so that recorded time
+        begins with a working group, not with a broker that creates its internal topics.
 
         Parameters
         ----------
         decide
-            ``None`` keeps a record, and the member waits with it until it is told to leave.
+            ``None`` keeps a record, and the member waits with it until it has to leave.
         topics
-            What they subscribe to; this stage's topic if not told.
+            Topics to subscribe to; by default this stage's topic.
         seconds
-            What one record takes a member.
+            Processing time of a record.
         at_once
             ``max.poll.records``.
         too_late
-            Acknowledgements after the end of their locks are part of the story.
+            Whether acknowledgements after the end of their locks are part of the story.
         rests
-            They never poll.
+            Whether they never poll.
         """
         for _ in range(members):
             member = Member(self, topics or [self.topic], decide, seconds, at_once, too_late)
@@ -227,7 +227,7 @@ class Stage:
         return {(it.partition, it.offset) for it in done if it.topic == (topic or self.topic)}
 
     def wait_finished(self, but: int = 0) -> None:
-        """Wait until all but so many of the produced records have been accepted or rejected."""
+        """Wait until all but this number of records have been accepted or rejected."""
         self.wait(
             lambda: len(self.finished()) >= self._produced - but,
             f"all records but {but} are finished",
@@ -266,7 +266,7 @@ class Stage:
 
 
 def steps(count: int, every: float = 0.4) -> Iterator[int]:
-    """Count, at an even pace: what is done between two steps is part of their time."""
+    """Count at an even pace, which includes the time of the work between two steps."""
     begun = time.monotonic()
     for step in range(count):
         yield step

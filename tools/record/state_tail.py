@@ -1,4 +1,4 @@
-"""Follow the state topic while a broker writes it, as Kafka's own classes read it."""
+"""Follow the state topic while a broker writes it, decoded by Kafka's own classes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class StateRecord(NamedTuple):
 
 
 class StateTail:
-    """All records of the state topic from its beginning on, read on demand.
+    """All records of the state topic, read on demand.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class StateTail:
     def wait_for(
         self, found: Callable[[list[StateRecord]], bool], what: str, timeout: float = 60
     ) -> None:
-        """Read on until the records so far satisfy a condition.
+        """Read until the records so far satisfy a condition.
 
         Raises
         ------
@@ -72,7 +72,7 @@ class StateTail:
             self._read()
 
     def read_to_end(self) -> None:
-        """Read what the topic holds now."""
+        """Read the current contents of the topic."""
         ends = end_offsets(self._bootstrap, [STATE_TOPIC])
 
         def at_end(_: list[StateRecord]) -> bool:
@@ -87,9 +87,9 @@ class StateTail:
     def wait_for_locks(
         self, held: Iterable[Delivery], group: str, topic_ids: dict[str, str]
     ) -> None:
-        """Read on until the broker has written that the locks of all these deliveries ended.
+        """Read until the broker has written the end of all these deliveries' locks.
 
-        Records at the delivery limit end archived, the others available again.
+        Records at the delivery limit become archived, the others available again.
         """
         open_locks = set(held)
         seen = 0
@@ -106,7 +106,7 @@ class StateTail:
         self.wait_for(all_ended, "the locks have ended", timeout=90)
 
     def close(self) -> None:
-        """Leave the topic."""
+        """Close the consumer."""
         self._consumer.close()
 
     def __enter__(self) -> Self:
@@ -146,5 +146,5 @@ def _ends(record: StateRecord, lock: Delivery, group: str, topic_ids: dict[str, 
 
 
 def hex_of(data: bytes | None) -> str | None:
-    """Return bytes as an oracle takes them; null is a tombstone's value."""
+    """Return bytes in an oracle's format; null is a tombstone's value."""
     return None if data is None else data.hex()

@@ -1,7 +1,7 @@
-"""One story for each reason why a share group lags, and some in which nothing is wrong.
+"""One story for each cause of a share group's lag, and some without a problem.
 
-Here are those of members and of what arrives; `tools.record.stories_of_records` has those of
-single records.
+Here are those about members and arrivals; `tools.record.stories_of_records` has those about single
+records.
 
 Each is played on a `tools.record.stage.Stage`. It ends at the moment to look at: members that are
 part of the trouble are still in the group then, but rest, so that Kafka's description stays true
@@ -141,14 +141,14 @@ def burst(stage: Stage) -> None:
 
 
 class Scenario(NamedTuple):
-    """A story, what it shows, and the lag of the group that Kafka prints, all partitions summed."""
+    """A story, its effect, and the group's lag that Kafka prints, summed over partitions."""
 
     play: Callable[[Stage], None]
     cause: str | None
-    lag: range | None  # None: Kafka knows none
+    lag: range | None  # None: unknown to Kafka
 
 
-#: By name. ``cause`` is what `explain` has to name first; ``None``: nothing is wrong.
+#: By name. ``cause`` is the first cause of `explain`; ``None``: nothing is wrong.
 SCENARIOS = {
     story.play.__name__: story
     for story in (

@@ -273,7 +273,7 @@ function build({ model, root, link, say, later }) {
     const { added, taken, joined, left } = changesOf(base, held);
     const alone = groups[0].all;
     const idle = [...held.values()].filter((rows) => rows.size === 0).length;
-    const changed = [added && `${number(added)} added`, taken && `${number(taken)} taken away`, joined.length && `${counted(joined.length, "member")} new`, left.length && `${counted(left.length, "member")} removed`].filter(Boolean);
+    const changed = [added && `${number(added)} added`, taken && `${number(taken)} removed`, joined.length && `${counted(joined.length, "member")} new`, left.length && `${counted(left.length, "member")} removed`].filter(Boolean);
     const line = `${counted(held.size, "member")}, ${counted(labels.length, "partition")}; ${alone ? `${number(alone)} without a member` : "every one has a member"}${idle ? `; ${counted(idle, "member")} without a partition` : ""}. ` +
       `${changed.length ? `Edited: ${changed.join(", ")}.` : "Not edited."}`;
     summary.textContent = line;

@@ -1,14 +1,14 @@
 """The pipeline on Spark: raw Kafka records in, lag out; local or cluster, classic or Connect.
 
-Every function takes and gives DataFrames, and only distributes what `wire`, `replay` and `metrics`
-compute over Arrow. Nothing runs before an action is called. `Frames` puts them together for one
-input.
+Every function takes and returns DataFrames, and only distributes what `wire`, `replay` and
+`metrics` compute over Arrow. Nothing runs before an action is called. `Frames` combines them for
+one input.
 """
 # ruff: noqa: E402
 
 from sharelag.inputs.spark import require_pyspark
 
-# Everything on Spark is imported through this package, so an error here says what to do without
+# Everything on Spark is imported through this package, so this error says what to do without
 # pyspark.
 require_pyspark()
 

@@ -1,6 +1,6 @@
-"""Functions of DataFrames: raw records decoded and replayed, members and groups; and what follows.
+"""Functions of DataFrames: decoded records, windows, members and groups, and tables from these.
 
-`records_of` finds the records that a DataFrame of the user's stands for.
+`records_of` finds the records behind a user's DataFrame.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 
 class Decoded(NamedTuple):
-    """Records and rejects of raw records; each of the two reads these when it is used."""
+    """Records and rejects of raw records, both lazy: each reads the raw records when it is used."""
 
     records: DataFrame
     rejects: DataFrame
@@ -72,8 +72,8 @@ def decode(
     Parameters
     ----------
     raw : DataFrame of Spark or pandas, or pyarrow.Table
-        The columns of Spark's own Kafka source (`sharelag.schemas.RAW`); further ones are ignored.
-        Rows of both topics may be mixed.
+        The columns of Spark's own Kafka source (`sharelag.schemas.RAW`); others are ignored. Rows
+        of both topics may be mixed.
     topic : str
         ``__share_group_state``, or ``__consumer_offsets`` for the share groups' members and
         assignments.
@@ -89,13 +89,13 @@ def decode(
     Raises
     ------
     InputError
-        When a column is missing or of another type, or there is no such generation or version.
+        A column is missing or has the wrong type, or the generation or version does not exist.
 
     Notes
     -----
-    ``windows``, ``history``, ``members`` and the other functions of a state take ``raw`` itself.
-    Given ``records`` as they are returned here, they read ``raw`` all the same, in one pass; given
-    records that were filtered or stored, they read those.
+    ``windows``, ``history``, ``members`` and the other functions take ``raw`` itself. Given
+    ``records`` exactly as returned here, they read ``raw`` in one pass anyway. Given filtered or
+    stored records, they read those.
     """
     raw = as_frame(raw, schemas.RAW, "raw records")
     require_generation(generation)
@@ -119,9 +119,9 @@ def decode(
 
 
 def records_of(given: Tabular | Records, topic: str = STATE_TOPIC) -> Records:
-    """Return the records of a topic, given raw, or decoded by `decode` or long ago.
+    """Return the records of a topic, given raw, or decoded by `decode` now or earlier.
 
-    Columns that are missing or of another type are an InputError, and so is a stream.
+    Missing columns, columns of the wrong type and streams are an InputError.
     """
     if isinstance(given, Records):
         return given
@@ -145,17 +145,17 @@ def records_of(given: Tabular | Records, topic: str = STATE_TOPIC) -> Records:
 
 
 def is_raw(given: Tabular) -> bool:
-    """Return whether records count as raw, by their columns: all that are not decoded do."""
+    """Return whether records count as raw: all do whose columns are not those of decoded ones."""
     names = column_names(given)
     return "key" in names or "record_type" not in names
 
 
 def column_names(given: Tabular) -> list[str]:
-    """Return the names of the columns of a DataFrame or a table, none of what is neither."""
+    """Return the column names of a DataFrame or a table; none for anything else."""
     if isinstance(given, pa.Table | pa.RecordBatch):
         return list(given.schema.names)
     columns: Any = getattr(given, "columns", None)
-    if columns is None:  # what passes its rows on as Arrow
+    if columns is None:  # an object that exports Arrow streams
         columns = getattr(getattr(given, "schema", None), "names", ())
     return [str(name) for name in columns]
 
@@ -184,20 +184,20 @@ def missing_offsets(raw: Tabular | Records) -> DataFrame:
     return records_of(raw).map(find_gaps, schemas.GAPS)
 
 
-#: What a task counted of the raw records that it read.
+#: A task's counts of the raw records that it read.
 COUNTED = pa.schema(
     [
         ("records", pa.int64()),
-        ("rejected", pa.int64()),  # that could not be decoded
-        ("first", schemas.TIMESTAMP),  # when the first and the last of the records were written
+        ("rejected", pa.int64()),  # could not be decoded
+        ("first", schemas.TIMESTAMP),  # write times of the first and the last record
         ("last", schemas.TIMESTAMP),
-        ("repeated", pa.int64()),  # that are there again
+        ("repeated", pa.int64()),  # repetitions of other records
     ]
 )
 
 
 class Replayed(NamedTuple):
-    """Records that windows were made of."""
+    """The records from which windows were computed."""
 
     records: Records
 
@@ -212,7 +212,7 @@ def windows(
     records : DataFrame of Spark or pandas, or pyarrow.Table
         Raw records (`sharelag.schemas.RAW`), or decoded ones (`RECORDS`).
     as_of : str, datetime, mapping of state partition to offset, or None
-        The last record to take into account; offsets leave out the state partitions they do not
+        The last record to take into account. Offsets exclude state partitions that they do not
         name.
     kafka_version : str, optional
         Version of the brokers, such as ``4.3.1``; the newest if there is none. It decides whether
@@ -225,8 +225,8 @@ def windows(
 
     Notes
     -----
-    The records are read once, and only the columns that are needed. What a task reads is exchanged
-    as compressed bytes, once, so that each state partition is whole in one task.
+    The records are read once, and only the needed columns. The rows of a task are exchanged as
+    compressed bytes, once, so that one task has all of a state partition.
     """
     require_version(kafka_version)
     found = records_of(records).read_until(as_moment(as_of))
@@ -242,7 +242,7 @@ def windows(
 
 
 def find_states(mine: TaskRecords) -> Iterator[tuple[str, schemas.Arrow]]:
-    """Return windows, what was counted and the gaps of what one task has, by name."""
+    """Yield windows, counts and gaps of one task's records, by name."""
     found = mine.replay()
     times = [pa.array([at], pa.int64()).view(schemas.TIMESTAMP) for at in (found.first, found.last)]
     numbers = [pa.array([n]) for n in (found.records, found.rejected)]
@@ -259,9 +259,9 @@ def find(
     over: timedelta,
     with_members: bool,
 ) -> Iterator[tuple[str, schemas.Arrow]]:
-    """Return what one task has of states, of the history observed until a moment, and of members.
+    """Yield states, the history observed until a moment, and members of one task's records.
 
-    Without a moment nothing is observed.
+    Without a moment, no history is observed.
     """
     if with_states:
         yield from find_states(mine)
@@ -280,23 +280,23 @@ def history(records: Tabular | Records, gaps: pa.Table | None = None) -> DataFra
     records : DataFrame of Spark or pandas, or pyarrow.Table
         Raw records (`sharelag.schemas.RAW`), or decoded ones (`RECORDS`).
     gaps : pyarrow.Table, optional
-        `sharelag.schemas.GAPS`: offsets that are missing between decoded records. In raw records
-        they are found on the way.
+        `sharelag.schemas.GAPS`: missing offsets between decoded records. Gaps between raw records
+        are found automatically.
 
     Returns
     -------
     pyspark.sql.DataFrame
-        `sharelag.schemas.HISTORY`, one row per record; share partitions are contiguous, each in the
-        order of the log.
+        `sharelag.schemas.HISTORY`, one row per record; share partitions are contiguous, each in log
+        order.
     """
     return records_of(records).map(partial(TaskRecords.histories, gaps=gaps), schemas.HISTORY)
 
 
 def summarize(each: Each, schema: pa.Schema) -> Callable[[TaskRecords], pa.Table]:
-    """Return a function that applies another to the whole history of share partitions in a task.
+    """Return a function that applies another one to the whole history of a task's share partitions.
 
-    ``each`` takes `sharelag.schemas.HISTORY` of some share partitions, all rows of each, and gives
-    what leaves the task instead of the history.
+    ``each`` takes `sharelag.schemas.HISTORY` of some share partitions, all rows of each, and
+    returns the rows that leave the task.
     """
 
     def summarize_task(mine: TaskRecords) -> pa.Table:
@@ -325,7 +325,7 @@ def observed(records: Tabular | Records, end: datetime, over: timedelta) -> Data
     return records_of(records).map_parts(TaskRecords.histories, each, schemas.OBSERVED)
 
 
-#: What a task counted of the groups' records, as `sharelag.engine.CountedGroups`.
+#: A task's counts of the groups' records, as `sharelag.engine.CountedGroups`.
 COUNTED_GROUPS = pa.schema(
     [("records", pa.int64()), ("rejected", pa.int64()), ("deleted", pa.list_(pa.string()))]
 )
@@ -356,7 +356,7 @@ def groups(records: Tabular | Records, as_of: str | Moment = None) -> DataFrame:
 
 
 def find_membership(mine: TaskRecords) -> Iterator[tuple[str, schemas.Arrow]]:
-    """Return the members and groups of what one task has, and what was counted, by name."""
+    """Yield members, groups and counts of one task's records, by name."""
     log = mine.group_log()
     counted = [log.records, log.rejected, find_deleted_groups(log.latest)]
     yield "members", members_arrow(log.latest)
@@ -377,7 +377,7 @@ def _map(
     return found.map(membership_task, schema)
 
 
-# ---- lag, imbalance, progress, health and ledgers of these ---------------------------------------
+# ---- lag, imbalance, progress, health and ledgers ------------------------------------------------
 
 
 _BY = list(schemas.SHARE_PARTITION)
@@ -392,28 +392,28 @@ def lag(windows: Tabular, offsets: Tabular) -> DataFrame:
     ----------
     windows : DataFrame of Spark or pandas, or pyarrow.Table
         `sharelag.schemas.WINDOWS`, read before the offsets; or raw or decoded records of the state
-        topic, of which the windows are found on the way.
+        topic, from which the windows are computed.
     offsets : the same
-        `sharelag.schemas.OFFSETS`; the latest row of each topic partition by ``as_of`` counts, and
-        of one moment that with the largest end.
+        `sharelag.schemas.OFFSETS`. The latest row of a topic partition by ``as_of`` counts, and
+        among equal times the one with the largest end.
 
     Returns
     -------
     pyspark.sql.DataFrame
-        `sharelag.schemas.LAG`; see `sharelag.metrics.lag` for what the terms mean.
+        `sharelag.schemas.LAG`; see `sharelag.metrics.lag` for the meaning of the terms.
 
     Notes
     -----
-    Of windows that `windows` returns, their records are replayed in the same task; all end offsets
-    are sent to each task. Those of `offsets` of a cluster, of a table of this process and of small
-    Parquet files are read when this is called; others are a query.
+    The records of windows returned by `windows` are replayed in the same task; all end offsets are
+    sent to each task. Offsets of a cluster, of a table in this process and of small Parquet files
+    are read when this function is called; others are a query.
     """
     ends_of, beside = _send_ends(offsets)
     origin = origin_of(windows)
     if isinstance(origin, Replayed):
         windows = origin.records
     elif "window_end_offset" in column_names(windows):
-        # The lag does not need the batches: null stands for them.
+        # The lag does not need the batches, so they are null.
         names = [name for name in schemas.WINDOWS.names if name != "batches"]
         frame = as_frame(windows, schemas.WINDOWS, "windows").select(names)
 
@@ -432,7 +432,7 @@ def lag(windows: Tabular, offsets: Tabular) -> DataFrame:
 
 
 def _send_ends(offsets: Tabular) -> tuple[Callable[..., pa.Table], DataFrame | None]:
-    """Return what gives a task the last known ends, and what is sent to it for that."""
+    """Return a function that gives a task the last known ends, and the DataFrame that it needs."""
     if not is_of_spark(offsets):
         known = schemas.conform_given(offsets, schemas.OFFSETS, "offsets")
     elif (known := origin_of(offsets)) is None:
@@ -450,8 +450,8 @@ def _send_ends(offsets: Tabular) -> tuple[Callable[..., pa.Table], DataFrame | N
 
 
 def rollup(lag: Tabular, by: str) -> DataFrame:
-    """Sum a lag table up by ``"group"`` or ``"topic"``; see `sharelag.metrics.lag.rollup_arrow`."""
-    rollup_keys(by)  # an unknown one is refused before anything is read
+    """Sum a lag table by ``"group"`` or ``"topic"``; see `sharelag.metrics.lag.rollup_arrow`."""
+    rollup_keys(by)  # refuses an unknown key before anything is read
     each = partial(rollup_arrow, by=by)
     return meet({"lag": lag}, {"lag": schemas.LAG}, ["group_id"], each, schemas.ROLLUP)
 
@@ -482,7 +482,7 @@ def imbalance(
     require_over(by)
     given = {"lag": lag, "members": members, "groups": groups, "observed": observed}
     given["brokers"] = brokers
-    return _of_loads(given, past, partial(imbalance_arrow, by=by), schemas.IMBALANCE)
+    return _meet_loads(given, past, partial(imbalance_arrow, by=by), schemas.IMBALANCE)
 
 
 def skew(
@@ -494,18 +494,18 @@ def skew(
 ) -> DataFrame:
     """Return `sharelag.metrics.imbalance.SKEW`; parameters as for `imbalance`."""
     given = {"lag": lag, "members": members, "groups": groups, "observed": observed}
-    return _of_loads(given, past, skew_arrow, SKEW)
+    return _meet_loads(given, past, skew_arrow, SKEW)
 
 
-def _of_loads(
+def _meet_loads(
     given: dict[str, Any],
     past: Tabular | None,
     each: Callable[..., pa.RecordBatch],
     schema: pa.Schema,
 ) -> DataFrame:
-    """Bring the loads of each group into one task."""
+    """Bring all loads of a group into one task."""
     columns, has_past = NEEDED, past is not None
-    if past is not None:  # offsets belong to no group, so they go with the lag
+    if past is not None:  # offsets do not belong to a group, so they travel with the lag
         past = as_frame(past, NEEDED["past"], "past")
         then = past.select(NEEDED["past"].names).dropDuplicates(OFFSET_KEYS)
         then = then.withColumnRenamed("end_offset", _PAST.name)
@@ -524,7 +524,7 @@ def _of_loads(
 
 
 def progress(lag: Tabular, observed: Tabular, known: Evidence) -> DataFrame:
-    """Return age, rates, drain and retention of every share partition.
+    """Return age, rates, time to drain and retention of every share partition.
 
     Parameters
     ----------
@@ -602,7 +602,7 @@ def health(
     Returns
     -------
     pyspark.sql.DataFrame
-        `sharelag.schemas.HEALTH`; see `sharelag.metrics.health` for what the figures mean.
+        `sharelag.schemas.HEALTH`; see `sharelag.metrics.health` for the meaning of the figures.
     """
     found = records_of(raw)
     if found.decoded:
@@ -619,13 +619,13 @@ def health(
 
 
 def find_health(mine: TaskRecords, partitions: Partitions = None) -> pa.RecordBatch:
-    """Return `sharelag.schemas.HEALTH` of the state partitions that one task has."""
+    """Return `sharelag.schemas.HEALTH` of one task's state partitions."""
     counts = [mine.raw.apply(lambda raw: gather(raw, mine.generation, mine.kafka_version))]
     counts += [count_finished(part) for part in mine.histories()]
     return health_arrow(pa.concat_tables(counts), partitions)
 
 
-#: Offsets of a queue that one task reads.
+#: Number of a queue's offsets that one task reads.
 PIECE = 100_000
 _PIECES = pa.schema([("partition", pa.int32()), ("first", pa.int64()), ("end", pa.int64())])
 

@@ -34,46 +34,46 @@ def read_kafka(
 ) -> DataFrame:
     """Read the raw records of share groups: ``__share_group_state`` and ``__consumer_offsets``.
 
-    Spark's own Kafka source reads them where the session has it and sets
-    ``spark.sql.streaming.kafka.useDeprecatedOffsetFetching`` to true, without which it leaves out
-    internal topics. Otherwise `sharelag`'s source does, which needs no jar; so it does on Spark
-    Connect where client settings may be secret. Neither joins a group.
+    Spark's own Kafka source reads them if the session has it and sets
+    ``spark.sql.streaming.kafka.useDeprecatedOffsetFetching`` to true; otherwise it omits internal
+    topics. In all other cases, and on Spark Connect if client settings may contain secrets, the
+    source of `sharelag` reads them, which needs no jar. Neither joins a group.
 
     Parameters
     ----------
     spark : pyspark.sql.SparkSession
-        Its configuration stays as it is.
+        Its configuration is not changed.
     bootstrap_server : str or ClientConfig, optional
-        ``"host:port[,...]"``; may stand in the file or in ``KAFKA_BOOTSTRAP_SERVERS`` instead.
+        ``"host:port[,...]"``; the file or ``KAFKA_BOOTSTRAP_SERVERS`` may have it instead.
     topics : str or sequence of str
-        Without ``__consumer_offsets``, which may be large, members and groups are not known.
+        Without ``__consumer_offsets``, which may be large, members and groups are unknown.
     stream : bool
-        Read as a stream that begins with the earliest records, instead of as a batch.
+        Read as a stream from the earliest records on, instead of as a batch.
     command_config : path, optional
-        Client properties, as Kafka's own commands take them.
+        A file of client properties, as for Kafka's own commands.
     properties : mapping, optional
-        Single client properties; they win over the file.
+        Single client properties, which override the file.
     timeout : float
         Seconds to wait for brokers.
 
     Returns
     -------
     pyspark.sql.DataFrame
-        `sharelag.schemas.RAW`. A batch ends where the topics ended when this was called, however
-        often it is read: call `offsets` after it, and no lag seems negative. Records that were
-        pruned meanwhile are left out.
+        `sharelag.schemas.RAW`. A batch ends at the ends of the topics at the time of this call,
+        however often it is read. Call `offsets` afterwards, so that no lag seems negative. Records
+        pruned in the meantime are left out.
 
     Raises
     ------
     ClusterError
-        One of its children: no topic of this name, no right to read it, no broker answered.
+        One of its subclasses: the topic does not exist or may not be read, or no broker answers.
     SetupError
         A stream without Spark's own Kafka source needs pyspark 4.2 or newer.
 
     Notes
     -----
-    Of a batch, by either source, `windows`, `lag` and all that takes raw records have their own
-    tasks fetch the records, as long as no row is chosen from it and it is not in Spark's cache.
+    Tasks of `windows`, `lag` and other functions fetch the records of a batch themselves, with
+    either source, unless its rows were filtered or it is in Spark's cache.
     """
     config = config_of(bootstrap_server, command_config, properties, timeout)
     ranges: dict[str, dict[int, tuple[int, int]]] = {}
@@ -84,7 +84,7 @@ def read_kafka(
     if not ranges:
         return frame_of(spark, schemas.RAW.empty_table())
     options = {
-        # Unlike a subscription, an assignment joins no consumer group.
+        # Unlike a subscription, an assignment does not join a consumer group.
         "assign": json.dumps({topic: sorted(partitions) for topic, partitions in ranges.items()}),
         "startingOffsets": "earliest",
         "failOnDataLoss": "false",
@@ -93,7 +93,7 @@ def read_kafka(
         ends = {topic: {p: end for p, (_, end) in of.items()} for topic, of in ranges.items()}
         options["endingOffsets"] = json.dumps(ends)
     reader = spark.readStream if stream else spark.read
-    # A server of Spark Connect logs options, so they have no secret there.
+    # A Spark Connect server logs options, so they must not contain secrets.
     may_be_options = config.is_public or not is_connect(spark)
     if config.java and may_be_options and reads_internal_topics(spark):
         frame = reader.format("kafka").options(**options, **config.connector_options()).load()
@@ -125,18 +125,20 @@ def offsets(
     topics : str or sequence of str
         Restrict the answer to these. Default: all that we are authorized to describe.
     as_of : str or datetime, optional
-        As of when, with its zone; see `sharelag.inputs.kafka.topics.past_offsets`.
+        A moment with its time zone; see `sharelag.inputs.kafka.topics.past_offsets`.
 
     Returns
     -------
     pyspark.sql.DataFrame
-        `sharelag.schemas.OFFSETS`, one row per topic partition. The driver asks at once: read
-        the windows that they go with before, or a lag could seem negative.
+        `sharelag.schemas.OFFSETS`, one row per topic partition. The driver fetches them at once:
+        read the corresponding windows before, or a lag could seem negative.
 
     Raises
     ------
     InputError
-        There is no such topic, or ``as_of`` has no zone, or is offsets of the state topic.
+        The topic does not exist, ``as_of`` has no zone, or it is offsets of the state topic.
+    ClusterError
+        One of its subclasses.
     ClusterError
         One of its children.
     """
@@ -165,7 +167,7 @@ def config_of(
     properties: Mapping[str, str] | None,
     timeout: float,
 ) -> ClientConfig:
-    """Return how to reach a cluster: what was given, or what options say."""
+    """Return the client configuration of a cluster, as given or from options."""
     if isinstance(bootstrap_server, ClientConfig):
         return bootstrap_server
     return client_config(bootstrap_server, command_config, properties, timeout)

@@ -1,4 +1,4 @@
-"""Move tables through Spark: as Arrow bytes, to this process, and into one task by their keys."""
+"""Move tables through Spark as Arrow bytes: to this process, and into one task by their keys."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ if TYPE_CHECKING:
 
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 
-#: What replay reads of a decoded record of each topic; the rest stays where it is.
+#: Columns of decoded records that replay reads, by topic.
 REPLAYED = {
     STATE_TOPIC: pa.schema([field for field in schemas.RECORDS if field.name != "unknown_tags"]),
     GROUP_TOPIC: members.REPLAYED,
 }
-#: Begins the keys of records of another topic than nearly all, on the way from Spark to Python:
-#: with a column of topics, a scan takes a tenth longer. No key of Kafka's begins so.
+#: Prefix of the keys of records that belong to a less common topic, on the way from Spark to
+#: Python: a column of topics makes a scan a tenth slower. No key of Kafka has this prefix.
 OTHER = b"\xff\xff"
-#: What is packed of a raw record.
+#: Columns of a packed raw record.
 PACKED_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value")
-#: Some records of one partition as Arrow's bytes.
+#: Some records of one partition as Arrow bytes.
 PACKED = pa.schema({"topic": pa.string(), "partition": pa.int32(), "first_offset": pa.int64(),
                     "rows": pa.binary()})  # fmt: skip
-#: What tasks found, each table by name as Arrow's bytes.
+#: Tables found by tasks, by name, as Arrow bytes.
 FOUND = pa.schema([("name", pa.string()), ("rows", pa.binary())])
-#: A task packs so many records, or bytes, at a time, and decodes so many of those that it unpacks.
+#: Limits of records and bytes that a task packs at a time, and of packed records that it decodes.
 _PACKED_ROWS, _PACKED_BYTES, _UNPACKED_ROWS = 100_000, 64 << 20, 50_000
-#: So many rows of a table are packed together: few enough for a row of Spark's.
+#: Maximum number of a table's rows packed together, so that they fit into a row of Spark.
 _TABLE_ROWS = 500_000
-#: Bytes in a task are compressed: Spark moves them six times.
+#: Packed bytes are compressed: Spark copies them six times.
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd")
 
 
 def pack_table(name: str, table: schemas.Arrow) -> pa.RecordBatch:
-    """Return rows of `FOUND` with a table."""
+    """Return a table as rows of `FOUND`."""
     whole = as_table(table)
     parts = [whole.slice(at, _TABLE_ROWS) for at in range(0, len(whole), _TABLE_ROWS)]
     packed = pa.array([to_bytes(part) for part in parts], pa.binary())
@@ -60,14 +60,14 @@ def pack_table(name: str, table: schemas.Arrow) -> pa.RecordBatch:
 
 
 def unpack_table(found: schemas.Arrow, name: str, schema: pa.Schema) -> pa.Table:
-    """Return a table of `FOUND`."""
+    """Return a table from rows of `FOUND`."""
     rows = found.filter(pc.equal(found.column("name"), name)).column("rows")
     tables = [read_tables(one.as_buffer(), schema) for one in rows]
     return pa.concat_tables([schema.empty_table(), *tables])
 
 
 def read_tables(rows: pa.Buffer, schema: pa.Schema) -> pa.Table:
-    """Return the tables of rows of `FOUND` that stand one after the other, as one table."""
+    """Return the concatenation of the tables in rows of `FOUND`."""
     source, found = pa.BufferReader(rows), [schema.empty_table()]
     while source.tell() < source.size():
         found.append(pa.ipc.open_stream(source).read_all().cast(schema, safe=False))
@@ -75,7 +75,7 @@ def read_tables(rows: pa.Buffer, schema: pa.Schema) -> pa.Table:
 
 
 def to_bytes(table: pa.Table) -> bytes:
-    """Return a table as compressed bytes of Arrow's."""
+    """Return a table as compressed Arrow bytes."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema, options=_COMPRESSED) as writer:
         writer.write_table(table)
@@ -83,15 +83,15 @@ def to_bytes(table: pa.Table) -> bytes:
 
 
 def name_topics(raw: pa.RecordBatch, topic: str) -> pa.RecordBatch:
-    """Return records with their topics, which the keys of all others than the given one begin with.
+    """Return records with their topics, which are in the keys unless it is the given topic.
 
-    These keys are `OTHER`, ``=`` and the name unless it is null, NUL, ``=`` and the key unless it
-    is null.
+    Such a key is `OTHER`, then ``=`` and the name unless it is null, NUL, and ``=`` and the key
+    unless it is null.
     """
     keys = raw.column("key")
     topics = pa.repeat(topic, len(keys))
     ends = pc.if_else(pc.starts_with(keys, OTHER), pc.find_substring(keys, b"\0"), None)
-    for end in pc.unique(ends).drop_null().to_pylist():  # names of one length at a time
+    for end in pc.unique(ends).drop_null().to_pylist():  # names of equal length at a time
         mine = pc.equal(ends, end).fill_null(False)
         marked = keys.filter(mine)
         names = _unmark(pc.binary_slice(marked, len(OTHER), end)).cast(pa.string())
@@ -102,13 +102,13 @@ def name_topics(raw: pa.RecordBatch, topic: str) -> pa.RecordBatch:
 
 
 def _unmark(marked: pa.Array) -> pa.Array:
-    # Not binary_slice, which fails where all are empty.
+    # binary_slice would fail if all are empty.
     rest = pc.binary_replace_slice(marked, 0, 1, b"")
     return pc.if_else(pc.starts_with(marked, b"="), rest, None)
 
 
 def complete_columns(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
-    """Return the columns of a schema; null is what a batch lacks."""
+    """Return the columns of a schema; null if a batch lacks one."""
     arrays = [
         batch.column(field.name).cast(field.type, safe=False)  # Spark's microseconds
         if field.name in batch.schema.names
@@ -119,7 +119,7 @@ def complete_columns(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch
 
 
 def pack_records(batches: Iterable[pa.RecordBatch], place: Sequence[str]) -> Batches:
-    """Yield records as rows of `PACKED`; the names of the columns of their places are given."""
+    """Yield records as rows of `PACKED`; ``place`` names the columns of a record's position."""
     filled = (batch for batch in batches if batch.num_rows)
     for held in group_batches(filled, _PACKED_ROWS, _PACKED_BYTES):
         yield _pack_rows(held, place)
@@ -150,7 +150,7 @@ def _pack_rows(held: list[pa.RecordBatch], place: Sequence[str]) -> pa.RecordBat
 
 
 def unpack_records(packed: pa.Table, decoded: str = "") -> Batches:
-    """Yield the records of `PACKED`, some bytes together; raw ones, or decoded ones of a topic."""
+    """Yield the records of `PACKED`, several rows at once; raw, or decoded records of a topic."""
     wanted = REPLAYED[decoded] if decoded else schemas.RAW
     names = ("topic", "record_partition" if decoded else "partition")
     columns = [packed.column(name) for name in ("topic", "partition", "rows")]
@@ -171,7 +171,7 @@ _ROWS = pa.schema([("rows", pa.binary())])
 def collect(frame: DataFrame, schema: pa.Schema) -> pa.Table:
     """Collect a DataFrame with one row per share partition, or a summary.
 
-    The schema is that of the result: Spark's Arrow has microseconds and other names inside lists.
+    The schema is that of the result; Spark's Arrow data has microseconds and other names in lists.
     """
     java.cancel_jobs()
     with explain_failures():
@@ -179,7 +179,7 @@ def collect(frame: DataFrame, schema: pa.Schema) -> pa.Table:
 
 
 def stream_rows(frame: DataFrame, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield a DataFrame of any size, one task's rows after another, in its order."""
+    """Yield the batches of a DataFrame of any size, task by task, in its order."""
     java.cancel_jobs()
     packed = map_in_arrow(frame.select(schema.names), _pack, _ROWS)
     with explain_failures():
@@ -205,24 +205,24 @@ def meet(
 ) -> DataFrame:
     """Apply a function to several tables, a few keys at a time and all rows of each.
 
-    ``columns`` says what is read of each table that is given, ``by`` which columns all of them
-    have. ``each`` takes these tables by name, of which one without rows of these keys is empty, and
-    gives rows of a schema.
+    ``columns`` are the columns to read of each table, ``by`` the columns that all of them have.
+    ``each`` takes the tables by name and returns rows of a schema; a table without rows of these
+    keys is empty.
     """
     frames = {
         name: as_frame(table, columns[name], name)
         for name, table in given.items()
         if table is not None
     }
-    kinds = {name: columns[name] for name in frames}  # no DataFrame may travel to a task
+    kinds = {name: columns[name] for name in frames}  # tasks cannot take DataFrames
 
     def meet_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         gathered = list(batches)
         if gathered:
-            tables = {name: _of_kind(gathered, name, kind) for name, kind in kinds.items()}
+            tables = {name: _select(gathered, name, kind) for name, kind in kinds.items()}
             yield for_spark(one_batch(each(**tables)), schema)
 
-    # One column a table, so that rows of all of them can travel together.
+    # One column per table, so that rows of all of them can travel together.
     tagged = [
         frame.select(*by, F.struct(*kinds[name].names).alias(f"of_{name}"))
         for name, frame in frames.items()
@@ -231,9 +231,9 @@ def meet(
     return map_in_arrow(union.repartition(*by), meet_task, schema)
 
 
-def _of_kind(batches: list[pa.RecordBatch], name: str, kind: pa.Schema) -> pa.Table:
+def _select(batches: list[pa.RecordBatch], name: str, kind: pa.Schema) -> pa.Table:
     column = flat(pa.Table.from_batches(batches).column(f"of_{name}"))
     rows = pa.RecordBatch.from_struct_array(column.filter(column.is_valid()))
-    # Sums of fractions depend on the order, and Spark's is another each time.
+    # Sums of fractions depend on the order, and Spark's varies.
     order = ascending(*(name for name in _ORDER if name in kind.names))
     return pa.Table.from_batches([rows]).select(kind.names).cast(kind).sort_by(order)

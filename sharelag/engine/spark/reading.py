@@ -1,9 +1,8 @@
-"""One reading of an input on Spark: its records are read by tasks, which return what they found.
+"""A reading of an input on Spark: tasks read the records and return what they found.
 
-What rests on records is found in passes over them, each of which returns several tables of one row
-per share partition, group or state partition. These tables are in this process then, whichever
-engine read the records; long ones, such as a history, stay DataFrames. `Frames` has all of them as
-DataFrames by name, which SQL knows, too.
+Each pass over the records returns several tables with a row per share partition, group or state
+partition. These tables are then in this process, on either engine; long ones, such as a history,
+stay DataFrames. `Frames` has all of them as DataFrames by name, also for SQL.
 """
 
 from __future__ import annotations
@@ -71,16 +70,16 @@ if TYPE_CHECKING:
     from sharelag.engine import OfQueue
 
 _LOG = logging.getLogger(__name__)
-#: What readings that are gone have left in Spark's cache. A finalizer may run anywhere, so it calls
-#: nobody.
+#: DataFrames in Spark's cache of readings that were garbage-collected. A finalizer may run in any
+#: thread, so it must not call Spark.
 _ABANDONED: deque[list[DataFrame]] = deque()
 
 
 class Pass(NamedTuple):
-    """Tables that one pass over the records found."""
+    """The tables found by one pass over the records."""
 
     found: pa.Table  # FOUND
-    until: datetime | None = None  # up to when the history was observed; None: it was not
+    until: datetime | None = None  # end of the observed history; None: not observed
     with_members: bool = False
 
 
@@ -103,9 +102,9 @@ _TIMES = pa.schema([("time", pa.int64())])
 class SparkReading(Reading):
     """The tables of an input from Spark: by default on the active session, or one for this machine.
 
-    With ``cache`` the raw records are kept, compressed, in Spark's cache once they were read. Those
-    of a cluster are in any case, as soon as more than the windows is needed: read a second time, it
-    may have pruned some.
+    With ``cache``, raw records are kept compressed in Spark's cache after they were read. Those of
+    a cluster are cached in any case if more than the windows is needed: it may have pruned some
+    before a second reading.
     """
 
     engine = "spark"
@@ -130,13 +129,13 @@ class SparkReading(Reading):
 
     @property
     def spark(self) -> SparkSession:
-        """The session that everything runs on."""
+        """The Spark session."""
         java.cancel_jobs()
         return self.of_session("session", self._session)
 
     @property
     def of_session(self) -> Once:
-        """Values that belong to that session, each computed once; empty once it has stopped."""
+        """Values that belong to the session, each computed once; empty after it has stopped."""
         made = self._of_session
         if "session" in made and has_stopped(made("session", self._session)):
             self._of_session = Once()
@@ -144,7 +143,7 @@ class SparkReading(Reading):
 
     @property
     def is_stream(self) -> bool:
-        """Whether the records are a stream, which has no tables as of one moment."""
+        """Whether the records are a stream, which has no tables as of a moment."""
         return isinstance(self.source, FrameInput) and self.source.raw.isStreaming
 
     def close(self) -> None:
@@ -157,14 +156,14 @@ class SparkReading(Reading):
         if given is not None and has_stopped(given):
             raise SetupError(
                 "the Spark session of this workbench was stopped: open it again, with DataFrames "
-                "or spark= of a session that runs"
+                "or spark= of a running session"
             )
         return given or session()
 
     # ---- records ---------------------------------------------------------------------------------
 
     def raw_of(self, topic: str) -> DataFrame:
-        """Raw records of a topic; others may be among them."""
+        """Raw records of a topic, possibly among others."""
         topic = STATE_TOPIC if self.source.holds_both else topic
         return self.of_session(("raw", topic), lambda: self.source.frame(self.spark, topic))
 
@@ -180,7 +179,7 @@ class SparkReading(Reading):
         return found.where(partial(filter_groups, groups=groups)) if groups else found
 
     def _chosen_topics(self, records: Records) -> Records:
-        """Return the records of the chosen topics, by name, or id where the name is not known."""
+        """Return the records of the chosen topics, by name, or by id if the name is unknown."""
         if not self.choice.topics:
             return records
         ends = self.table("offsets")
@@ -193,16 +192,16 @@ class SparkReading(Reading):
 
     @property
     def _whole_records(self) -> Records:
-        """The records of the state topic, and if they come together those of the groups'."""
+        """The records of the state topic, with those of the groups if they come together."""
         return self.of_session("whole", self._keep_records if self._caches else self._read_records)
 
     def _read_records(self, topic: str = STATE_TOPIC) -> Records:
-        """Return records where tasks can read them best."""
+        """Return records in the form that tasks read fastest."""
 
         def found() -> Records:
             files = files_in_reach(self.spark, self.source, topic)
             if files is not None:
-                with explain_failures():  # an archive may have replaced them since they were listed
+                with explain_failures():  # an archive may have replaced files since the listing
                     planned = plan(files, topic)
                 return self._as_read(Records(Files(self.spark, planned), (topic,)))
             both = (STATE_TOPIC, GROUP_TOPIC) if self.source.holds_both else (topic,)
@@ -211,7 +210,7 @@ class SparkReading(Reading):
         return self.of_session(("records", topic), found)
 
     def _as_read(self, records: Records) -> Records:
-        """Return records with what says how this input's are read."""
+        """Return records with the functions that read this input."""
         version = self.source.kafka_version
         return replace(records, generation=self.choice.generation, kafka_version=version)
 
@@ -220,24 +219,24 @@ class SparkReading(Reading):
         packed = read.pack()
         try:
             self._kept.append(packed.persist())
-        except PySparkException as error:  # serverless services have none
+        except PySparkException as error:  # serverless services have no cache
             _LOG.warning(
-                "Spark keeps nothing in a cache here, so records are read once for each answer "
+                "Spark has no cache here, so records are read again for each answer "
                 "(%s)", first_line(error).rstrip("."),
             )  # fmt: skip
         return replace(read, source=packed, packed=True)
 
     def _states(self, whole: bool = False) -> Pass:
-        """Return what one pass found of states.
+        """Return the result of one pass over states.
 
-        With ``whole`` it also finds what most answers need of the history, and the members, where
-        that can be done in the same pass.
+        With ``whole`` it includes what most answers need of the history, and the members if the
+        same pass can find them.
         """
 
         def find() -> Pass:
             records = self._whole_records if whole or self._cache else self._first_records
             until = self._known_end() if whole else None
-            # Answers say which states are missing, by what groups have initialized.
+            # Answers name missing states, by the initialized topics of groups.
             with_members = whole or "groups" in self.source.may_lack
             return self._pass(records, True, until, with_members and self._members_come_along)
 
@@ -259,7 +258,7 @@ class SparkReading(Reading):
 
     @property
     def _first_records(self) -> Records:
-        """The records for windows alone: of a cluster, unless they are in Spark's cache already."""
+        """The records for windows alone: from the cluster, unless they are in Spark's cache."""
         source = self.source
         if not isinstance(source, KafkaInput) or "whole" in self.of_session:
             return self._whole_records
@@ -267,7 +266,7 @@ class SparkReading(Reading):
         return self._as_read(Records(logs))
 
     def _known_end(self) -> datetime | None:
-        """Return the moment of the end offsets, where it is known before they are read."""
+        """Return the moment of the end offsets if it is known before they are read."""
         if isinstance(self.as_of, datetime):
             return self.as_of
         return self.source.as_of() if self.as_of is None else None
@@ -286,7 +285,7 @@ class SparkReading(Reading):
         self._rest()
 
     def _rest(self) -> Pass:
-        """Return what the first pass left out, found together, where it was for the lag alone."""
+        """Return what the first pass left out, if it was only for the lag, from a single pass."""
 
         def find() -> Pass:
             done = self._states()
@@ -328,7 +327,7 @@ class SparkReading(Reading):
         other = SparkReading(self.source, as_of, self.choice, self.over, self.spark, self._cache)
         if self._caches:
             other.of_session("whole", lambda: self._whole_records)
-            other._kept_by = self  # else they would leave the cache with this reading
+            other._kept_by = self  # otherwise they would leave the cache with this reading
         return other
 
     def _whole(self) -> SparkReading:
@@ -363,7 +362,7 @@ class SparkReading(Reading):
             yield pa.Table.from_batches([batch])
 
     def history_frame(self, since: datetime | None = None, group: str | None = None) -> DataFrame:
-        """Return the whole history from a time on, of one group or all, with the topics' names."""
+        """Return the history since a time, of one group or all, with topic names."""
         records, each = self._records_of(group=group), partial(from_time, since=since)
         return self._add_names(records.map_parts(TaskRecords.histories, each, schemas.HISTORY))
 
@@ -387,9 +386,9 @@ class SparkReading(Reading):
         return collect(records.map_parts(TaskRecords.share_partitions, each, schema), schema)
 
     def windows_at(self, keys: pa.Table, moments: Sequence[int] | int) -> pa.Table:
-        """Return the windows of some share partitions at moments of the past.
+        """Return the windows of some share partitions at past moments.
 
-        Where only their number is given, the records are read twice: for their times first.
+        With only a number of moments, the records are read twice: first for their times.
         """
         records = self._records_of(keys)
         at = moments
@@ -404,11 +403,11 @@ class SparkReading(Reading):
 
     # ---- dead letters ----------------------------------------------------------------------------
 
-    def ledger(self, asked: OfQueue, most: int) -> Ledger:
+    def ledger(self, asked: OfQueue, most: int, statuses: tuple[str, ...] = ()) -> Ledger:
         def sum_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             given = [as_table(batch).cast(schemas.LEDGER, safe=False) for batch in batches]
             rows = pa.concat_tables([schemas.LEDGER.empty_table(), *given])
-            yield pack_table("rows", first_of(rows, most))
+            yield pack_table("rows", first_of(rows, most, statuses))
             yield pack_table("sums", sums_of(rows))
 
         found = collect(map_in_arrow(self.ledger_frame(asked), sum_task, FOUND), FOUND)
@@ -460,7 +459,7 @@ class SparkReading(Reading):
             if GROUP_TOPIC not in records.topics:
                 records = self._read_records(GROUP_TOPIC)
             records = records.only(GROUP_TOPIC)
-            # Offsets of the state topic say nothing of the groups' topic: its records have times.
+            # Offsets of the state topic do not apply to the groups' topic, but times do.
             moment = self.now if self.as_of is not None else None
             records = records.written_by(moment)
             if groups := self.choice.groups:
@@ -473,10 +472,10 @@ class SparkReading(Reading):
                 return done.found
         return self.once("membership", find)
 
-    # ---- behind it -------------------------------------------------------------------------------
+    # ---- internals -------------------------------------------------------------------------------
 
     def _add_names(self, frame: DataFrame) -> DataFrame:
-        """Rows of the chosen topics with their names beside, null where those are not known."""
+        """Return rows of the chosen topics with topic names; null if unknown."""
         names = self.table("offsets").group_by(["topic_id", "topic"]).aggregate([])
         known = F.broadcast(frame_of(self.spark, names))
         columns = [name for name in frame.columns if name != "topic"]
@@ -484,7 +483,7 @@ class SparkReading(Reading):
         return self.frames.of_chosen_topics(joined.select(*columns, "topic"))
 
     def _scan(self, config: ClientConfig) -> pa.Table:
-        # Each topic partition once, in the tasks.
+        # Deduplicate topic partitions in the tasks.
         offsets = self.table("offsets")
 
         def scan_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -516,7 +515,7 @@ def _unpersist(kept: list[DataFrame]) -> None:
         frame = kept.pop()
         if has_stopped(frame.sparkSession):
             continue  # its cache is gone with it
-        # Connect analyzes a DataFrame again to release it, which fails where its files are gone.
+        # Connect analyzes a DataFrame again to release it, which fails if its files are gone.
         with suppress(AnalysisException):
             frame.unpersist()
 
@@ -524,12 +523,12 @@ def _unpersist(kept: list[DataFrame]) -> None:
 class Frames:
     """The tables of `TABLES` by name as DataFrames, created on first use.
 
-    ``raw records rejects history group_records`` are lazy: each use reads the raw records anew.
-    The others have one row per share partition, topic partition or the like. They are found when
-    they are first used, the windows before the end offsets, so that lag is never negative, and stay
-    in this process. They cover the selected groups and the moment, except ``raw rejects gaps
-    health``, which cover the whole input, and ``group_records``, which cover any time; topics are
-    selected only in ``lag progress imbalance``, because their names come from the offsets.
+    ``raw records rejects history group_records`` are lazy: each use reads the raw records again.
+    The others have one row per share partition, topic partition or similar. They are computed on
+    first use, the windows before the end offsets so that lag is never negative, and stay in this
+    process. They cover the selected groups and the moment, except ``raw rejects gaps health``,
+    which cover the whole input, and ``group_records``, which cover all times. Topics are selected
+    only in ``lag progress imbalance``, because their names come from the offsets.
     """
 
     def __init__(self, reading: SparkReading) -> None:
@@ -594,7 +593,7 @@ class Frames:
 
     @property
     def brief_lag(self) -> DataFrame:
-        """Lag and what Kafka computes it from (`BRIEF_LAG`); one row is a share partition."""
+        """Lag and its terms in Kafka (`BRIEF_LAG`); one row is a share partition."""
         if self._reading.is_stream:
             return self.lag.select(schemas.BRIEF_LAG.names)
         return self._once("brief_lag", lambda: self._reading.brief)
@@ -613,34 +612,33 @@ class Frames:
         return [*super().__dir__(), *TABLES]
 
     def sql(self, query: str, args: dict[str, Any] | list[Any] | None = None) -> DataFrame:
-        """Run a query in which the names of these tables stand for them.
+        """Run a query in which these tables are available by name.
 
         Parameters
         ----------
         query : str
-            A ``SELECT``, with or without its own ``WITH``. Other tables and views of the session
-            can be joined; a view of the same name as one of these is not touched, and not seen.
+            A ``SELECT``, with or without its own ``WITH``. It can join other tables and views of
+            the session; a view with the same name as one of these is hidden, but not changed.
         args : dict or list, optional
-            Values of its parameters, as ``SparkSession.sql`` takes them.
+            Values of its parameters, as for ``SparkSession.sql``.
 
         Raises
         ------
         InputError
-            The query names a table or a column that is not there, or cannot be parsed.
+            The query names an unknown table or column, or cannot be parsed.
         """
         named = [name for name in TABLES if re.search(rf"\b{name}\b", query, re.IGNORECASE)]
         given = {f"sharelag_{name}": getattr(self, name) for name in named}
-        # Only names of these tables stand in it beside the query; Spark puts the DataFrames in
-        # their places.
+        # The query only contains names of these tables, for which Spark substitutes DataFrames.
         view = "{0} AS (SELECT * FROM {{sharelag_{0}}})"
         views = ", ".join(view.format(name) for name in named)
         text = query.strip().rstrip(";")
         if named:
-            # Braces stand for DataFrames then; the line's end closes a comment of the query's.
+            # Braces stand for DataFrames; the newline ends a comment at the end of the query.
             text = f"WITH {views} (\n{text.replace('{', '{{').replace('}', '}}')}\n)"
         try:
             return self._reading.spark.sql(text, args=args, **given)
-        except AnalysisException as error:  # also of queries that cannot be parsed
+        except AnalysisException as error:  # also for queries that cannot be parsed
             said = first_line(error).rstrip(".")
             raise InputError(f"{said}; the tables here are {', '.join(TABLES)}") from error
 
@@ -657,10 +655,10 @@ class Frames:
         width = max(map(len, TABLES))
         return "\n".join(f"{name:<{width}}  {table.row}" for name, table in TABLES.items())
 
-    # ---- behind it -------------------------------------------------------------------------------
+    # ---- internals -------------------------------------------------------------------------------
 
     def of_chosen_topics(self, frame: DataFrame) -> DataFrame:
-        """Return the rows of the chosen topics, by name, or id where the name is not known."""
+        """Return the rows of the chosen topics, by name, or by id if the name is unknown."""
         topics = self._reading.choice.topics
         if not topics:
             return frame

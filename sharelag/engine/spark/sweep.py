@@ -1,12 +1,12 @@
-"""Sweep: many runs as one Spark job, on a laptop or a cluster; what was done stays done.
+"""Sweep: many runs as one Spark job, on a laptop or a cluster; finished runs are kept.
 
     tried = sharelag.whatif.variants(scenario, members=range(2, 65))
     runs = sharelag.sweep(tried, range(100), out="sweeps/members")
     sharelag.whatif.compared(runs)
 
-A run is the same wherever it is made: same seed, same bytes, however Spark lays the work out.
-``out`` has a file for each run in ``runs``, written by the process that made it, and those of the
-last sweep in ``sweep.parquet``, when it has ended.
+A run is the same wherever it is computed: same seed, same bytes, in any Spark layout. ``out`` has a
+file for each run in ``runs``, written by the process that computed it, and all runs of the last
+completed sweep in ``sweep.parquet``.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 
 __all__ = ["sweep"]
 
-#: Tasks for each core: small ones end together, and their progress is seen.
+#: Tasks per core: small ones end at the same time, and show progress.
 _TASKS_A_CORE = 32
 _MOST_CORES = 10_000
-#: Seconds between two looks at the progress.
+#: Seconds between updates of the progress.
 _EVERY = 0.5
 
 
@@ -60,19 +60,19 @@ def sweep(
     Parameters
     ----------
     variants : mapping of str to Scenario
-        As `sharelag.whatif.variants` makes them.
+        As from `sharelag.whatif.variants`.
     seeds : iterable of int
     spark : pyspark.sql.SparkSession, optional
-        The active one, or one for this machine, when not given.
+        By default the active session, or one for this machine.
     out : str or Path, optional
-        A folder that all workers can write to, or its address (``s3://...``): each run is kept
-        there when it is done, and those that are there already are not made again. Failed ones are.
+        A folder that all workers can write to, or its address (``s3://...``). Each finished run is
+        stored there, and stored runs are not computed again unless they failed.
     optimal : bool
-        Run each scenario with the assignor ``optimal``, too, and measure the distance to it.
+        Also run each scenario with the assignor ``optimal``, and measure the distance to it.
     partitions : int, optional
         Tasks of the Spark job. Default: many small ones.
     progress : callable, optional
-        Called with ``(done, all)``, in runs.
+        Called with ``(done, all)``, the numbers of runs.
 
     Returns
     -------
@@ -95,11 +95,11 @@ def sweep(
         frame = _frame(spark, todo, folder, partitions)
         rows = _collect(frame, len(made), len(plan.runs), progress).to_pylist()
         fresh = {row["run"]: row for row in rows}
-        if folder is not None:  # what was kept is the truth: else a next sweep would be another one
+        if folder is not None:  # stored runs are authoritative: a next sweep would return them
             kept = {row["run"]: row for row in load_runs(folder, fresh.keys())}
             if missing := fresh.keys() - kept.keys():
                 raise InputError(
-                    f"of runs that were made, {len(missing)} are not in {folder!r}: "
+                    f"{len(missing)} of the finished runs are not in {folder!r}: "
                     "give a folder that all workers share"
                 )
             fresh = kept
@@ -121,7 +121,7 @@ def _frame(
     from sharelag.inputs.spark import session
 
     spark = session("sharelag-sweep") if spark is None else spark
-    # Each scenario travels once, however many seeds it has; to hash one takes long.
+    # Each scenario is sent once, however many seeds it has; hashing one takes long.
     scenarios = {id(one.scenario): one.scenario for one in todo}
     number = {of: index for index, of in enumerate(scenarios)}
     texts = [to_json(scenario) for scenario in scenarios.values()]
@@ -148,7 +148,7 @@ def _task(
     folder: str | None,
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for name, function in own.items():  # the workers do not know what was registered here
+        for name, function in own.items():  # workers do not have this process's registrations
             register(name, function)
         for batch in batches:
             for index in batch.column("id").to_pylist():
@@ -165,7 +165,7 @@ def _task(
 def _attempt(id_: str, text: str, seed: int) -> dict[str, Any]:
     try:
         return run(PlannedRun(id_, _read(text), seed))
-    # One bad run must not take the others along; what it was stands in its row.
+    # One bad run must not stop the others; its row has the error.
     except Exception as error:
         return {"run": id_, "seed": seed, "error": f"{type(error).__name__}: {error}"}
 
@@ -176,7 +176,7 @@ def _read(text: str) -> Scenario:
 
 
 def _collect(frame: DataFrame, made: int, runs: int, progress: Progress | None) -> pa.Table:
-    """Return the rows, while progress is reported, from Spark's own books."""
+    """Return the rows, and report progress from Spark's status tracker meanwhile."""
     if progress is None:
         return frame.toArrow()
     from sharelag.inputs.spark.sessions import Own
@@ -194,8 +194,8 @@ def _collect(frame: DataFrame, made: int, runs: int, progress: Progress | None) 
                 done, tasks = own.count()
                 progress(made + ((runs - made) * done // tasks if tasks else 0), runs)
                 wait([work], timeout=_EVERY)
-        except BaseException:  # also when somebody interrupts: Spark would go on
-            while not work.done():  # again, as the job may not have begun yet
+        except BaseException:  # also an interrupt, after which Spark would continue
+            while not work.done():  # repeatedly, as the job may not have started yet
                 own.stop()
                 wait([work], timeout=_EVERY)
             raise
@@ -203,22 +203,22 @@ def _collect(frame: DataFrame, made: int, runs: int, progress: Progress | None) 
     return work.result()
 
 
-# ---- runs that are kept --------------------------------------------------------------------------
+# ---- stored runs ---------------------------------------------------------------------------------
 
 _RUNS, _ALL, _END = "runs", "sweep.parquet", ".parquet"
 
 
 def _make_folder(out: str | Path) -> str:
-    """Return its address (``s3://...`` is one already), which holds for every process."""
+    """Return the folder's address (``s3://...`` is one already), valid in every process."""
     name = absolute(out)
-    with _opened(name) as (system, base):
+    with _open(name) as (system, base):
         system.create_dir(f"{base}/{_RUNS}", recursive=True)
     return name
 
 
 def load_runs(out: str, ids: Collection[str]) -> Iterator[dict[str, Any]]:
-    """Load the runs that are there; broken files and those of other columns are ignored."""
-    with _opened(out) as (system, base):
+    """Load the stored runs; broken files and those with other columns are ignored."""
+    with _open(out) as (system, base):
         found = system.get_file_info(fs.FileSelector(f"{base}/{_RUNS}"))
     for info in found:
         if info.base_name.removesuffix(_END) not in ids:
@@ -233,8 +233,8 @@ def load_runs(out: str, ids: Collection[str]) -> Iterator[dict[str, Any]]:
 
 
 def _write(out: str, name: str, table: pa.Table) -> None:
-    """Write under another name first, so that no half file is left and writers do not mix."""
-    with _opened(out) as (system, base):
+    """Write to a temporary name first, so that no partial file remains and writers do not mix."""
+    with _open(out) as (system, base):
         path = f"{base}/{name}"
         aside = f"{path.rpartition('/')[0]}/.{uuid4().hex}"
         with system.open_output_stream(aside) as file:
@@ -243,12 +243,11 @@ def _write(out: str, name: str, table: pa.Table) -> None:
 
 
 @contextmanager
-def _opened(out: str) -> Iterator[tuple[fs.FileSystem, str]]:
+def _open(out: str) -> Iterator[tuple[fs.FileSystem, str]]:
     try:
         system, base = fs.FileSystem.from_uri(out)
         yield system, base.rstrip("/")
     except (pa.ArrowInvalid, OSError) as error:
         raise InputError(
-            f"runs cannot be kept in {out!r} ({error}): "
-            f"give a folder that can be written to, or its address"
+            f"runs cannot be stored in {out!r} ({error}): give a writable folder, or its address"
         ) from error

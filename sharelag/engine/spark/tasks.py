@@ -1,11 +1,11 @@
-"""Bring whole partitions of Kafka's topics into Spark's tasks, and let tasks work on them.
+"""Bring whole partitions of Kafka's topics into Spark's tasks, and let tasks process them.
 
 All records of a share partition are in one partition of the state topic, and all of a group in one
-of the groups' topic. A task that has whole partitions decodes and replays them without asking
-another one. Tasks have them where they read files or a cluster themselves, also those that a
-DataFrame only scans, and where they scan Kafka. Of any other DataFrame, the tasks that scan it pack
-what they read as Arrow's bytes, partition by partition, and only these bytes are exchanged: once,
-and without nested columns, which Spark would take apart row by row.
+partition of the groups' topic, so a task with whole partitions can decode and replay them alone.
+Tasks have them if they read files or a cluster themselves, also for a DataFrame that only scans
+files, and if they scan Kafka. For any other DataFrame, the tasks that scan it pack their rows as
+Arrow bytes, partition by partition, and only these bytes are exchanged: once, and without nested
+columns, which Spark would take apart row by row.
 """
 
 from __future__ import annotations
@@ -57,15 +57,15 @@ from sharelag.wire.decode import Decoded, decode_arrow, of_state, of_topic
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 from sharelag.wire.generations import CONTROL_KEYS, control_key_sizes
 
-#: Types of the records of share groups in the groups' topic: the first two bytes of their keys.
+#: Record types of share groups in the groups' topic: the first two bytes of the keys.
 _GROUP_TYPES = [kind.to_bytes(2, "big") for kind in range(10, 16)]
 
 
 def is_written_by(moment: Moment, partition: str = "partition") -> Column:
     """Return the condition that a record was written up to a time, or to offsets."""
-    moment = as_moment(moment)  # Spark would take it for a time of the driver's zone
+    moment = as_moment(moment)  # Spark would interpret it in the driver's time zone
     if isinstance(moment, datetime):
-        # Kafka's times have milliseconds: what is finer in a table does not make it later.
+        # Kafka's times have milliseconds: finer digits in a table do not make a record later.
         last = moment.replace(microsecond=moment.microsecond // 1000 * 1000 + 999)
         return F.col("timestamp") <= F.lit(last)
     each = [
@@ -75,24 +75,24 @@ def is_written_by(moment: Moment, partition: str = "partition") -> Column:
     return reduce(Column.__or__, each, F.lit(False))
 
 
-# Conditions of many parts are texts: a column is several messages to Java for each part.
+# Long conditions are texts: a column sends several messages to Java for each part.
 
 
 def is_of(topic: str, generation: int | None) -> str:
-    """Return the condition that a raw record may be of a topic that we decode."""
+    """Return the condition that a raw record may belong to a topic that we decode."""
     is_named = f"endswith(topic, '{topic}')"
     if topic == GROUP_TOPIC:
         return f"{is_named} AND substring(key, 1, 2) IN ({_literals(*_GROUP_TYPES)})"
     sizes = ", ".join(map(str, control_key_sizes(generation)))
     control = f"length(key) IN ({sizes}) AND substring(key, 1, 4) IN ({_literals(*CONTROL_KEYS)})"
-    # One without a topic is a reject.
+    # A record without a topic is a reject.
     return f"topic IS NULL OR {is_named} OR ({control} AND NOT startswith(topic, '__'))"
 
 
 def key_with_topic(usual: str) -> str:
-    """Return the key of a raw record, with the topic if it is another: see `name_topics`."""
+    """Return a raw record's key, with the topic if it is a different one: see `name_topics`."""
     other, equals, nul, instead = map(_literals, (OTHER, b"=", b"\0", "\ufffd".encode()))
-    # A name ends where the first NUL is; Kafka's topics have none in theirs.
+    # A name ends at the first NUL, which names of Kafka topics cannot contain.
     name = f"translate(topic, CAST({nul} AS STRING), CAST({instead} AS STRING))"
     parts = f"CAST({name} AS BINARY)", "key"
     marked = [f"coalesce(concat({equals}, {part}), X'')" for part in parts]
@@ -115,19 +115,19 @@ def of_topics(raw: pa.RecordBatch, topics: Sequence[str], generation: int | None
     return one_batch(pa.Table.from_batches(found))
 
 
-#: Where a DataFrame keeps it.
+#: Attribute of a DataFrame that stores its origin.
 _ORIGIN = "_sharelag_origin"
 
 
 def set_origin(frame: DataFrame, origin: object) -> None:
-    """Note what a DataFrame was made of; those that are made of it do not have the note."""
+    """Store the origin of a DataFrame; DataFrames derived from it do not have it."""
     vars(frame)[_ORIGIN] = origin
 
 
 def origin_of(frame: object) -> object:
-    """Return what `set_origin` noted; None where it is not, or the rows are in Spark's cache.
+    """Return the origin of a DataFrame; None without one, or if the rows are in Spark's cache.
 
-    None as well where the session was stopped, which knows of no cache.
+    None also if the session was stopped, as its cache is gone.
     """
     spark = getattr(frame, "sparkSession", None)
     if spark is None or has_stopped(spark) or getattr(frame, "is_cached", False):
@@ -135,18 +135,18 @@ def origin_of(frame: object) -> object:
     return vars(frame).get(_ORIGIN)
 
 
-#: Leaves some rows of a batch of decoded records.
+#: Filters a batch of decoded records.
 Choose: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 
-#: Records of share partitions are given in parts of about so many.
+#: Approximate number of records in a part of share partitions.
 _PART_ROWS = 250_000
-#: A task decodes at most so many records at once; of more it reads the bytes several times.
+#: Maximum number of records that a task decodes at once; for more it reads the bytes repeatedly.
 _MOST_ROWS = 2_000_000
-#: A task keeps what it has unpacked from so many bytes; else it unpacks them at each reading.
+#: Up to this many bytes a task keeps unpacked records; above, it unpacks them for each reading.
 _KEPT_BYTES = 8 << 20
-#: A task that has whole partitions packs nothing of so many bytes, and reads them but once.
+#: Up to this many bytes a task with whole partitions reads them once, and packs nothing.
 _HELD_BYTES = 64 << 20
-#: A task fetches so many records of a cluster, or one partition of its topic.
+#: Number of a cluster's records that a task fetches, unless it is one whole partition.
 _FETCHED_ROWS = 200_000
 
 
@@ -162,8 +162,8 @@ class Files:
 class Logs:
     """Raw records of topics in a cluster that tasks fetch themselves, whole partitions each.
 
-    So records never pass through the JVM: what leaves a task is what it made of them. It is the
-    origin of a DataFrame that does nothing but read these ranges of offsets.
+    Records never pass through the JVM; only results leave a task. It is the origin of a DataFrame
+    that does nothing but read these ranges of offsets.
     """
 
     spark: SparkSession
@@ -173,7 +173,7 @@ class Logs:
 
 @dataclass(frozen=True)
 class Records:
-    """Records of the state topic, of the groups' topic, or of both, for tasks that need them whole.
+    """Records of the state topic, the groups' topic, or both, for tasks that need whole partitions.
 
     ``generation`` and ``kafka_version`` are those of `sharelag.wire.decode_arrow`.
     """
@@ -181,18 +181,18 @@ class Records:
     source: DataFrame | Files | Logs  # `sharelag.schemas.RAW`, unless decoded or packed
     topics: tuple[str, ...] = (STATE_TOPIC,)  # of the two; a DataFrame may have others
     generation: int | None = None
-    until: Choose | None = None  # leaves decoded records that had been written at a moment
-    choose: tuple[Choose, ...] = ()  # each leaves some of these
+    until: Choose | None = None  # keeps decoded records that were written up to a moment
+    choose: tuple[Choose, ...] = ()  # further filters
     decoded: bool = False  # the source is a DataFrame of decoded records of one topic
-    packed: bool = False  # the source is a DataFrame that `pack` returned
+    packed: bool = False  # the source is a DataFrame from `pack`
     kafka_version: Told = None
 
     def where(self, choose: Choose) -> Records:
-        """Return those records that a function leaves."""
+        """Return the records that pass another filter."""
         return replace(self, choose=(*self.choose, choose))
 
     def only(self, topic: str) -> Records:
-        """Return the records of one topic, where they have not been packed together."""
+        """Return the records of one topic, unless they have been packed together."""
         return self if self.packed else replace(self, topics=(topic,))
 
     def written_by(self, moment: Moment) -> Records:
@@ -200,7 +200,7 @@ class Records:
         return self if moment is None else replace(self, until=partial(up_to, moment=moment))
 
     def read_until(self, moment: Moment) -> Records:
-        """Return the same, and read no more of a DataFrame: not even what cannot be decoded."""
+        """Return the same, and read no later rows of a DataFrame, not even undecodable ones."""
         kept, source = self.written_by(moment), self.source
         if moment is None or not isinstance(source, DataFrame):
             return kept
@@ -210,9 +210,9 @@ class Records:
     def map(
         self, work: Callable[..., Batches], schema: pa.Schema, beside: DataFrame | None = None
     ) -> DataFrame:
-        """Apply a function to what each task has; its batches have some columns of a schema.
+        """Apply a function to each task's records; its batches have some columns of a schema.
 
-        ``work`` takes `TaskRecords`, and what is sent beside them, as for
+        ``work`` takes `TaskRecords`, and the values sent with them, as for
         `sharelag.inputs.spark.workers.map_in_arrow`.
         """
         source, kind = self._place, self.topics[0] if self.decoded else ""
@@ -231,7 +231,7 @@ class Records:
             return map_raw(source, raw_task, schema, beside=beside)
 
         def whole_task(packed: Iterable[pa.RecordBatch], *known: pa.Buffer) -> Batches:
-            # Spark may be set to send large types.
+            # Spark may be configured to send large types.
             rows = pa.Table.from_batches([batch.cast(PACKED) for batch in packed], PACKED)
             rows = rows.sort_by(ascending(*PACKED.names[:3]))
             read: Callable[[], Batches] = partial(unpack_records, rows, kind)
@@ -244,7 +244,7 @@ class Records:
         scan, complete, place = self._scan(source)
 
         def scan_task(raw: Iterable[pa.RecordBatch], *known: pa.Buffer) -> Batches:
-            # Those of a scan are raw.
+            # A scan returns raw records.
             whole = (complete_columns(complete(batch), schemas.RAW) for batch in raw)
             rows, held, size = whole, list[pa.RecordBatch](), 0
             while size <= _HELD_BYTES:
@@ -260,7 +260,7 @@ class Records:
     def map_parts(
         self, parts: Callable[[TaskRecords], Batches], each: Each, schema: pa.Schema
     ) -> DataFrame:
-        """Apply a function to parts of what each task has, such as some share partitions."""
+        """Apply a function to parts of each task's records, such as some share partitions."""
 
         def each_task(mine: TaskRecords) -> Batches:
             for part in parts(mine):
@@ -269,7 +269,7 @@ class Records:
         return self.map(each_task, schema)
 
     def find(self, work: Callable[[TaskRecords], Iterable[tuple[str, schemas.Arrow]]]) -> DataFrame:
-        """Return `FOUND`: tables, by name, that a function makes of what each task has."""
+        """Return `FOUND`: tables, by name, that a function makes from each task's records."""
 
         def find_task(records: TaskRecords) -> Batches:
             for name, table in work(records):
@@ -278,7 +278,7 @@ class Records:
         return self.map(find_task, FOUND)
 
     def pack(self) -> DataFrame:
-        """Return the records as Arrow's bytes, all of a partition of Kafka's in one of Spark's."""
+        """Return the records as Arrow bytes, each Kafka partition within one Spark partition."""
         raw = self._place
         if isinstance(raw, DataFrame):
             if self.packed:
@@ -293,7 +293,7 @@ class Records:
 
     @cached_property
     def _place(self) -> DataFrame | Files | Logs:
-        """The source; of a DataFrame that only scans, the files or logs for tasks to read."""
+        """The source; for a DataFrame that only scans, the files or logs for tasks to read."""
         source = self.source
         if not isinstance(source, DataFrame) or self.packed or self.decoded:
             return source
@@ -311,13 +311,13 @@ class Records:
         try:
             planned = plan(files, self.topics[0] if len(self.topics) == 1 else None)
         except (InputError, FileNotFoundError):
-            return source  # Spark says what is wrong when the rows are read
+            return source  # Spark reports the error when the rows are read
         return Files(source.sparkSession, planned)
 
     def _scan(self, source: DataFrame) -> tuple[DataFrame, Choose, tuple[str, ...]]:
-        """Return the rows and columns that are needed of a DataFrame.
+        """Return the needed rows and columns of a DataFrame.
 
-        With them come what completes their batches, and the columns of a record's place.
+        They come with a function that completes their batches, and the columns of a record's place.
         """
         kind = self.topics[0]
         if self.decoded:
@@ -327,15 +327,15 @@ class Records:
         others = [name for name in PACKED_COLUMNS if name not in ("topic", "key")]
         source = source.where(" OR ".join(f"({one})" for one in chosen))
         name = partial(name_topics, topic=kind)
-        # By name: as an expression, OFFSET may be a reserved word in this session.
+        # By name: in an expression, OFFSET may be a reserved word.
         return source.select(F.expr(key_with_topic(kind)), *others), name, PACKED_COLUMNS[:3]
 
 
 class TaskRecords:
-    """What one task has: all records of some partitions, to be read as often as needed.
+    """One task's records: all records of some partitions, which can be read repeatedly.
 
-    ``read`` begins to read them anew, batch by batch; ``decoded`` is the topic of which it gives
-    decoded records, else it gives raw ones. The others are those of `Records`.
+    ``read`` starts reading them again, batch by batch. It yields decoded records of the topic
+    ``decoded``, or raw ones if that is empty. Other parameters as for `Records`.
     """
 
     def __init__(
@@ -350,17 +350,17 @@ class TaskRecords:
         self.generation, self.kafka_version = generation, kafka_version
         self._until, self._choose = until, choose
         self._read, self._decoded = read, decoded
-        #: Raw records of the state topic in the order of the log, each once.
+        #: Raw records of the state topic in log order, each once.
         self.raw = EachOnce(lambda: (of_state(batch, generation) for batch in read()))
         self._of_groups = EachOnce(lambda: (of_topic(batch, GROUP_TOPIC) for batch in read()))
 
     def decode(self, topic: str = STATE_TOPIC) -> Batches:
-        """Yield the chosen records of a topic: what replay reads of them."""
+        """Yield the chosen records of a topic, with the columns that replay reads."""
         for one in self._decode(topic):
             yield one.records
 
     def _decode(self, topic: str) -> Iterator[Decoded]:
-        """Yield the same with what could not be decoded."""
+        """Yield the same with rejects."""
         raw: Iterable[pa.RecordBatch] = self.raw
         if self._decoded:
             raw = self._read()
@@ -377,7 +377,7 @@ class TaskRecords:
             yield found._replace(records=self._chosen(records))
 
     def replay(self) -> Latest:
-        """Return the state of every chosen share partition, and what was counted."""
+        """Return the state of every chosen share partition, and counts."""
         if self._decoded:
             records = latest(self.decode(), REPLAYED[STATE_TOPIC])
             windows = replay_arrow(records, self.kafka_version)
@@ -423,7 +423,7 @@ class TaskRecords:
                 rows += batch.num_rows
                 if parts > 1:
                     batch = batch.filter(_is_of_part(batch, parts, part))
-                elif rows > _MOST_ROWS:  # only counted now
+                elif rows > _MOST_ROWS:  # only counted from here on
                     found.clear()
                     continue
                 found.append(batch)
@@ -440,13 +440,13 @@ def map_raw(
     columns: Sequence[str] = schemas.RAW.names,
     beside: DataFrame | None = None,
 ) -> DataFrame:
-    """Apply a function to the raw records that each task reads itself; it may take them again."""
-    # Not the session, which stays where it is.
+    """Apply a function to raw records that each task reads itself, possibly more than once."""
+    # Not the session, which cannot be sent.
     read: Callable[..., Batches]
     if isinstance(raw, Files):
         parts, read = raw.plan.tasks or [[]], partial(read_pieces, columns=columns)
     else:
-        parts, read = _of_logs(raw, columns)
+        parts, read = _plan_logs(raw, columns)
 
     def read_task(batches: Iterable[pa.RecordBatch], *known: pa.Buffer) -> Batches:
         numbers = [number for batch in batches for number in batch.column("id").to_pylist()]
@@ -459,7 +459,7 @@ def map_raw(
 
 @dataclass
 class _Kept:
-    """Raw records that may be iterated over again, for which only those of many bytes are read."""
+    """Raw records that can be iterated over repeatedly; only large ones are read again."""
 
     read: Callable[[], Batches]
     most: int  # bytes
@@ -481,7 +481,7 @@ class _Kept:
             self.all = kept
 
 
-def _of_logs(raw: Logs, columns: Sequence[str]) -> tuple[list[list[Any]], Callable[..., Batches]]:
+def _plan_logs(raw: Logs, columns: Sequence[str]) -> tuple[list[list[Any]], Callable[..., Batches]]:
     config = raw.config
     each = [
         (topic, partition, span)

@@ -1,4 +1,4 @@
-"""Text files on Spark: each task reads a piece of one by the functions of one process.
+"""Text files on Spark: each task reads a piece of one with the functions of one process.
 
 They are what consumers printed, and brokers' request logs.
 """
@@ -27,18 +27,18 @@ from sharelag.schemas import BATCHING, CONSUMED_TABLES, HOLDS, MEMBERSHIPS, REQU
 from sharelag.tables.arrow import for_spark
 from sharelag.wire.requests.tables import tables_of
 
-#: Yields what parts of a piece tell: ``total`` and ``skipped`` lines, ``rejects``, and the tables.
+#: Yields results for the parts of a piece: ``total`` and ``skipped`` lines, ``rejects``, tables.
 _Read = Callable[[Piece], Iterable[Any]]
 
 _LOG = logging.getLogger(__name__)
 
-#: Bytes of a file that one task reads.
+#: Number of a file's bytes that one task reads.
 PIECE = 64 << 20
 _PIECES = pa.schema(
     [("file", pa.string()), ("begin", pa.int64()), ("end", pa.int64()), ("source", pa.string())]
 )
 _NUMBERS = ("total", "skipped", "rejects")
-#: Of a part of a piece: its lines, and the first of them that could not be read.
+#: Counts of a part of a piece: its lines, and the first one that could not be read.
 _COUNTS = pa.schema(
     [
         *(("source", pa.string()), ("begin", pa.int64())),
@@ -47,7 +47,7 @@ _COUNTS = pa.schema(
     ]
 )
 _OF_HOLDS = ("requests", "acquisitions", "acknowledgements", "state_calls")
-#: Tables that take all requests of a group, what each is made of, and how.
+#: Tables that need all requests of a group, with their inputs and functions.
 _BY_GROUP: dict[str, tuple[pa.Schema, tuple[str, ...], Callable[..., pa.Table]]] = {
     "holds": (HOLDS, _OF_HOLDS, holds_of),
     "memberships": (MEMBERSHIPS, ("heartbeats",), memberships),
@@ -64,29 +64,29 @@ def consumed(
     separator: str = "\t",
     piece: int = PIECE,
 ) -> DataFrame:
-    r"""Read what Kafka's consumers, or a callback of your own, printed.
+    r"""Read the output of Kafka's consumers, or of your own callback.
 
     Parameters
     ----------
     spark : pyspark.sql.SparkSession
     path : str or pathlib.Path
-        A file, or a folder of them, which all Spark workers can read.
+        A file, or a folder of files, which all Spark workers can read.
     table : str
         One of `sharelag.schemas.CONSUMED_TABLES`.
     separator : str
-        The ``key.separator`` that the console consumer was given; ``\t`` is its default.
+        The ``key.separator`` of the console consumer; ``\t`` is its default.
     piece : int
-        Bytes of a file that one task reads; a packed file is read by one task.
+        Number of bytes that one task reads; a compressed file is read by one task.
 
     Raises
     ------
     InputError
-        There is no such table, or no file, or no line of it could be read.
+        There is no such table or file, or no line could be read.
 
     Notes
     -----
-    The files are read once for that, ahead: a warning is logged where more than one of a hundred
-    lines could not be read, as the command marks its answer then.
+    The files are read once in advance, to log a warning if more than one in a hundred lines could
+    not be read; the command marks its answer in this case.
     """
     if table not in CONSUMED_TABLES:
         raise InputError(f"unknown table {table!r}: choose one of {', '.join(CONSUMED_TABLES)}")
@@ -107,12 +107,12 @@ def request_frame(
     ----------
     spark : pyspark.sql.SparkSession
     log : RequestLog
-        Its files must be accessible for all Spark workers.
+        All Spark workers must be able to read its files.
     name : str
         One of `sharelag.schemas.REQUEST_TABLES`, or ``holds``, ``memberships``,
         ``sessions`` or ``batching``.
     piece : int
-        Bytes of a file that one task reads; a packed file is read by one task.
+        Number of bytes that one task reads; a compressed file is read by one task.
 
     Raises
     ------
@@ -121,8 +121,8 @@ def request_frame(
 
     Notes
     -----
-    The log is read once for that, ahead: a warning is logged where more than one of a hundred
-    requests could not be read, as answers of one process are marked then.
+    The log is read once in advance, to log a warning if more than one in a hundred requests could
+    not be read; answers of one process are marked in this case.
     """
     if name not in _BY_GROUP and name not in REQUEST_TABLES:
         known = ", ".join([*_BY_GROUP, *REQUEST_TABLES])
@@ -132,11 +132,11 @@ def request_frame(
     if name != "rejects":
         _note_unread(pieces, read, partial(request_log.lacking_requests, log.path))
     if name in _BY_GROUP:
-        return _by_group(pieces, read, name)
+        return _meet_groups(pieces, read, name)
     return _request_table(pieces, read, name)
 
 
-def _by_group(pieces: DataFrame, read: _Read, name: str) -> DataFrame:
+def _meet_groups(pieces: DataFrame, read: _Read, name: str) -> DataFrame:
     """Bring all requests of a group into one task: a session may have any share partition."""
     schema, needed, made = _BY_GROUP[name]
     frames = {one: _request_table(pieces, read, one) for one in needed}
@@ -158,7 +158,7 @@ def _map_lines(
     each: Callable[[dict[str, Any], Any], pa.RecordBatch],
     schema: pa.Schema,
 ) -> DataFrame:
-    """Apply a function to each piece, as a row, and what was read of its lines."""
+    """Apply a function to each piece, as a row with the results for its lines."""
 
     def read_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -170,7 +170,7 @@ def _map_lines(
 
 
 def _pieces_frame(spark: SparkSession, files: Iterable[Path], size: int, given: Path) -> DataFrame:
-    """Return one row per piece of the files of what was given, each in a separate partition."""
+    """Return one row per piece of the given files, each in a separate partition."""
     pieces = [vars(one) for file in files for one in pieces_of(file.absolute(), size, given)]
     rows = pa.Table.from_pylist(pieces, schema=_PIECES)
     return frame_of(spark, rows).repartition(len(pieces))
@@ -179,9 +179,9 @@ def _pieces_frame(spark: SparkSession, files: Iterable[Path], size: int, given: 
 def _note_unread(
     pieces: DataFrame, read: _Read, lacking: Callable[[request_log.LineCounts], tuple[str, ...]]
 ) -> None:
-    """Read pieces once, and warn of what a table of them lacks: a DataFrame has no other mark.
+    """Read pieces once, and warn if a table of them is incomplete: a DataFrame has no other mark.
 
-    ``lacking`` says what is missing, or raises an error where nothing could be read.
+    ``lacking`` says what is missing, or raises an error if nothing could be read.
     """
 
     def count_lines(row: dict[str, Any], lines: Any) -> pa.RecordBatch:

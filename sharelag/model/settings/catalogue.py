@@ -21,7 +21,7 @@ _Range: TypeAlias = tuple[int, int, int | None]
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting. Bounds that are themselves settings are given by name; they are the broker's."""
+    """One setting. Bounds that are other settings are given by name, and are the broker's."""
 
     name: str
     scope: Literal["broker", "group", "topic"]
@@ -53,9 +53,9 @@ def _between(name: str) -> dict[str, Any]:
 
 
 _SESSION, _HEARTBEAT = "session.timeout.ms", "heartbeat.interval.ms"
-#: What groups may set within bounds that brokers set. Of the brokers' value, which is that of
-#: groups without their own, and of both bounds: the default, the least and the greatest. Then the
-#: first versions of that value, and of all else.
+#: Group settings within broker bounds. For the broker's value, which applies to groups without
+#: their own, and for both bounds: the default, the minimum and the maximum. Then the first versions
+#: with that value, and with everything else.
 _BOUNDED: tuple[tuple[str, _Range, _Range, _Range, str, str], ...] = (
     ("partition.max.record.locks", (2000, 100, 10_000), (100, 100, 2000), (4000, 2000, 10_000),
      "4.1", "4.3"),
@@ -68,7 +68,7 @@ _BOUNDED: tuple[tuple[str, _Range, _Range, _Range, str, str], ...] = (
 )  # fmt: skip
 
 
-def _bounded_on_brokers() -> Iterator[Setting]:
+def _declare_on_brokers() -> Iterator[Setting]:
     for name, own, low, high, since, later in _BOUNDED:
         below = f"group.share.{_SESSION}" if name == _HEARTBEAT else None
         most = f"group.share.max.{name}"
@@ -77,7 +77,7 @@ def _bounded_on_brokers() -> Iterator[Setting]:
         yield _broker(most, *high, since=later)
 
 
-def _bounded_of_groups() -> Iterator[Setting]:
+def _declare_on_groups() -> Iterator[Setting]:
     for name, (default, least, _), _, _, _, since in _BOUNDED:
         below = f"share.{_SESSION}" if name == _HEARTBEAT else None
         more = _between(name) | {"broker": f"group.share.{name}", "below": below, "since": since}
@@ -91,11 +91,11 @@ _LOOK_BACK = (
     r"by_duration:[pP](?=[\dtT])(\d+[dD])?([tT](?=\d)(\d+[hH])?(\d+[mM])?(\d+([.,]\d{0,9})?[sS])?)?"
 )
 
-#: Kafka 4.3.1's settings. Defaults and ranges are that version's but for those of `EARLIER`;
-#: `Setting.since` tells which settings older brokers lack.
+#: Kafka 4.3.1's settings, with its defaults and ranges except those in `EARLIER`; `Setting.since`
+#: says which settings older brokers lack.
 CATALOGUE: tuple[Setting, ...] = (
     # Broker settings for share groups.
-    *_bounded_on_brokers(),
+    *_declare_on_brokers(),
     _broker("group.share.max.size", 200, 1, 1000),
     _broker("group.share.max.share.sessions", 2000, least_by="group.share.max.size"),
     _broker("group.share.initialize.retry.interval.ms", 30_000, since="4.2", internal=True),
@@ -117,7 +117,7 @@ CATALOGUE: tuple[Setting, ...] = (
     _broker("share.coordinator.write.timeout.ms", 5000),
     _broker("share.coordinator.cached.buffer.max.bytes", 1_048_588, 524_288, since="4.3"),
     # Group settings.
-    *_bounded_of_groups(),
+    *_declare_on_groups(),
     Setting("share.auto.offset.reset", "group", "text", "latest", choices=("latest", "earliest"),
             pattern=_LOOK_BACK),
     Setting("share.isolation.level", "group", "text", "read_uncommitted",
@@ -128,8 +128,8 @@ CATALOGUE: tuple[Setting, ...] = (
 _QUEUE = "errors.deadletterqueue"
 _OFFLOAD = "share.assignor.offload.enable"
 _DLQ_MANAGER = "org.apache.kafka.server.share.dlq.DefaultShareGroupDLQManager"
-#: What Kafka 4.4 has beyond them: dead-letter queues (KIP-1191), and assignments that are computed
-#: apart (KIP-1263).
+#: Additional settings of Kafka 4.4: dead-letter queues (KIP-1191), and assignments computed
+#: asynchronously (KIP-1263).
 LATER: tuple[Setting, ...] = (
     Setting(f"group.{_OFFLOAD}", "broker", "bool", True, since="4.4", internal=True),
     Setting("group.share.dlq.manager.class.name", "broker", "text", _DLQ_MANAGER, since="4.4",
@@ -187,13 +187,13 @@ DRAFT: tuple[Setting, ...] = (
     _draft("share.coordinator.state.topic.num.partitions", 50, 1),
 )  # fmt: skip
 
-#: What a setting was before a release: that release, and what was different.
+#: Earlier forms of a setting: the release that changed it, and the differences before.
 EARLIER: dict[str, tuple[str, dict[str, Any]]] = {
     "share.coordinator.append.linger.ms": ("4.2", {"default": 5, "least": 0}),
     "share.coordinator.snapshot.update.records.per.snapshot": ("4.3", {"greatest": None}),
 }
 
-#: In place of a version: what KIP-932 proposed while under discussion.
+#: Used instead of a version: KIP-932 while under discussion.
 PROPOSED = "draft"
 #: The first release whose settings are known.
 FIRST = "4.1"
@@ -203,8 +203,8 @@ FIRST = "4.1"
 def catalogue(profile: str = NEWEST) -> tuple[Setting, ...]:
     """Return the settings of one Kafka version, or of the "draft"; another one is an InputError.
 
-    Earlier versions have other defaults and ranges where `EARLIER` says so; 4.4 also has `LATER`.
-    Of those that are not known it is the nearest.
+    Earlier versions differ in the defaults and ranges of `EARLIER`; 4.4 also has `LATER`. An
+    unknown version has the settings of the nearest known one.
     """
     if profile == PROPOSED:
         return DRAFT
@@ -219,7 +219,7 @@ def _as_of(setting: Setting, version: str) -> Setting:
 
 
 def find(name: str, profile: str = NEWEST) -> Setting | None:
-    """Look up a setting by name; in the draft, where two share one, the brokers'."""
+    """Look up a setting by name; in the draft, where two share one, the broker's."""
     return next((one for one in catalogue(profile) if one.name == name), None)
 
 
@@ -230,7 +230,7 @@ class Property(NamedTuple):
     least: float | None = None
     greatest: float | None = None
     choices: tuple[str, ...] = ()
-    any_case: bool = False  # of the choices
+    any_case: bool = False  # whether choices are case-insensitive
     since: str = "4.1"  # the first release that has it; 4.1 includes earlier ones
 
 
@@ -313,15 +313,15 @@ CONSUMER: dict[str, Property] = {
     "sasl.oauthbearer.allow.unverified.issuer": Property("boolean", since="4.4"),
 }
 
-#: What Java's ``String.trim`` takes off.
+#: Characters that Java's ``String.trim`` removes.
 _TRIMMED = "".join(map(chr, range(33)))
 _BITS = {"int": 32, "long": 64, "short": 16}
 
 
 def refusal(known: Property, text: str) -> str:
-    """Return why a consumer refuses the text of a property; empty where it does not.
+    """Return why a consumer refuses the text of a property; empty if it does not.
 
-    Lists, classes and passwords are not checked: what a class is, only its consumer can tell.
+    Lists, classes and passwords are not checked: only the consumer can load a class.
     """
     text = text.strip(_TRIMMED)
     if known.choices:
@@ -335,7 +335,7 @@ def refusal(known: Property, text: str) -> str:
         return out_of_range(number, known)
     if known.kind == "double":
         try:
-            # Python reads 1_0 as a number, and Java does not.
+            # Python parses 1_0 as a number, Java does not.
             return out_of_range(float(text.replace("_", "x")), known)
         except ValueError:
             return f"{text!r} is not a number"
@@ -348,13 +348,13 @@ def _integer(text: str, bits: int) -> int | None:
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not (digits.isascii() and digits.isdecimal()):
         return None
-    # As many digits as Python converts, and more than any of these types has.
+    # Python limits the number of digits that it converts; none of these types has more.
     number = int(text[:40])
     return number if -(2 ** (bits - 1)) <= number < 2 ** (bits - 1) else None
 
 
 def out_of_range(number: float, known: Setting | Property) -> str:
-    """Say which bound a number, or NaN, is beyond; empty where it is within them."""
+    """Return which bound a number, or NaN, exceeds; empty if it is within them."""
     if known.least is not None and not number >= known.least:
         return f"less than the minimum {known.least}"
     if known.greatest is not None and not number <= known.greatest:

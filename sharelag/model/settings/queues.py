@@ -1,4 +1,4 @@
-"""Why brokers write no letters to the dead-letter queue that a group names (KIP-1191)."""
+"""Why brokers write no letters to the dead-letter queue of a group (KIP-1191)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _QUEUE = "errors.deadletterqueue"
-#: The setting of a group that names the topic, and those of the topic and of brokers about it.
+#: The group setting that names the topic, and the related settings of topics and brokers.
 TOPIC = f"{_QUEUE}.topic.name"
 COPIES = f"{_QUEUE}.copy.record.enable"
 ENABLED = f"{_QUEUE}.group.enable"
@@ -21,7 +21,7 @@ CREATED = f"{_QUEUE}.auto.create.topics.enable"
 PREFIX = f"{_QUEUE}.topic.name.prefix"
 #: The feature without whose second level brokers write no letters at all.
 SHARE_VERSION = "share.version"
-#: The source of `ENABLED` where there is no such topic.
+#: The source of `ENABLED` if the topic does not exist.
 MISSING = "missing"
 _LEGAL = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 _PREFIX = re.compile(r"(?!__)[a-zA-Z0-9._-]{0,249}")
@@ -31,7 +31,7 @@ _PREFIX = re.compile(r"(?!__)[a-zA-Z0-9._-]{0,249}")
 class Queues:
     """Settings of dead-letter queues as far as they are known; unknown ones have no key.
 
-    They are the topic that each group names, `ENABLED` of each topic with its source, and the
+    They are the topic of each group's queue, `ENABLED` of each topic with its source, and the
     settings of the brokers with `SHARE_VERSION`.
     """
 
@@ -53,7 +53,7 @@ class Queues:
         )
 
     def problem(self, topic: str) -> Problem | None:
-        """Say first why letters to a topic are lost; None also if too little is known.
+        """Return the first reason why letters to a topic are lost; None if none is known.
 
         ``ShareGroupDLQStateManager.validateDlqTopic`` of Kafka 4.4.0: brokers accept these names,
         write nothing when a record is given up, and archive it.
@@ -82,18 +82,18 @@ class Queues:
         return Problem(TOPIC, topic, why, hint)
 
     def refusal(self, topic: str) -> str:
-        """Say it in a sentence, with what to do; empty where nothing is wrong."""
+        """Return the problem as a sentence with what to do; empty if there is none."""
         found = self.problem(topic)
         return f"{found.why}: {found.hint}" if found else ""
 
     def refusals(self, groups: Iterable[str]) -> dict[str, str]:
-        """Say it of each of these groups whose queue takes no letters."""
+        """Return the sentences of those groups whose queue takes no letters."""
         named = {group: self.of_groups[group] for group in groups if group in self.of_groups}
         said = {group: self.refusal(topic) for group, topic in named.items()}
         return {group: words for group, words in said.items() if words}
 
     def unknown(self) -> list[str]:
-        """Return the topics of which nothing tells whether they exist."""
+        """Return the topics that may or may not exist."""
         return sorted(set(self.of_groups.values()) - self.topics.keys())
 
 
@@ -103,11 +103,11 @@ def is_topic_name(text: str) -> bool:
 
 
 def begins_a_name(prefix: str) -> bool:
-    """Return whether a queue's name, legal and not one of Kafka's own, can begin so."""
+    """Return whether a queue's name, legal and not one of Kafka's own, can begin with it."""
     return _PREFIX.fullmatch(prefix) is not None
 
 
 def queues_of(values: Mapping[str, object]) -> list[str]:
-    """Return the topic that these settings of a group name as its queue, if it can exist."""
+    """Return the topic that a group's settings name as its queue, if such a topic can exist."""
     topic = str(values.get(TOPIC) or "")
     return [topic] if is_topic_name(topic) else []

@@ -1,6 +1,6 @@
-"""Settings as Kafka's own classes validate them, all problems at once, and which are in force.
+"""Validate settings as Kafka's own classes do, all problems at once, and find effective values.
 
-Also properties of consumers that share consumers refuse or ignore.
+Also validate consumer properties, which share consumers may refuse or ignore.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _BITS = {"int": 32, "short": 16}
-#: How near an unknown name is to the setting that was meant.
+#: Minimum similarity of an unknown name to a suggested setting.
 _NEAR = 0.8
 
 
@@ -54,7 +54,7 @@ class Problem:
 def check(
     name: str, value: object, profile: str = NEWEST, others: Mapping[str, object] | None = None
 ) -> list[Problem]:
-    """Check the value of one setting, a text or parsed; nothing is wrong where Kafka accepts it.
+    """Check the value of a setting, a text or parsed; nothing is wrong if Kafka accepts it.
 
     ``others`` are settings of the group and the brokers that bound the value; missing ones have
     their defaults. A conflict between two settings is reported for the one being checked.
@@ -87,7 +87,7 @@ def check_all(values: Mapping[str, object], profile: str = NEWEST) -> list[Probl
 
 
 def differing(values: Mapping[str, object], profile: str) -> list[str]:
-    """Return what other versions of Kafka say of values, where that is not what one says.
+    """Return what other versions of Kafka report for values, if they disagree with one version.
 
     There is a sentence for all releases that say the same, newest first.
     """
@@ -156,7 +156,7 @@ def _conflicts(
 
 
 def _unknown(name: str, value: str, profile: str) -> Problem:
-    """Return what is wrong with a name that the catalogue of this version does not have."""
+    """Return the problem with a name that is not in this version's catalogue."""
     known = sorted({known.name for known in catalogue(profile)})
     near = get_close_matches(name, known, 1, _NEAR)
     hint = f"did you mean {near[0]}?" if near else ""
@@ -173,7 +173,7 @@ def _unknown(name: str, value: str, profile: str) -> Problem:
     return Problem(name, value, "not a setting of share groups or their brokers", hint)
 
 
-# ---- in force ------------------------------------------------------------------------------------
+# ---- effective values ----------------------------------------------------------------------------
 
 
 class Value(NamedTuple):
@@ -186,12 +186,12 @@ class Value(NamedTuple):
 def effective(
     group: Mapping[str, object], broker: Mapping[str, object], profile: str = NEWEST
 ) -> dict[str, Value]:
-    """Return the effective settings of a group: every one of the profile.
+    """Return the effective settings of a group: all of the profile.
 
-    ``group`` is what is stored for the group (``kafka-configs.sh --entity-type groups``),
-    ``broker`` the brokers' values: a missing name has Kafka's default, None means unknown. A stored
-    value beyond the broker's bounds is replaced by the bound, with the broker as its source. The
-    first entry of a list is the effective one.
+    ``group`` has the values stored for the group (``kafka-configs.sh --entity-type groups``),
+    ``broker`` those of the brokers: a missing name has Kafka's default, None means unknown. A
+    stored value beyond the broker's bounds is replaced by the bound, with the broker as its source.
+    The first entry of a list is the effective one.
 
     ``GroupConfig.evaluate`` and ``GroupConfigManager`` of Kafka 4.3.1 and 4.4: brokers check a
     value when it is set, and clamp it when their own bounds change afterwards.
@@ -210,16 +210,16 @@ def effective(
 
 
 def in_force(settings: pa.Table, group: str) -> dict[str, Value]:
-    """Return the typed settings of one group and of the brokers: every one of the catalogue.
+    """Return the typed settings of one group and of the brokers: all of the catalogue.
 
     A setting that is missing in `sharelag.schemas.SETTINGS` has Kafka's default and the source
-    ``"assumed"``; those of dead-letter queues are there where brokers report any.
+    ``"assumed"``; settings of dead-letter queues are included if brokers report any.
     """
     return each_in_force(settings, [group])[group]
 
 
 def each_in_force(settings: pa.Table, groups: Iterable[str]) -> dict[str, dict[str, Value]]:
-    """Return what `in_force` returns, for several groups."""
+    """Return the result of `in_force` for several groups."""
     own: defaultdict[str, dict[str, tuple[str, str]]] = defaultdict(dict)
     brokers: dict[str, tuple[str, str]] = {}
     for row in settings.select(["scope", "entity", "name", "value", "source"]).to_pylist():
@@ -273,7 +273,7 @@ def _of_broker(name: str, broker: Mapping[str, object], profile: str) -> Value:
     return Value(None if broker[name] is None else parse(setting, broker[name])[0], "broker")
 
 
-#: The consumer's group in commands of hints, where only `lint_rows` may know its name.
+#: The consumer's group in commands of hints; only `lint_rows` may know its name.
 OF_GROUP = "--entity-name GROUP"
 _GROUP = (
     "set it for the group, because it must be the same for all members: "
@@ -327,7 +327,10 @@ def lint_consumer(
     return [
         problem
         for name, value in texts.items()
-        for problem in (_refused(name, value, force or {}), _meant(name, value, texts, force or {}))
+        for problem in (
+            _find_refused(name, value, force or {}),
+            _find_unintended(name, value, texts, force or {}),
+        )
         if problem is not None
     ]
 
@@ -341,8 +344,8 @@ def unknown_properties(names: Iterable[str]) -> list[str]:
     return [name for name in names if name not in own and not name.endswith(_LOCK_DURATION)]
 
 
-def _refused(name: str, value: str, force: Mapping[str, Value]) -> Problem | None:
-    """Return what Kafka refuses or ignores."""
+def _find_refused(name: str, value: str, force: Mapping[str, Value]) -> Problem | None:
+    """Return the problem of a property that Kafka refuses or ignores."""
     refused = refusal(CONSUMER[name], value) if name in CONSUMER else ""
     if refused and (name in _IGNORED or name not in _NOT_FOR_SHARE_CONSUMERS):
         return Problem(name, value, f"{_REFUSED}: {refused}")
@@ -361,14 +364,14 @@ def _refused(name: str, value: str, force: Mapping[str, Value]) -> Problem | Non
     if name.endswith(_LOCK_DURATION):
         return Problem(name, value, "moved to group config", _GROUP.format(_LOCK))
     near = [] if name in CONSUMER else get_close_matches(name, CONSUMER, 1, _NEAR_PROPERTY)
-    # The value may be a password under a misspelt name, and is not shown.
+    # The value may be a password under a misspelt name, so it is not shown.
     return Problem(name, "", _NO_PROPERTY, f"did you mean {near[0]}?") if near else None
 
 
-def _meant(
+def _find_unintended(
     name: str, value: str, properties: Mapping[str, str], force: Mapping[str, Value]
 ) -> Problem | None:
-    """Return what Kafka accepts and will not do what was meant."""
+    """Return the problem of a property that Kafka accepts with an unintended effect."""
     if name != _WORK or refusal(CONSUMER[_WORK], value):
         return None
     lock = force.get(_LOCK)

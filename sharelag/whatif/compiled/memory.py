@@ -151,12 +151,9 @@ def _taken(size: int) -> Longs:
 
 
 def _new(size: int) -> Longs:
-    """Allocate memory; if it is much, so that only touched pages use any.
-
-    NumPy requests huge pages, and the windows of all places, sparsely used, would touch them all.
-    """
     if size <= _MUCH:
         return np.zeros(size, np.int64)
+    # NumPy requests huge pages, and the sparsely used windows of all places would touch each.
     return np.frombuffer(mmap(-1, size * 8, MAP_PRIVATE | MAP_ANONYMOUS), np.int64)
 
 

@@ -1,7 +1,7 @@
 """Kafka's own schemas of the requests that are read, and the Arrow types of their JSON.
 
-The JSON files beside this one are those of Kafka 4.4 as they are (see ``NOTICE``); each is read
-when a log has the first request of its kind.
+The JSON files in this folder are Kafka 4.4's, unchanged (see ``NOTICE``); each is read when a log
+has the first request of its kind.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-#: The requests that are about share groups alone, by their API keys ...
+#: Requests for share groups only, by their API keys ...
 SHARE_APIS = {
     76: "ShareGroupHeartbeat",
     77: "ShareGroupDescribe",
@@ -29,20 +29,20 @@ SHARE_APIS = {
     91: "AlterShareGroupOffsets",
     92: "DeleteShareGroupOffsets",
 }
-#: ... and with those about groups of all kinds.
+#: ... and with those for groups of all types.
 APIS = {**SHARE_APIS, 16: "ListGroups", 42: "DeleteGroups"}
-#: Arrow's type of each of Kafka's, as ``kafka.request.logger`` prints it: bytes as base64 texts.
+#: Arrow types by Kafka's types, as ``kafka.request.logger`` prints them: bytes as base64 texts.
 _ARROW = {
     **{name: getattr(pa, name)() for name in ("int8", "int16", "int32", "int64")},
     **dict.fromkeys(("records", "string", "uuid"), pa.string()),
     "bool": pa.bool_(),
 }
-#: JSON itself has no comments.
+#: Standard JSON has no comments.
 _COMMENT = re.compile(r"^\s*//.*$", re.MULTILINE)
 
 
 class Api(NamedTuple):
-    """One kind of request, with the Arrow types of what it asks and what is answered."""
+    """One kind of request, with the Arrow types of request and response."""
 
     name: str
     request: pa.StructType

@@ -1,1 +1,1 @@
-"""Requests of share groups, as a broker's log has them."""
+"""Requests of share groups in a broker's log."""

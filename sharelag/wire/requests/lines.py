@@ -1,7 +1,7 @@
-"""Read lines of ``kafka.request.logger``: whole columns of JSON, whatever wraps a request.
+"""Read lines of ``kafka.request.logger``: whole columns of JSON, regardless of their wrapping.
 
-A message may be a text of JSON or a cell of CSV, once or several times over, and a line of a
-collector may have many messages.
+A message may be a JSON text or a CSV cell, possibly nested, and a collector's line may have many
+messages.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from sharelag.tables.arrow import batch_of, one_batch
 from sharelag.wire.json_rows import json_rows
 from sharelag.wire.messages import APIS, Api, api
 
-#: What each line of a request says.
+#: Text in each line of a request.
 MARK = "Completed request:"
-#: How JSON begins that is in a text of JSON, or in a cell of CSV.
+#: The start of JSON in a JSON text, or in a CSV cell.
 _ESCAPED, _DOUBLED = "{\\", '{""'
 #: It ends at the first quotation mark that is not escaped, or not doubled.
 _TO_QUOTE = r'^(?P<json>\{(?:[^"\\]|\\.)*)(?P<behind>.*)'
 _TO_CELL_END = r'^(?P<json>\{(?:[^"]|"")*)(?P<behind>.*)'
 _IS_DOUBLED = r'^\{\\*""'
-#: How many times a layout and a container runtime may have written it as JSON.
+#: Maximum depth of JSON in JSON, by layouts and container runtimes.
 _MOST_LAYERS = 3
-#: Where the object of one message ends and that of the next one begins.
+#: The boundary between the objects of two messages.
 _NEXT = r"(?s)^.*\}\s*,\s*\{"
-#: JSON of a request up to a context that a layout writes behind it, which may have braces too.
+#: JSON of a request up to a context after it by the layout, which may contain braces, too.
 _BEFORE_CONTEXT = r"""(?s)^(?P<json>\{.*?\})["'\s].*$"""
 _KEY = r'"requestApiKey": ?(?P<key>-?\d+)'
 _DURATIONS = ("totalTimeMs", "requestQueueTimeMs", "responseQueueTimeMs", "sendTimeMs")
-#: What a line without a time that is understood lacks.
+#: The required format of a line's time.
 LAYOUT = "a date and a time such as %d{yyyy-MM-dd HH:mm:ss,SSS}"
 #: Why a line is a reject whose layout is not one of those that are read.
 NO_TIME = f"it has no time in a known format: its layout needs {LAYOUT}"
 UNCLEAR = "its time has an ambiguous time zone: name the one of the log with --zone"
-#: A duration in milliseconds that no request takes: 31 years.
+#: An impossible duration of a request in milliseconds: 31 years.
 _LONGEST = 1e12
 _HEADER = pa.struct(
     [("requestApiKey", pa.int16()), ("requestApiVersion", pa.int16()), ("clientId", pa.string())]
@@ -48,7 +48,7 @@ _HEADER = pa.struct(
 
 
 class Completed(NamedTuple):
-    """Requests of one kind, as their JSON has them."""
+    """Requests of one kind, from their JSON."""
 
     api: Api
     source: str
@@ -58,7 +58,7 @@ class Completed(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """What some lines are: ``total`` is requests, rejects and skipped lines together.
+    """The contents of some lines: ``total`` counts requests, rejects and skipped lines.
 
     A line with several requests counts once for each.
     """
@@ -70,7 +70,7 @@ class Lines(NamedTuple):
 
     @property
     def told_by(self) -> frozenset[int]:
-        """What tells the zones of the times of requests: `sharelag.wire.requests.lines`."""
+        """Origins of the time zones of requests' times: `sharelag.wire.requests.lines`."""
         every = (pc.unique(one.completed.told_by).to_pylist() for one in self.requests)
         return frozenset().union(*every)
 
@@ -80,8 +80,8 @@ def read_lines(
 ) -> Lines:
     """Read lines of a broker's request log, each with the byte at which it begins in the file.
 
-    ``zone`` is that of times without one; see `sharelag.wire.requests.lines.times_of`. ``source``
-    is what tables call the file.
+    ``zone`` is the zone of times without one; see `sharelag.wire.requests.lines.times_of`.
+    ``source`` is the name of the file in tables.
     """
     is_request = pc.match_substring(lines, MARK)
     found = unwrap(positions.filter(is_request), lines.filter(is_request))
@@ -109,7 +109,7 @@ def read_lines(
             continue
         line, text, at = numbers.filter(chosen), texts.filter(chosen), times.filter(chosen)
         said = objects.filter(chosen)
-        for form, mine in _forms(api(key), said):
+        for form, mine in _find_forms(api(key), said):
             json, left = said.filter(mine), pa.array(np.flatnonzero(mine))
             if form.is_draft:
                 json = pc.replace_substring_regex(json, _NUMBER, _TEXT)
@@ -129,13 +129,13 @@ def read_lines(
 
 
 def unread(lines: pa.Array, positions: pa.Array, source: str, why: str) -> Lines:
-    """Return lines that cannot be read, each a reject."""
+    """Return unreadable lines, each as a reject."""
     which, times = pa.repeat(True, len(lines)), pa.nulls(len(lines), INSTANT)
     return Lines(len(lines), 0, _rejects(positions, lines, times, which, source, why), [])
 
 
-def _forms(today: Api, objects: pa.Array) -> list[tuple[Api, pa.Array]]:
-    """Return the forms of a request that there are, and which of the objects have each."""
+def _find_forms(today: Api, objects: pa.Array) -> list[tuple[Api, pa.Array]]:
+    """Return the known forms of a request, with the objects in each form."""
     if today.name != "ShareAcknowledge":
         return [(today, pa.repeat(True, len(objects)))]
     is_draft = pc.match_substring_regex(objects, _SESSION)
@@ -168,36 +168,36 @@ def _schema(api: Api) -> pa.Schema:
 def _is_whole(table: pa.Table) -> bool:
     needed = ("requestHeader", "request", "response", "totalTimeMs")
     has_all = all(table.column(name).null_count == 0 for name in needed)
-    # NaN is in no range, and what is not known in any.
+    # NaN is in no range, and unknown values are in none.
     spans = (table.column(name) for name in _DURATIONS)
     inside = (pc.and_(pc.greater_equal(one, 0), pc.less(one, _LONGEST)) for one in spans)
     return has_all and all(pc.all(one).as_py() is not False for one in inside)
 
 
-# ---- what wraps a request ------------------------------------------------------------------------
+# ---- wrappers of requests ------------------------------------------------------------------------
 
 
 class Wrapped(NamedTuple):
-    """Texts with a request each."""
+    """Texts with one request each."""
 
     positions: pa.Array
     texts: pa.Array
     before: pa.Array
-    objects: pa.Array  # the JSON, which may be cut off
+    objects: pa.Array  # the JSON, possibly cut off
     behind: pa.Array
 
 
 def unwrap(positions: pa.Array, texts: pa.Array) -> Wrapped:
-    """Take lines apart that say `MARK`; one row is one request, with the byte at which it begins.
+    """Split lines that contain `MARK`; one row is one request, with its position in bytes.
 
-    What says the same request twice, as GELF does, is one.
+    A request that is repeated in one line, as in GELF, is one row.
     """
     whole = Wrapped(positions, texts, *_parts(texts))
     has_more = pc.match_substring(whole.behind, MARK)
     if not pc.any(has_more).as_py():
         return whole
     lines = np.flatnonzero(has_more)
-    many, of = _each(positions.take(pa.array(lines)), texts.take(pa.array(lines)))
+    many, of = _split_requests(positions.take(pa.array(lines)), texts.take(pa.array(lines)))
     counted = np.bincount(of, minlength=len(lines))
     many = Wrapped(*(column.filter(pa.array(counted[of] > 1)) for column in many))
     is_single = np.ones(len(texts), bool)
@@ -207,22 +207,22 @@ def unwrap(positions: pa.Array, texts: pa.Array) -> Wrapped:
 
 
 def before_context(objects: pa.Array) -> pa.Array:
-    """Return JSON without what may follow it, such as a context of the thread.
+    """Return JSON without text after it, such as a thread's context.
 
-    Of a text with another request in it nothing is returned, since that one would be lost.
+    A text with another request in it becomes empty, because that request would be lost.
     """
     found = pc.struct_field(pc.extract_regex(objects, _BEFORE_CONTEXT), "json").fill_null("")
     return pc.if_else(pc.match_substring(objects, MARK), "", found)
 
 
-def _each(positions: pa.Array, texts: pa.Array) -> tuple[Wrapped, NDArray[np.int64]]:
+def _split_requests(positions: pa.Array, texts: pa.Array) -> tuple[Wrapped, NDArray[np.int64]]:
     lists = pc.split_pattern(texts, MARK)
     said, line = pc.list_flatten(lists), pc.list_parent_indices(lists).to_numpy()
     sizes = pc.binary_length(said).to_numpy() + len(MARK)
     begins = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     first = np.searchsorted(line, np.arange(len(texts)))
     follows = np.flatnonzero(line[1:] == line[:-1]) + 1
-    # What is behind a request belongs to the next one from where that begins.
+    # Text after a request belongs to the next one from its start on.
     above = pc.replace_substring_regex(said.take(pa.array(follows - 1)), _NEXT, "{")
     each = pc.binary_join_element_wise(above, said.take(pa.array(follows)), MARK)
     at = positions.to_numpy()[line[follows]] + begins[follows] - begins[first][line[follows]]
@@ -246,7 +246,7 @@ def _parts(texts: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
         cell, text = (pc.extract_regex(said, one) for one in (_TO_CELL_END, _TO_QUOTE))
         found = pc.if_else(is_doubled, cell, text)
         json, rest = pc.struct_field(found, "json"), pc.struct_field(found, "behind")
-        # Of escaped quotation marks the last backslash is theirs, so they come first.
+        # The last backslash before a quotation mark escapes it, so these are replaced first.
         of_text = pc.replace_substring(pc.replace_substring(json, '\\"', '"'), "\\\\", "\\")
         plain = pc.if_else(is_doubled, pc.replace_substring(json, '""', '"'), of_text)
         said = pc.if_else(is_wrapped, plain, said)
@@ -258,24 +258,24 @@ def _parts(texts: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
     return before, objects, pc.binary_join_element_wise(pc.list_element(ends, 1), behind, " ")
 
 
-# ---- ShareAcknowledge as a draft had it ----------------------------------------------------------
-# A session stood in place of a group and a member. No broker of Apache Kafka writes it; a log of a
-# test rig or a fork may have it. The draft leaves its number open: it is taken to be today's.
+# ---- ShareAcknowledge of a draft -----------------------------------------------------------------
+# It has a session instead of a group and a member. No broker of Apache Kafka writes it; logs of
+# test rigs or forks may contain it. The draft leaves its API key open: it is assumed to be today's.
 
 
-#: A field of the draft alone.
+#: A field that only the draft has.
 _SESSION = r'"sessionId": ?-?\d'
-#: What the draft's numbers of acknowledgements mean.
+#: The meaning of the draft's numbers of acknowledgements.
 _WORDS = ("accept", "release", "reject")
 #: Offsets of a batch without records, for which the draft has no number.
 GAP = "gap"
-#: A type that is a number, and as a text, which words are in the older form.
+#: A numeric type, and as a text, which words have in the older form.
 _NUMBER, _TEXT = r'"acknowledgeType": ?(-?\d+)', r'"acknowledgeType":"\1"'
 _OFFSETS = {"startOffset": pa.int64(), "lastOffset": pa.int64(), "gapOffsets": pa.list_(pa.int64())}
 _BATCH = pa.struct(_OFFSETS | {"acknowledgeType": pa.string()})
 _PARTITION = {"partitionIndex": pa.int32(), "acknowledgementBatches": pa.list_(_BATCH)}
 _TOPIC = pa.struct({"topicId": pa.string(), "partitions": pa.list_(pa.struct(_PARTITION))})
-#: Group and member stay in it, as null.
+#: Group and member are kept as nulls.
 _DRAFT = pa.struct(
     {"groupId": pa.string(), "memberId": pa.string(), "sessionId": pa.int32()}
     | {"sessionEpoch": pa.int32(), "topics": pa.list_(_TOPIC)}
@@ -285,8 +285,8 @@ _DRAFT = pa.struct(
 def numbers_and_words(types: pa.Array) -> tuple[pa.Array, pa.Array]:
     """Return the number and the word of each type.
 
-    A type that is left out is 0, accept. The word of an unknown one says so; the number of an
-    unknown word is null.
+    A missing type is 0, accept. The word of an unknown type says so; the number of an unknown word
+    is null.
     """
     given = pc.fill_null(types, "0")
     by_word = pc.index_in(given, pa.array(_WORDS))
@@ -302,10 +302,10 @@ def numbers_and_words(types: pa.Array) -> tuple[pa.Array, pa.Array]:
 def split_at_gaps(
     first: pa.Array, last: pa.Array, gaps: pa.Array
 ) -> tuple[pa.Array, pa.Array, pa.Array, pa.Array]:
-    """Cut batches at their offsets without records.
+    """Split batches at offsets without records.
 
-    Return of each run, in order: its batch, first and last offset, and whether it is such an
-    offset. Of a batch that lacks its first or last offset both are null.
+    Return for each run, in order: its batch, first and last offset, and whether it has no records.
+    Both offsets are null if a batch lacks its first or last offset.
     """
     begin, end = (_integers(side) for side in (first, last))
     of_gap = _integers(pc.list_parent_indices(gaps))
@@ -328,18 +328,18 @@ def split_at_gaps(
 
 
 def _integers(column: pa.Array) -> NDArray[np.int64]:
-    """Return integers, -1 where a line lacks one."""
+    """Return integers, -1 for missing ones."""
     return np.asarray(pc.fill_null(column, -1), np.int64)
 
 
-# ---- when lines were logged ----------------------------------------------------------------------
-# A line may have two times: the log's own, and the one that a container runtime or a collector put
-# around it. The one next to the message is the log's. One with a zone beside it tells how far the
-# log is from UTC, if it was written at once: what is shipped hours later tells no zone.
+# ---- times of lines ------------------------------------------------------------------------------
+# A line may have two times: the log's own, and that of a container runtime or a collector around
+# it. The one next to the message is the log's. If the other has a zone, it shows how far the log is
+# from UTC, unless the line was collected hours later.
 
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-#: Minutes that zones are ahead of UTC whose abbreviation has one meaning in logs.
+#: Offsets from UTC, in minutes, of zones with an unambiguous abbreviation.
 _ZONES = {"Z": 0, "UTC": 0, "GMT": 0, "WET": 0, "WEST": 60, "CET": 60, "CEST": 120, "EET": 120}
 _ZONES |= {"EEST": 180, "MSK": 180, "SAST": 120, "PKT": 300, "ICT": 420, "WIB": 420, "HKT": 480}
 _ZONES |= {"SGT": 480, "AWST": 480, "JST": 540, "KST": 540, "ACST": 570, "AEST": 600, "ACDT": 630}
@@ -364,54 +364,54 @@ _DATES = (
     rf"(?P<d>\d\d?)\.?[ /-]{_MONTH}[ /-](?P<y>(?:19|20)\d\d)[ :,]{{1,2}}",
     rf"{_MONTH} (?P<d>\d\d?), (?P<y>(?:19|20)\d\d)[ @,]{{1,3}}",
 )
-#: Seconds since 1970 with any fraction, and what log4j2's JSON has of it in another field.
+#: Seconds since 1970 with any fraction, which log4j2's JSON may have in another field.
 _EPOCH = r"(?:^|[^\d.])(?P<s>1\d{9})[.,]?(?P<part>\d{3}|\d{6}|\d{9})?(?:\D|$)"
-#: When a collector received a line, which says nothing of when it was logged.
+#: The time at which a collector received a line, unrelated to the time of logging.
 _RECEIVED = r'"(?:receive|ingest)\w*\\*":\s*(?:\\*"[^"]*"|[\d.]+)'
 _NANOS = r'nanoOfSecond\\*"\s*:\s*(?P<n>\d{1,9})'
-#: Zones are ahead of UTC by multiples of this, up to a limit.
+#: Zone offsets are multiples of this, up to a limit.
 _QUARTER, _MOST_AHEAD = 15 * 60_000_000, 14 * 3600_000_000
-#: How late a runtime or a collector may be for its time to tell the zone of the log, or to be the
-#: one at which a line was logged that has no fraction of a second.
+#: Maximum delay of a runtime or a collector if its time is to reveal the log's zone, or to replace
+#: a time without a fraction of a second.
 _LATE_FOR_ZONE, _LATE_FOR_FRACTION = 60_000_000, 2_000_000
-#: How far clocks are put when summer time begins or ends.
+#: The change of clocks when summer time begins or ends.
 _SUMMER = 3600_000_000
-#: What tells the zone of a time: the line itself, the time of a collector beside it, or nothing.
+#: Origins of a time's zone: the line itself, a collector's time beside it, or the default.
 OWN, BESIDE, TAKEN = 0, 1, 2
 
 
 class Times(NamedTuple):
-    """When lines were logged; null where a line does not say it."""
+    """Times at which lines were logged; null if a line has none."""
 
     at: pa.Array  # INSTANT
-    is_exact: pa.Array  # false: to a second
-    is_unclear: pa.Array  # true: null since the abbreviation of its zone is that of several
+    is_exact: pa.Array  # false: with a precision of seconds
+    is_unclear: pa.Array  # true: null because its zone's abbreviation is ambiguous
     told_by: pa.Array  # OWN, BESIDE or TAKEN
 
     def filter(self, which: pa.Array) -> Times:
-        """Return those of some lines."""
+        """Return the times of some lines."""
         return Times(*(column.filter(which) for column in self))
 
     def take(self, rows: pa.Array) -> Times:
-        """Return those of some lines by their numbers."""
+        """Return the times of some lines by their numbers."""
         return Times(*(column.take(rows) for column in self))
 
 
 class _Local(NamedTuple):
-    """Times as they are written, in microseconds since 1970 as if in UTC."""
+    """Local times, in microseconds since 1970 as if in UTC."""
 
-    at: pa.Array  # null: there is none
+    at: pa.Array  # null: none
     is_exact: pa.Array
     ahead: pa.Array  # of UTC, in microseconds; null: not written
-    is_unclear: pa.Array  # there is an abbreviation of several zones
+    is_unclear: pa.Array  # the zone's abbreviation is ambiguous
 
 
 def times_of(before: pa.Array, behind: pa.Array, zone: str | None) -> Times:
-    """Return when lines were logged, by what stands before and behind the message of each.
+    """Return when lines were logged, by the texts before and after the message of each.
 
-    ``zone`` is that of times without one, or with an abbreviation of several such as ``CST``. None:
-    a collector's times beside them tell it, where they agree; else times without a zone are taken
-    as UTC, and those with an abbreviation are unclear.
+    ``zone`` is that of times without one, or with an ambiguous abbreviation such as ``CST``. By
+    default it is derived from a collector's times beside them if they agree; otherwise times
+    without a zone are in UTC, and those with an ambiguous abbreviation are unclear.
     """
     before, behind = (
         pc.replace_substring_regex(one, _RECEIVED, "")
@@ -419,19 +419,19 @@ def times_of(before: pa.Array, behind: pa.Array, zone: str | None) -> Times:
         else one
         for one in (before, behind)
     )
-    own = _first([_found(before, "^.*"), _found(behind, "^.*?")])
+    own = _take_first([_find_times(before, "^.*"), _find_times(behind, "^.*?")])
     around = pc.binary_join_element_wise(before, behind, " ")
-    zoned, since = _found(around, "^.*?", needs_zone=True), _since_1970(around)
+    zoned, since = _find_times(around, "^.*?", needs_zone=True), _since_1970(around)
     of_zone = pc.coalesce(pc.subtract(zoned.at, zoned.ahead), since.at)
     ahead = own.ahead
     if zone is None:
         bare = pc.if_else(own.ahead.is_null(), own.at, None)
-        ahead = pc.coalesce(ahead, _ahead_of(bare, of_zone))
+        ahead = pc.coalesce(ahead, _infer_offsets(bare, of_zone))
     is_unclear = pc.and_(pc.and_(own.is_unclear, ahead.is_null()), zone is None).fill_null(False)
     at = pc.coalesce(pc.subtract(own.at, ahead), _in_zone(own.at, zone or "UTC"))
     untold = pc.if_else(ahead.is_valid(), BESIDE, TAKEN)
     told_by = pc.if_else(pc.or_(own.ahead.is_valid(), own.at.is_null()), OWN, untold)
-    # A runtime that writes fractions knows more than a log that does not.
+    # A runtime with fractions of seconds is more precise than a log without.
     later = pc.subtract(of_zone, at)
     is_soon = pc.and_(pc.greater_equal(later, 0), pc.less(later, _LATE_FOR_FRACTION))
     has_more = pc.and_(pc.invert(own.is_exact), pc.coalesce(zoned.is_exact, since.is_exact))
@@ -442,10 +442,10 @@ def times_of(before: pa.Array, behind: pa.Array, zone: str | None) -> Times:
     return Times(at.cast(INSTANT), is_exact, is_unclear, told_by)
 
 
-def _ahead_of(local: pa.Array, instants: pa.Array) -> pa.Array:
+def _infer_offsets(local: pa.Array, instants: pa.Array) -> pa.Array:
     """Return how far local times are ahead of UTC, by the instants at which they were collected."""
-    # Times that were collected at once are whole quarters of an hour from these. More than half
-    # have to be, and to agree, unless summer time begins or ends; the late are as their neighbours.
+    # Times collected at once differ by whole quarters of an hour. More than half have to do so and
+    # to agree, unless summer time begins or ends; late ones follow their neighbours.
     apart = pc.subtract(local, instants)
     quarters = pc.round(pc.divide(pc.cast(apart, pa.float64()), float(_QUARTER)))
     ahead = pc.multiply(quarters.cast(pa.int64()), _QUARTER)
@@ -460,19 +460,19 @@ def _ahead_of(local: pa.Array, instants: pa.Array) -> pa.Array:
     return pc.if_else(apart.is_valid(), ahead, None)
 
 
-def _found(texts: pa.Array, begin: str, needs_zone: bool = False) -> _Local:
-    """Return the first or last time of texts; ``begin`` is what may be before it."""
+def _find_times(texts: pa.Array, begin: str, needs_zone: bool = False) -> _Local:
+    """Return the first or last time of texts; ``begin`` is the pattern before it."""
     zone = _ZONE if needs_zone else f"(?:{_ZONE})?"
     found: list[_Local] = []
     for date in _DATES:
         found.append(_read(texts, rf"{begin}(?:^|\D){date}{_CLOCK}{zone}"))
         if not found[-1].at.null_count:  # most logs have one layout
             break
-    return _first(found)
+    return _take_first(found)
 
 
 def _read(texts: pa.Array, pattern: str) -> _Local:
-    # To look for a layout that no line has costs less than to take lines apart by it.
+    # Searching for a layout that no line has costs less than splitting lines by it.
     if not pc.any(pc.match_substring_regex(texts, pattern)).as_py():
         kinds = (pa.int64(), pa.bool_(), pa.int64(), pa.bool_())
         return _Local(*(pa.nulls(len(texts), kind) for kind in kinds))
@@ -490,7 +490,7 @@ def _read(texts: pa.Array, pattern: str) -> _Local:
     at = pc.add(seconds, pc.add(_micros(named["part"]), _half_day(clock, named["half"])))
     exact = pc.if_else(at.is_valid(), pc.not_equal(named["part"], ""), None)
     is_unclear = pc.is_in(named["zone"], pa.array(_AMBIGUOUS))
-    return _Local(at, exact, _ahead(named["zone"]), is_unclear)
+    return _Local(at, exact, _parse_offsets(named["zone"]), is_unclear)
 
 
 def _half_day(clock: pa.Array, half: pa.Array) -> pa.Array:
@@ -504,7 +504,7 @@ def _micros(digits: pa.Array) -> pa.Array:
     return pc.utf8_slice_codeunits(pc.utf8_rpad(digits, 6, "0"), 0, 6).cast(pa.int64())
 
 
-def _ahead(zones: pa.Array) -> pa.Array:
+def _parse_offsets(zones: pa.Array) -> pa.Array:
     """Return how far zones such as ``+02`` and ``CET`` are ahead of UTC, in microseconds."""
     found = pc.extract_regex(zones, rf"(?P<s>{_SIGN})(?P<h>\d\d?):?(?P<m>\d\d)?")
     hours, rest = (pc.struct_field(found, name) for name in "hm")
@@ -516,8 +516,8 @@ def _ahead(zones: pa.Array) -> pa.Array:
     return pc.multiply(pc.coalesce(minutes, of_name), 60_000_000)
 
 
-def _first(found: list[_Local]) -> _Local:
-    """Return of each text the first of these that it has."""
+def _take_first(found: list[_Local]) -> _Local:
+    """Return the first available time of each text."""
     there = [pc.if_else(one.at.is_valid(), n, None) for n, one in enumerate(found)]
     which = pc.coalesce(*there, pa.scalar(0)).cast(pa.int64())
     return _Local(*(pc.choose(which, *columns) for columns in zip(*found, strict=True)))

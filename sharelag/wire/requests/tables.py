@@ -1,4 +1,4 @@
-"""Requests as tables: acquisitions, acknowledgements, heartbeats, and calls of the coordinators."""
+"""Requests as tables: acquisitions, acknowledgements, heartbeats, and calls of coordinators."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from sharelag import schemas
 from sharelag.tables.arrow import batch_of, one_batch
 from sharelag.wire.requests.lines import GAP, Completed, Lines, numbers_and_words, split_at_gaps
 
-#: A connection is the broker's address, the client's, and two numbers.
+#: A connection id has the broker's address, the client's, and two numbers.
 _BROKER = r"^(?P<broker>.*?:\d+)-"
-#: A line counts as a microsecond later for so many bytes of its file: fewer than a line has.
+#: Bytes of a log per microsecond added to a line's time: fewer than a line has.
 _LINE = 512
 _RUN = pa.struct([("first", pa.int64()), ("last", pa.int64())])
 
@@ -24,9 +24,9 @@ Columns: TypeAlias = dict[str, Any]
 
 
 class Nested(NamedTuple):
-    """Items of all requests in their order."""
+    """Items of all requests in order."""
 
-    row: pa.Array  # the request that an item is of
+    row: pa.Array  # the request of each item
     items: pa.Array
 
     def of(self, name: str) -> pa.Array:
@@ -34,11 +34,11 @@ class Nested(NamedTuple):
         return pc.struct_field(self.items, name)
 
     def named(self, *columns: str) -> Columns:
-        """Return fields of each item as our columns."""
+        """Return fields of each item by our column names."""
         return {name: self.of(json_name(name)) for name in columns}
 
     def into(self, name: str) -> tuple[pa.Array, Nested]:
-        """Return the items of a list in each item, and which item each is of."""
+        """Return the elements of a list in each item, with the item of each element."""
         lists = self.of(name)
         parent = pc.list_parent_indices(lists)
         return parent, Nested(self.row.take(parent), pc.list_flatten(lists))
@@ -49,16 +49,16 @@ class Placed(NamedTuple):
 
     topic: pa.Array
     partitions: Nested
-    number: str  # what Kafka calls the field of a partition's number
+    number: str  # Kafka's name of the field with a partition's number
 
     def named(self, place: pa.Array | None = None) -> Columns:
-        """Return the columns of all these partitions, or of some by their places."""
+        """Return the columns of all these partitions, or of some by their indices."""
         columns = {"topic_id": self.topic, "partition": self.partitions.of(self.number)}
         return columns if place is None else {k: v.take(place) for k, v in columns.items()}
 
 
 def place_partitions(bodies: Nested, topics: str = "topics", topic: str = "topicId") -> Placed:
-    """Return partitions of the topics of requests or answers."""
+    """Return the partitions in the topics of requests or responses."""
     _, found = bodies.into(topics)
     parent, partitions = found.into("partitions")
     has_index = partitions.items.type.get_field_index("partitionIndex") >= 0
@@ -67,17 +67,17 @@ def place_partitions(bodies: Nested, topics: str = "topics", topic: str = "topic
 
 
 def keys_of(at: Placed) -> pa.Array:
-    """Return one text per partition, for a look-up in the answer to the same request."""
+    """Return one text per partition, to look it up in the response to the same request."""
     columns = (at.partitions.row, at.topic, at.partitions.of(at.number))
     texts = [pc.coalesce(column.cast(pa.string()), "") for column in columns]
     return pc.binary_join_element_wise(*texts, ":")
 
 
 def spread(first: pa.Array, types: pa.Array) -> tuple[NDArray[np.int64], pa.Array, pa.Array]:
-    """Give each offset of a batch its type, then join neighbours of one type.
+    """Assign types to the offsets of batches, and join consecutive offsets with the same type.
 
     Return the batch of each run, its first and last offsets as a struct, and its type. ``first`` is
-    null where the line does not say it; ``types`` has one type an offset.
+    null if the line lacks it; ``types`` has one type per offset.
     """
     batch = np.asarray(pc.list_parent_indices(types), np.int64)
     values = pc.list_flatten(types)
@@ -95,7 +95,7 @@ def spread(first: pa.Array, types: pa.Array) -> tuple[NDArray[np.int64], pa.Arra
 
 
 class Log:
-    """Requests of one kind, and the moments of what happened in them."""
+    """Requests of one kind, and the moments of their events."""
 
     def __init__(self, one: Completed) -> None:
         self.one = one
@@ -110,14 +110,14 @@ class Log:
         micros = {name: (1000 * span).astype(np.int64) for name, span in spans.items()}
         connection = column(one.rows, "connection")
         self.broker = pc.struct_field(pc.extract_regex(connection, _BROKER), "broker")
-        # Within a second that a log does not divide, its order is all that is known.
+        # In a log without fractions of seconds, only the order within a second is known.
         is_exact = np.asarray(one.completed.is_exact)
         line = np.minimum(one.position.to_numpy() // _LINE, 999_999)
         self.completed = completed = completed + np.where(is_exact, 0, line)
         self.began = completed - micros["total"]
-        #: When the broker began to work on it, which is when acknowledgements count.
+        #: When the broker started to process it, which is when acknowledgements take effect.
         self.handled = np.where(is_exact, self.began + micros["requestQueue"], completed)
-        #: When the answer was there, which is when records are acquired and locks begin.
+        #: When the response was ready, which is when records are acquired and locks start.
         self.answered = completed - is_exact * (micros["responseQueue"] + micros["send"])
 
     def made(
@@ -127,18 +127,18 @@ class Log:
         columns: Columns,
         at: NDArray[np.int64] | None = None,
     ) -> pa.RecordBatch:
-        """Return rows of a table: the columns of their lines, and these; others are null."""
+        """Return rows of a table with the columns of their lines, and the given ones, else null."""
         moments = pa.array(self.completed if at is None else at).cast(schemas.INSTANT)
         line = {"position": self.one.position.take(row), "timestamp": moments.take(row)}
         columns = line | {"broker": self.broker.take(row), "source": self.one.source} | columns
         return batch_of(columns, schema, pad=True)
 
     def asked(self, row: pa.Array, *columns: str) -> Columns:
-        """Return fields of the requests of some rows as our columns."""
+        """Return fields of some rows' requests by our column names."""
         return {name: found.take(row) for name, found in self.request.named(*columns).items()}
 
 
-# ---- under our names and types -------------------------------------------------------------------
+# ---- our names and types -------------------------------------------------------------------------
 
 
 def column(table: pa.Table, name: str) -> pa.Array:
@@ -153,12 +153,12 @@ def only_where(condition: pa.Array, values: pa.Array) -> pa.Array:
 
 
 def positive(values: pa.Array, least: int = 1) -> pa.Array:
-    """Return numbers; null for those that stand for what is not known."""
+    """Return numbers; null for sentinels below a minimum."""
     return only_where(pc.greater_equal(values, least), values)
 
 
 def rename_fields(lists: pa.Array, kind: pa.ListType) -> pa.Array:
-    """Return lists of structs under our names for the same fields, nulls kept."""
+    """Return lists of structs with our names of the same fields; nulls stay."""
     lengths = pc.list_value_length(lists).fill_null(0)
     items = pc.list_flatten(lists)
     inner = list(kind.value_type)
@@ -169,16 +169,16 @@ def rename_fields(lists: pa.Array, kind: pa.ListType) -> pa.Array:
 
 
 def json_name(column: str) -> str:
-    """Return what Kafka's JSON calls a column."""
+    """Return the name of a column in Kafka's JSON."""
     first, *others = column.split("_")
     return first + "".join(word.capitalize() for word in others)
 
 
 _FETCH = "ShareFetch"
-#: Errors with which an answer names the leader: NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH
-#: (``KafkaApis.processShareFetchResponse``). In other answers the field means nothing.
+#: Errors with which a response names the leader: NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH
+#: (``KafkaApis.processShareFetchResponse``). In other responses the field has no meaning.
 _LEADER_ERRORS = (6, 74)
-#: ``AuthorizedOperations`` where the client did not ask for them.
+#: ``AuthorizedOperations`` if the client did not request them.
 _NOT_ASKED = -(2**31)
 
 
@@ -234,7 +234,7 @@ def _requests(log: Log) -> pa.RecordBatch:
     return log.made(schemas.REQUESTS, log.request.row, columns)
 
 
-# ---- what members fetch and acknowledge ----------------------------------------------------------
+# ---- fetches and acknowledgements of members -----------------------------------------------------
 
 
 def _lock_ms(log: Log, row: pa.Array) -> pa.Array:
@@ -276,7 +276,7 @@ def _acknowledgements(log: Log) -> pa.RecordBatch:
     parent, batches = at.partitions.into("acknowledgementBatches")
     last, types = batches.of("lastOffset"), batches.of("acknowledgeTypes")
     one = pc.equal(pc.list_value_length(types), 1)
-    # One type stands for the whole batch, several for an offset each.
+    # One type applies to the whole batch, several to one offset each.
     batch, runs, kinds = spread(batches.of("firstOffset"), types)
     index = pa.array(batch)
     last_of_run = pc.if_else(one.take(index), last.take(index), pc.struct_field(runs, "last"))
@@ -300,7 +300,7 @@ def _acknowledgements(log: Log) -> pa.RecordBatch:
 
 
 def _drafted_acknowledgements(log: Log) -> pa.RecordBatch:
-    """Return the same of a draft, whose requests have a session in place of a member."""
+    """Return acknowledgements of a draft, whose requests have a session instead of a member."""
     at = place_partitions(log.request)
     parent, batches = at.partitions.into("acknowledgementBatches")
     of, first, last, is_gap = split_at_gaps(
@@ -322,18 +322,18 @@ def _drafted_acknowledgements(log: Log) -> pa.RecordBatch:
 
 
 def _acknowledge_errors(log: Log, at: Placed) -> pa.Array:
-    """Return the error of each partition's acknowledgements; 0 where the answer omits it."""
+    """Return the error of each partition's acknowledgements; 0 if the response omits it."""
     code = "acknowledgeErrorCode" if log.one.api.name == _FETCH else "errorCode"
     answer = place_partitions(log.response, "responses")
     where = pc.index_in(keys_of(at), keys_of(answer))
     found = answer.partitions.of(code).take(where)
     whole = log.response.of("errorCode").take(at.partitions.row)
-    # The answer to a fetch names partitions with records or an error alone.
+    # The response to a fetch only names partitions with records or an error.
     return pc.if_else(pc.not_equal(whole, 0), whole, pc.coalesce(found, whole))
 
 
 def _current_leaders(log: Log) -> pa.RecordBatch:
-    """Return leaders that a broker named to members that asked the wrong one."""
+    """Return leaders that a broker named to members that sent a request to the wrong one."""
     at = place_partitions(log.response, "responses")
     api, row = log.one.api.name, at.partitions.row
     names = ["errorCode", *(["acknowledgeErrorCode"] if api == _FETCH else [])]
@@ -395,7 +395,7 @@ def _described_members(log: Log) -> pa.RecordBatch:
 
 
 def _listings(log: Log) -> pa.RecordBatch:
-    """Return groups of coordinators, and a row without one for each that answered an error."""
+    """Return groups of coordinators, and a row without a group for each error."""
     _, groups = log.response.into("groups")
     errors = log.response.of("errorCode")
     failed = pa.array(np.flatnonzero(pc.not_equal(errors, 0)))
@@ -417,12 +417,12 @@ def _listings(log: Log) -> pa.RecordBatch:
 
 
 def _state_calls(log: Log, call: str) -> pa.RecordBatch:
-    """Return what leaders asked of share coordinators, one row per share partition."""
+    """Return the calls of share coordinators by leaders, one row per share partition."""
     asked, answered = place_partitions(log.request), place_partitions(log.response, "results")
     where = pc.index_in(keys_of(asked), keys_of(answered))
     row = asked.partitions.row
     results = Nested(row, answered.partitions.items.take(where))
-    # What these ask for is in the answer.
+    # The results of these are in the response.
     state = results if call in ("read", "summary") else asked.partitions
     columns = {
         "call": call,
@@ -508,7 +508,7 @@ _TABLES: dict[str, tuple[tuple[str, Callable[[Log], pa.RecordBatch]], ...]] = {
     ),
     "ListGroups": (("listings", _listings),),
 }
-#: How calls of share coordinators are named in `sharelag.schemas.STATE_CALLS`.
+#: Names of calls of share coordinators in `sharelag.schemas.STATE_CALLS`.
 _STATE_CALLS = {
     "InitializeShareGroupState": "initialize",
     "ReadShareGroupState": "read",

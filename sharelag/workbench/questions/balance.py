@@ -19,7 +19,7 @@ from sharelag.tables import gaps, views
 from sharelag.tables.arrow import flat
 from sharelag.tables.words import counted, shown_name
 from sharelag.workbench.ask import question
-from sharelag.workbench.opened import Tables, only, rated
+from sharelag.workbench.opened import Tables, only
 from sharelag.workbench.questions.timeline import trend_of
 from sharelag.workbench.result import Result, chart
 
@@ -33,13 +33,17 @@ def imbalance(t: Tables, group: str | None = None, by: str | None = None) -> Res
     evidence = t.bench.evidence(group)
     require_over(by)
     table = t.bench.keep(("imbalance", by), lambda: t.read.imbalance(by))
-    verdicts = t.bench.ask("skew", group=group).table.to_pylist()
-    return t.bench.base_of(evidence, rated(evidence)).answer(
+    verdicts = t.bench.ask("skew", group=group).table.sort_by([("lag", "descending")]).to_pylist()
+    notes = [f"{shown_name(row['group_id'])}: {verdict_words(row)}" for row in verdicts]
+    if (left := len(notes) - _MOST_NOTES) > 0:
+        rest = f"where the lag of {counted(left, 'more group')} concentrates"
+        notes[_MOST_NOTES:] = [f"{rest}: bench.skew(), imbalance --verdict"]
+    return t.bench.base_of(evidence, evidence.progress).answer(
         "How is the load spread?",
         only(table, group),
         views.IMBALANCE,
         "gini",
-        notes=_say_verdicts(verdicts),
+        notes=notes,
         charts=_spread(evidence.lag, evidence.members),
         unknown=gaps.of_lag(evidence.lag)
         + (gaps.of_brokers(evidence.brokers) if by == "broker" else ())
@@ -144,17 +148,6 @@ def _spread(lag: pa.Table, members: pa.Table) -> dict[str, Any]:
     if len(pc.unique(lag.column("group_id"))) == 1:  # a chart of one group
         drawn["assigned"] = chart("assigned", members, lag)
     return drawn
-
-
-def _say_verdicts(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """Say where the lag of each group is concentrated, of many of those with the most."""
-    most = sorted(row["lag"] or 0 for row in rows)[-_MOST_NOTES:]
-    told = [row for row in rows if (row["lag"] or 0) >= most[0]][:_MOST_NOTES]
-    for row in told:
-        yield f"{shown_name(row['group_id'])}: {verdict_words(row)}"
-    if left := len(rows) - len(told):
-        rest = counted(left, "more group")
-        yield f"where the lag of {rest} concentrates: bench.skew(), imbalance --verdict"
 
 
 def _drifting(members: pa.Table, groups: pa.Table) -> Iterator[str]:

@@ -15,7 +15,7 @@ from sharelag.tables import gaps, views
 from sharelag.tables.arrow import as_table, rows_by_group, sum_known
 from sharelag.workbench.ask import question
 from sharelag.workbench.judged import headline, judge_groups, summarize_groups, worst_cause
-from sharelag.workbench.opened import Tables, rated
+from sharelag.workbench.opened import Tables
 from sharelag.workbench.result import Result, chart
 
 #: Causes that rest on when records arrived.
@@ -50,7 +50,7 @@ def overview(t: Tables) -> Result:
         *gaps.of_rows(dark, len(evidence.lag), "the age", [gaps.NO_AGE]),
     )
     notes = _grade_forecasts(t)
-    base, title = t.bench.base_of(evidence, rated(evidence)), headline(groups, [])
+    base, title = t.bench.base_of(evidence, evidence.progress), headline(groups, [])
     return base.answer(title, table, views.OVERVIEW, notes=notes, unknown=unknown)
 
 
@@ -99,7 +99,7 @@ def progress(t: Tables, group: str | None = None) -> Result:
             breaks, len(table), "all changes", ["records are missing: the rates are lower bounds"]
         ),
     )
-    return t.bench.base_of(evidence, rated(evidence)).answer(
+    return t.bench.base_of(evidence, evidence.progress).answer(
         "Age, rates and forecast",
         table,
         views.progress(t.bench.metrics is not None),

@@ -85,9 +85,8 @@ def dead_letters(
 ) -> Result:
     """Return archived offsets, and which are in the dead-letter queue (KIP-1191)."""
     asked = _of_queue(t, group, queue)
-    found = _ledger(t, asked, group, queue)
-    table, total = found.table, pc.sum(found.sums.column("rows")).as_py() or 0
-    more = total - table.num_rows
+    found = _ledger(t, asked, group, queue, statuses)
+    table, more = _of_statuses(found.table, statuses), _count_left_out(found, statuses)
     known = set(found.sums.column("status").to_pylist())
     notes = (
         "; ".join(summary_words(found.sums)) or "nothing was archived, and the queue is empty",
@@ -101,11 +100,11 @@ def dead_letters(
         *nameless,
         _PRUNED,
         *([_GAPS, _once(asked.queue)] if "missing" in known else []),
-        *([_ALIKE] if _may_have_markers(table) else []),
+        *([_ALIKE] if _may_have_markers(found.table) else []),
     )
     return base.answer(
         "Where are the records that were given up?",
-        _of_statuses(table, statuses) if statuses else table,
+        table,
         views.LEDGER,
         notes=filter(None, notes),
         unknown=unknown,
@@ -120,36 +119,53 @@ def redrive(
 ) -> Result:
     """How records that were given up could be sent again; nothing is sent."""
     statuses = statuses or REDRIVEN
-    ledger = _ledger(t, _of_queue(t, group, queue), group, queue).table
+    found = _ledger(t, _of_queue(t, group, queue), group, queue, statuses)
+    ledger, more = found.table, _count_left_out(found, statuses)
     table = redrive_arrow(ledger, statuses, *address_of(t.bench.source))
     shown = {(row["status"], row["from"]) for row in table.to_pylist()}
     may_have_gaps = ("missing", "source") in shown
     may_have_gaps = may_have_gaps or _may_have_markers(_of_statuses(ledger, statuses))
     lost = pc.sum(pc.equal(table.column("from"), "lost")).as_py() or 0
     base = t.bench.base_of(t.bench.evidence(group))
-    nameless = (NAMELESS,) * (UNKNOWN in ledger.column("status").to_pylist())
+    lacks = (NAMELESS,) * (UNKNOWN in found.sums.column("status").to_pylist())
+    if more:
+        lacks += (f"{counted(more, 'more run')} of offsets: ask for a group or topic",)
     words = f"lost, in neither the topic nor the queue: the records of {counted(lost, 'run')}"
     return replace(base, unknown=()).answer(
         "How could dead letters be sent again?",
         table,
         views.REDRIVE,
         notes=(_TO_ALL, _AS_TEXT, *([_BEYOND] * may_have_gaps), *([words] * (lost > 0))),
-        unknown=nameless,
-        lacks=nameless,
+        unknown=lacks,
+        lacks=lacks,
     )
+
+
+def _count_left_out(found: Ledger, statuses: tuple[str, ...]) -> int:
+    """Count the runs of some statuses, or all, that are not among the first ones."""
+    every, here = (_of_statuses(one, statuses) for one in (found.sums, found.table))
+    return int((pc.sum(every.column("rows")).as_py() or 0) - here.num_rows)
 
 
 def _of_statuses(ledger: pa.Table, statuses: tuple[str, ...]) -> pa.Table:
-    return ledger.filter(pc.is_in(ledger.column("status"), pa.array(statuses, pa.string())))
+    is_one = pc.is_in(ledger.column("status"), pa.array(statuses, pa.string()))
+    return ledger.filter(is_one) if statuses else ledger
 
 
-def _ledger(t: Tables, asked: OfQueue, group: str | None, queue: Any) -> Ledger:
+def _ledger(
+    t: Tables, asked: OfQueue, group: str | None, queue: Any, statuses: tuple[str, ...]
+) -> Ledger:
     # The queue is kept with its ledger, so that no other object can get its identity.
     key = queue if isinstance(queue, str) else id(queue)
-    kept = t.bench.keep(
-        ("dead letters", group, key), lambda: (queue, t.read.ledger(asked, MOST_RUNS))
-    )
-    return kept[1]
+
+    def read(of: tuple[str, ...]) -> Ledger:
+        kept = t.bench.keep(
+            ("dead letters", group, key, of), lambda: (queue, t.read.ledger(asked, MOST_RUNS, of))
+        )
+        return kept[1]
+
+    found = read(())
+    return read(statuses) if statuses and _count_left_out(found, ()) else found
 
 
 def _of_queue(t: Tables, group: str | None, queue: Any) -> OfQueue:

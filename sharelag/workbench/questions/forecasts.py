@@ -37,7 +37,7 @@ from sharelag.tables.arrow import keys
 from sharelag.tables.words import counted, percent
 from sharelag.version import __version__
 from sharelag.workbench.ask import question
-from sharelag.workbench.opened import Tables, rated
+from sharelag.workbench.opened import Tables
 from sharelag.workbench.questions.timeline import lags_at
 from sharelag.workbench.result import Result
 
@@ -55,7 +55,7 @@ def forecasts(t: Tables, ledger: str | Path, horizon: timedelta) -> Result:
     told = f"{counted(kept.new, 'new forecast')}, {scored.num_rows:,} scored"
     untold = scored.column("actual_ms").null_count
     evidence = t.bench.evidence()
-    return t.bench.base_of(evidence, rated(evidence)).answer(
+    return t.bench.base_of(evidence, evidence.progress).answer(
         "Forecasts of the lag",
         _show_intervals(made, pc.is_in(made.column("forecast"), better.combine_chunks())),
         views.FORECASTS,

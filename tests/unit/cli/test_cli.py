@@ -269,7 +269,6 @@ def test_the_name_of_a_report_comes_before_its_options() -> None:
 def test_watched_lag_of_two_states_has_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
     """A state topic that got more partitions: nothing tells which state goes on."""
     written = WrittenInput([Write(10, 5), Write(10, 6, partition=1)], partitions_of_topic=2)
-    rounds = 2
 
     def batches(_: object, topic: str) -> Iterator[pa.RecordBatch]:
         for one in written.batches(topic):
@@ -278,11 +277,10 @@ def test_watched_lag_of_two_states_has_no_change(monkeypatch: pytest.MonkeyPatch
             yield moved.slice(0, 1)
 
     def wait(_: float) -> None:
-        nonlocal rounds
-        rounds -= 1
-        if not rounds:
+        if rounds.pop():
             raise KeyboardInterrupt
 
+    rounds = [True, False]
     monkeypatch.setattr(KafkaInput, "batches", batches)
     monkeypatch.setattr(KafkaInput, "offsets", lambda _, *asked: written.offsets(*asked))
     monkeypatch.setattr(KafkaInput, "size", lambda _: 3)

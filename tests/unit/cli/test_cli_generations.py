@@ -94,7 +94,7 @@ def test_a_tombstone_is_of_no_generation(tmp_path: Path) -> None:
     assert (seen["records"][0].as_py(), seen["tombstones"][0].as_py()) == (10, 2)
     (partition,) = health_arrow(gather([table.slice(8)])).to_pylist()
     assert partition["generations"] == ["tombstone"]
-    assert "tombstones alone" in formats(health_arrow(gather([table.slice(8)])))
+    assert "only tombstones" in formats(health_arrow(gather([table.slice(8)])))
     bad = table.slice(0, 1).set_column(1, "value", pa.array([b"\0\0\1"], pa.binary()))
     assert formats(health_arrow(gather([bad]))) == "unknown: no record can be decoded"
     assert "no records" in formats(health_arrow(gather([table.slice(0, 0)])))

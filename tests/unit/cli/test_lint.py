@@ -57,7 +57,7 @@ def test_a_console_consumer_without_a_group_has_one_of_kafka() -> None:
     for decides in ("--release", "--reject", "--reject-message-on-error"):
         assert linted(*tool, decides)[0] == 0
     code, rows = linted(*tool, "--release", "--reject")
-    assert (code, rows["--reject"]["problem"]) == (1, "it does not go with --release")
+    assert (code, rows["--reject"]["problem"]) == (1, "it cannot be combined with --release")
 
 
 def test_what_an_early_release_only_names_is_refused() -> None:
@@ -136,7 +136,7 @@ def test_one_problem(version: str, line: tuple[str, ...], wrong: dict[str, str |
 
 def test_what_else_is_wrong_is_said_of_the_option() -> None:
     code, rows = linted(*_S1, "--list", "--topci", "t", "--describe", "--state", "Stable")
-    assert (code, rows["--group"]["problem"]) == (1, "it does not go with --list")
+    assert (code, rows["--group"]["problem"]) == (1, "it cannot be combined with --list")
     assert rows["--topci"]["hint"] == "did you mean --topic?"
     assert rows["--state"]["problem"] == "it takes no value with --describe"
     assert rows["action"]["problem"] == "exactly one is needed"

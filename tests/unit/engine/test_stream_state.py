@@ -182,5 +182,5 @@ def test_a_state_of_another_version_is_an_error() -> None:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schemas.RECORDS) as writer:
         writer.write_table(schemas.RECORDS.empty_table())
-    with pytest.raises(InputError, match="another version of sharelag: start with a new one"):
+    with pytest.raises(InputError, match="another version of sharelag wrote"):
         State.from_bytes(sink.getvalue().to_pybytes())

@@ -381,7 +381,7 @@ def test_a_long_name_in_each_row_is_refused(
     assert path.stat().st_size < 10_000
 
     def read() -> None:
-        with pytest.raises(InputError, match=r"offsets\.parquet .* more than 1,024 MiB: nobody"):
+        with pytest.raises(InputError, match=r"offsets\.parquet .* more than 1,024 MiB: no writer"):
             read_table(path, table.schema)
 
     assert peak_of(read) < 64 << 20

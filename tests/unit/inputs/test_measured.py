@@ -294,8 +294,8 @@ def test_letters_are_summed_up_by_group(tmp_path: Path) -> None:
     assert letter_words(read_metrics([DATA / "second.csv"])) == []
     many = {f"g{number:02}": (number,) for number in range(40)}
     *told, rest = letter_words(read_metrics([place(1, 1000, **many)]))
-    assert [words.split()[3] for words in told] == [f"g{number}," for number in range(39, 29, -1)]
-    assert rest == "dead letters of 30 more groups: sharelag metrics has them"
+    assert [words.split()[3] for words in told] == [f"g{number:02}," for number in range(10)]
+    assert rest == "dead letters of 30 more groups: sharelag metrics"
 
 
 _NONE = "not exported (or none yet)"

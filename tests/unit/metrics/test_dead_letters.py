@@ -35,7 +35,9 @@ from tests.support.command import rows_of
 from tests.support.command import sharelag as command
 from tests.support.dead_letters import EXCEEDED, Letter, queue_table
 from tests.support.fields import assert_fields
+from tests.support.memory import peak_of
 from tests.support.records import KEY, decode, offsets, state_records
+from tests.support.written_input import Write, WrittenInput
 
 PATIENCE, LIMIT_OF_GROUP = 30_000, 5
 NAMES = {"orders": KEY.topic_id}
@@ -155,6 +157,33 @@ def test_a_queue_that_a_broker_wrote_markers_into() -> None:
     assert sum(row["offsets"] for row in planned) == 12
 
 
+def test_more_runs_than_are_shown_are_counted_and_others_can_be_chosen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sharelag.workbench.questions.dead_letters.MOST_RUNS", 3)
+    batches = tuple((offset, offset, 4 if offset % 2 else 2, 1) for offset in range(20))
+    bench = sharelag.open(WrittenInput([Write(10, 0, batches)]), engine="local")
+    # Of ten that were rejected four have no letter, which comes first.
+    queue = queue_table([Letter("billing", "orders", 0, n, 1) for n in range(9, 20, 2)])
+    for statuses, left in ((("written",), 3), (("missing",), 1), ((), 7)):
+        found = bench.dead_letters(queue=queue, statuses=statuses)
+        assert len(found.table) == 3
+        assert set(found.table.column("status").to_pylist()) == {*statuses} or {"missing"}
+        assert any(f"(to_spark): {left} run" in note for note in found.notes)
+        planned = bench.redrive(queue=queue, statuses=statuses)
+        assert planned.lacks == planned.unknown != ()
+        assert planned.lacks[0].startswith(f"{left} more run")
+
+
+def test_a_window_of_many_batches_takes_the_memory_of_its_batches() -> None:
+    few, many = (
+        decode(state_records([(-1, [StateBatch(n, n, 2 + n % 2 * 2, 1) for n in range(count)])]))
+        for count in (1000, 4000)
+    )
+    assert archived_arrow(few).num_rows == 500  # what is imported first
+    assert peak_of(lambda: archived_arrow(many)) < 6 * peak_of(lambda: archived_arrow(few))
+
+
 @pytest.mark.parametrize("wanted", [(), ("--redrive",)])
 @pytest.mark.parametrize(
     ("named_by", "statuses"),
@@ -183,7 +212,7 @@ def test_letters_whose_topic_has_no_known_id(
     rows = rows_of(done)
     is_known = "unknown" not in statuses
     assert done.returncode == (0 if is_known else 3), done.stderr
-    lacks = "it lacks which letters belong to topics of which only the ids" in done.stderr
+    lacks = "it lacks which letters belong to topics known only by their ids" in done.stderr
     assert lacks != is_known
     assert " missing (" not in done.stderr
     if wanted:  # nothing is sent of what may be something else

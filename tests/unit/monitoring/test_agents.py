@@ -262,8 +262,8 @@ def test_questions_tell_groups_apart_whose_names_look_the_same() -> None:
 def test_what_a_target_means_is_said() -> None:
     said = [one.description for hint in (Ago, Shift) for one in get_args(hint)[1:]]
     assert said == [
-        "Reset to the first record written within this time before now, such as 30m.",
-        "Shift by this many offsets from the first unfinished one; backwards if negative.",
+        "To the first record written within this time before now, such as 30m.",
+        "By this many offsets from the first unfinished one; backwards if negative.",
     ]
 
 

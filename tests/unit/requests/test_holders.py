@@ -91,7 +91,7 @@ def test_commands_say_from_when_to_when_the_log_goes(log: Path, name: str) -> No
     # With milliseconds, as the log has them: its first request came in 2 ms before it was done.
     goes = "the request log covers 2026-11-21T11:44:59.998Z to 2026-11-21T11:45:50.000Z"
     assert goes in answer.stderr
-    assert ", its times read as UTC, since their zone is not known" in answer.stderr
+    assert ", its times read as UTC, since they name no zone" in answer.stderr
     assert "is not known" not in answer.stderr
     # Two hours east of UTC the same clock was earlier.
     east = ("--requests-zone", "Asia/Tokyo")

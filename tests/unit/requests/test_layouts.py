@@ -322,7 +322,7 @@ def test_a_time_of_shipping_is_not_a_zone(minutes: tuple[float, float], tmp_path
     path = shipped(tmp_path, *minutes, log=timezone(timedelta(0)))
     check(path)
     said = command("requests", str(path)).stderr
-    assert "its times read as UTC, since their zone is not known: name it" in said
+    assert "its times read as UTC, since they name no zone: name it" in said
 
 
 @pytest.mark.parametrize(
@@ -342,7 +342,7 @@ def test_a_zone_that_is_named_wins(zone: str, late: int, is_json: bool, tmp_path
             stamped = json.dumps({"@timestamp": then, "message": line})
             file.write(f"{stamped}\n" if is_json else f"{then} stdout F {line}\n")
     check(path, "--zone", zone)
-    assert f"its times taken as {zone}\n" in command("requests", str(path), "--zone", zone).stderr
+    assert f"its times read as {zone}\n" in command("requests", str(path), "--zone", zone).stderr
 
 
 #: Lines that have their own zone, whatever the one of the log is said to be.
@@ -353,14 +353,14 @@ def test_lines_have_their_own_zone(name: str, options: tuple[str, ...], tmp_path
     check(path, *options)
     said = command("requests", str(path), *options).stderr
     assert "its times have their own zone\n" in said
-    assert "taken as" not in said
+    assert "read as" not in said
 
 
 def test_a_log_in_which_some_lines_have_a_zone_says_so(tmp_path: Path) -> None:
     path = tmp_path / "kafka.log"
     path.write_text(f"[{own(FIRST)}+0000] {SAID[0]}\n[{own(MOMENTS[1])}] {SAID[1]}\n")
     said = command("requests", str(path), "--zone", "UTC").stderr
-    assert "its times have their own zone, or taken as UTC\n" in said
+    assert "its times have their own zone, or read as UTC\n" in said
 
 
 def test_a_collector_tells_the_zone_before_and_after_summer_time_begins(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_age_is_when_the_end_passed_the_oldest_unfinished_offset() -> None:
     assert figure.layout.meta["title"] == (
         "g: no lag was left at 2026-11-21 03:10:30 UTC; the most was 100 offsets, t-0 at 2026-11-21 03:10:10 UTC"
     )
-    why = "no record has been finished or released yet, so the start offset<br />is unknown"
+    why = "no record has been finished or released yet, so the start<br />offset is unknown"
     assert figure.data[0].hovertext[4].endswith(f"lag not known: {why}<br>age not known")
 
 

@@ -114,7 +114,7 @@ MISTAKES: list[tuple[Callable[[Workbench], Any], str]] = [
     ),
     (lambda b: b.moments("billing", most=0), "cannot show 0 moments: give a whole number above 0"),
     (lambda b: b.moments("billing", most="x"), "cannot show 'x' moments"),  # type: ignore[arg-type]
-    (lambda b: b.plan_delete("billing", members=3), "are those of a simulation: add simulate=True"),
+    (lambda b: b.plan_delete("billing", members=3), "are only for a simulation: add simulate=True"),
     (lambda b: b.history(since="whenever"), "invalid time 'whenever': give one such as"),
     (
         lambda b: b.history(since=5),  # type: ignore[arg-type]

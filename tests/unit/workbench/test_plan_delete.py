@@ -63,7 +63,7 @@ def test_a_deletion_is_planned_with_kafkas_command() -> None:
     done = command(*given, "--topic", "payments", code=0)
     assert done.stderr.count("--group billing --topic payments --delete-offsets") == 1
     plan = sharelag.open("chapters", engine="local").plan_delete("billing", "payments")
-    said = f"begin where {RESET}="
+    said = f"start where {RESET}="
     assert said in plan.notes[0]
     assert said in done.stderr
     assert plan.table.column("start_offset").to_pylist() == [490] * 4

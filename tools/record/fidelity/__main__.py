@@ -1,8 +1,8 @@
 """Run the experiments on a broker and compare the simulator with it.
 
-``python -m tools.record.fidelity`` compares with what is recorded, ``--record`` runs all on a
-broker first: half an hour on a quiet machine. Names choose experiments; those that are not chosen
-stay as they were recorded.
+``python -m tools.record.fidelity`` compares with the recorded runs, ``--record`` first runs all on
+a broker: half an hour on an idle machine. Names select experiments; recordings of the others are
+kept.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tools.record.fidelity.script import PROPERTIES, digest, script
 
 
 def record(folder: Path, names: list[str], seeds: range) -> None:
-    """Run experiments on a broker in turn, so that a busy minute does not hit one of them alone."""
+    """Run experiments on a broker in turn, so that a busy minute does not affect only one."""
     runs = recorded.read(folder) if (folder / "runs.parquet").exists() else {}
     runs = {
         key: run
@@ -54,7 +54,7 @@ def record(folder: Path, names: list[str], seeds: range) -> None:
 
 
 def compare_all(names: Iterable[str], folder: Path = recorded.FOLDER) -> list[Comparison]:
-    """Compare what is recorded in a folder with simulations of the same seeds."""
+    """Compare the recorded runs in a folder with simulations of the same seeds."""
     known = recorded.read(folder)
     found = []
     for name in names:

@@ -1,4 +1,4 @@
-"""The distance of the simulator from the broker: medians over runs side by side, and bounds."""
+"""The distance between simulator and broker: medians over paired runs, and bounds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tools.record.fidelity.experiments import Experiment
 from tools.record.fidelity.measure import Run
 
-#: How far the simulator may be off: relative, and for lag curves by the range of the real one.
+#: Maximum relative errors of the simulator; those of lag curves relative to the real one's range.
 BOUNDS = {"drain": 0.10, "deliveries": 0.02, "archived": 0.05, "lag": 0.10}
 
 
@@ -25,14 +25,14 @@ class Comparison:
     simulated, real
         Medians of drain time (ms), deliveries and archived records.
     errors
-        By the names of `BOUNDS`. Lag: the mean distance over time between the median curves, by the
-        range of the real one. Others: the distance of medians by the real one.
+        By the names of `BOUNDS`. Lag: the mean distance over time between the median curves,
+        relative to the range of the real one. Others: the relative distance of medians.
     lag_at_most
-        The largest distance between the curves, likewise. Lag falls by what a poll brings, so that
-        two equal staircases that are a moment apart are a whole step apart in that moment;
-        therefore it has no bound.
+        The largest distance between the curves, likewise. Lag falls by whole polls, so equal curves
+        that are shifted by a moment differ by a whole step in that moment; therefore it has no
+        bound.
     misses
-        Names whose error is beyond the bound.
+        Names of errors beyond the bounds.
     """
 
     experiment: Experiment
@@ -43,12 +43,12 @@ class Comparison:
 
     @property
     def misses(self) -> list[str]:
-        """What is too far off."""
+        """Names of errors beyond the bounds."""
         return [name for name, bound in BOUNDS.items() if abs(self.errors[name]) > bound]
 
     @property
     def surprises(self) -> list[str]:
-        """List in sentences what is off by more than expected, or by less than its known miss."""
+        """Sentences about errors that exceed their known misses, or are smaller."""
         known = {name: bound for name, bound, _ in self.experiment.misses}
         found = []
         for name, bound in BOUNDS.items():
@@ -88,7 +88,7 @@ _HEAD = (f"| {' | '.join(_COLUMNS)} |", "|---" * len(_COLUMNS) + "|")
 
 
 def table(comparisons: Sequence[Comparison]) -> str:
-    """Return all comparisons in Markdown: medians, and why some are too far off."""
+    """Return all comparisons in Markdown: medians, and reasons for large errors."""
     notes = [
         f"* **{one.experiment.name}** is calibration: `Costs.{one.experiment.calibration}` was "
         "fitted to it"
@@ -129,7 +129,7 @@ def _medians(runs: Sequence[Run]) -> tuple[float, float, float]:
 
 
 def _median_curve(runs: Sequence[Run], steps: int) -> NDArray[np.float64]:
-    """Return the median at each step; a curve that has ended stays where it was."""
+    """Return the median at each step; a curve that has ended keeps its last value."""
     padded = [
         np.pad(np.array(run.lag, np.float64), (0, steps - len(run.lag)), mode="edge")
         for run in runs

@@ -1,4 +1,4 @@
-"""The experiments that are run both ways: scenarios of a few seconds, each with one effect."""
+"""The experiments for broker and simulator: scenarios of a few seconds, each with one effect."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from sharelag.whatif.scenario import (
 )
 
 TOPIC = "work"
-#: From when on records arrive, in ms from the begin: by then all members have joined and wait.
+#: When records start to arrive, in ms: by then all members have joined and wait.
 START_MS = 1500
 _OVER_MS = 300
-#: Quick heartbeats, and sessions that end within an experiment; the group is new, and reads from
-#: the log's begin.
+#: Short heartbeats, and sessions that expire within an experiment; the group is new, and starts at
+#: the beginning of the log.
 SETTINGS = Settings(
     Limits(lock_duration_ms=15_000),
     heartbeat_interval_ms=250,
@@ -37,17 +37,16 @@ SETTINGS = Settings(
 
 @dataclass(frozen=True)
 class Experiment:
-    """A scenario to be run both ways.
+    """A scenario for broker and simulator.
 
     Attributes
     ----------
     scenario
     misses
-        Where the simulator is known to be farther off than it should be: a measure, how far at
-        most, and why.
+        Known errors of the simulator beyond its bounds: the measure, the maximum, and the reason.
     calibration
-        What of `sharelag.whatif.scenario.Costs` was fitted to what brokers did in this experiment:
-        that the simulator is near it there says little. Empty: nothing was, and it is a test.
+        The field of `sharelag.whatif.scenario.Costs` that was fitted to this experiment, so that a
+        small error there says little. Empty: none, so the experiment is a test.
     """
 
     scenario: Scenario
@@ -56,12 +55,12 @@ class Experiment:
 
     @property
     def name(self) -> str:
-        """Of the scenario."""
+        """Name of the scenario."""
         return self.scenario.name
 
 
 def experiments() -> dict[str, Experiment]:
-    """All of them, by name."""
+    """Return all experiments by name."""
     return {one.name: one for one in (*_SHAPES, *_OUTCOMES, *_ACCIDENTS, *_COSTS, *_ON_THREE)}
 
 
@@ -74,7 +73,7 @@ def _scenario(
     producers: tuple[Producer, ...] = (),
     **more: Any,
 ) -> Scenario:
-    """Members that wait for a backlog, which then arrives all at once."""
+    """Return a scenario with members that wait for a backlog, which then arrives all at once."""
     topic = Topic(TOPIC, len(backlog), starts=(PartitionStart(),) * len(backlog))
     given: dict[str, Any] = {
         "settings": SETTINGS,
@@ -100,7 +99,7 @@ def _backlog(count: int, partition: int, partitions: int, batch_records: int) ->
         (batches + 0.5)
         * batch_records
         * 1000
-        / over,  # half a record batch too much, so that none is missing
+        / over,  # half a record batch more, so that none is missing
         "steady",
         batch_records,
         tuple(float(at == partition) for at in range(partitions)),
@@ -321,7 +320,7 @@ _COSTS = (
 def _on_three(
     *given: Any, misses: tuple[tuple[str, float, str], ...] = (), **more: Any
 ) -> Experiment:
-    """Three brokers lead the partitions in turn, and have copies of each."""
+    """Return an experiment on three brokers, which lead partitions in turn and have all copies."""
     return Experiment(_scenario(*given, brokers=3, **more), misses)
 
 

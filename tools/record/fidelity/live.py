@@ -1,4 +1,4 @@
-"""Run a scenario on a broker: members are Kafka's own consumers, driven by the script."""
+"""Run a scenario on a broker, with members that are Kafka's own consumers, driven by the script."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from tools.record.fidelity.measure import Arrivals, Run, measured
 from tools.record.fidelity.members import WARM_UP_RECORDS, WARM_UP_TOPIC, Members
 from tools.record.fidelity.script import script
 
-#: From a settled group to the first records: longer than members wait in a fetch.
+#: Time between a settled group and the first records: longer than members wait in a fetch.
 _READY_MS = 1000
-#: How late a record batch may be appended; a machine that is later is too busy to measure times.
+#: Maximum delay of appends; a machine with longer delays is too busy to measure times.
 LATE_MS = 500
 
 
 def prepare(broker: KafkaBroker | KafkaCluster) -> None:
-    """Make what all experiments on a broker, or on several, need."""
+    """Create the topics that all experiments need."""
     create_topics(broker.bootstrap_servers, {WARM_UP_TOPIC: 1})
     produce(broker.bootstrap_servers, WARM_UP_TOPIC, numbered(WARM_UP_RECORDS, 1), batch=10)
 
@@ -61,14 +61,15 @@ def run_live(
     Parameters
     ----------
     broker
-        One, or as many as the scenario has, after `prepare`. Several have copies of each partition.
+        One broker, or as many as the scenario has, after `prepare`. Several have copies of each
+        partition.
     scenario, seed
     within
         Seconds until everything has to be finished.
     late_ms
-        How late records may be appended.
+        Maximum delay of appends.
     warm_up
-        How many records each JVM of members reads before it counts.
+        Number of records that each JVM of members reads before it counts.
 
     Raises
     ------
@@ -115,7 +116,7 @@ def append(
     Returns
     -------
     list of (float, int)
-        When the broker says that each record came, in ms since the epoch, and 1.
+        The broker's time of each record, in ms since the epoch, and 1.
 
     Raises
     ------
@@ -160,8 +161,8 @@ def _producer(servers: str, size: int) -> Producer:
             "bootstrap.servers": servers,
             "acks": "all",
             "max.in.flight": 1,
-            "linger.ms": 1000,  # only a full batch goes before that
+            "linger.ms": 1000,  # only full batches are sent earlier
             "batch.num.messages": size,
-            "log_level": 0,  # it notes that the broker ends
+            "log_level": 0,  # otherwise it logs that the broker ends
         }
     )

@@ -1,4 +1,4 @@
-"""What came of one run, simulated or real: the same pipeline reads the state topic of both."""
+"""Measures of one run, simulated or real: the same pipeline reads the state topic of both."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sharelag.wire.decode import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
 from tools.record.fidelity.experiments import START_MS
 
-#: Between two points of a lag curve.
+#: Interval of a lag curve.
 STEP_MS = 50
 Arrivals = Sequence[tuple[float, int]]
 
@@ -36,12 +36,12 @@ class Run:
     deliveries, archived
         Records.
     lag
-        Every `STEP_MS` from then on, until everything was finished.
+        Every `STEP_MS` since the first arrival, until everything was finished.
     poll_ms, commit_ms
-        Median of what a poll that brought records took, and mean of a commit; None: nobody
-        measured, or committed.
+        Median duration of polls that returned records, and mean duration of commits; None: not
+        measured, or no commits.
     kafka, date
-        The version of the brokers, and when it ran there; None: it was simulated.
+        The version of the brokers, and the date of the run; None: it was simulated.
     """
 
     drain_ms: float
@@ -74,7 +74,7 @@ def simulated(scenario: Scenario, seed: int) -> Run:
 
 
 def arrivals(scenario: Scenario, seed: int) -> list[tuple[float, int]]:
-    """When records are appended, in ms from the begin, and how many."""
+    """Return when records are appended, in ms since the start, and how many."""
     found = []
     for topic in logs(scenario, seed):
         for log in topic:
@@ -95,9 +95,9 @@ def measured(
     records
         `sharelag.schemas.RAW`.
     group
-        Others are left out.
+        The group to measure.
     begin_ms
-        From when on time is counted, since the epoch, as the next.
+        Start of the time axis since the epoch, which the next parameter also uses.
     arrived
         When records were appended, and how many.
     deliveries
@@ -118,9 +118,9 @@ def measured(
 def lag_over_time(
     history: pa.RecordBatch, arrived: Arrivals, begin_ms: float, grid: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return what had arrived and was not finished, at times since the begin.
+    """Return the number of unfinished records at times since the start.
 
-    ``history`` is of one group alone, the others as for `measured`.
+    ``history`` is of a single group, the others as for `measured`.
     """
     came, sizes = (np.array(values, np.float64) for values in zip(*arrived, strict=True))
     return _until(came - begin_ms, sizes, grid) - _until(*_finished(history, begin_ms), grid)
@@ -129,23 +129,23 @@ def lag_over_time(
 def age_over_time(
     history: pa.RecordBatch, came: Mapping[int, NDArray[np.float64]], grid: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the age of the oldest record that is not finished, at times since the epoch.
+    """Return the age of the oldest unfinished record, at times since the epoch.
 
     Parameters
     ----------
     history
-        Of one group with one topic.
+        History of one group with one topic.
     came
         By partition, when each record was appended.
     grid
-        In ms.
+        Times in ms.
     """
     ages = np.zeros(len(grid))
     for partition, times in came.items():
         mine = history.filter(pc.equal(history.column("partition"), partition))
         written = mine.column("record_timestamp").cast(pa.int64()).to_numpy()
         known = pc.coalesce(mine.column("effective_start_offset"), mine.column("start_offset"))
-        # Before a member has come, a partition has no start: then nothing is finished.
+        # Before the first member, a partition has no start offset, and nothing is finished.
         starts = np.concatenate([[0], np.maximum(pc.fill_null(known, 0).to_numpy(), 0)])
         first = starts[np.searchsorted(written, grid, side="right")]
         oldest = np.append(times, np.inf)[np.minimum(first, len(times))]

@@ -1,4 +1,4 @@
-"""Members of experiments run in JVMs: one for all, and one for each that comes to harm."""
+"""Members of experiments in JVMs: one for all, and one for each member with a fault."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tests.support.kafka.oracles import oracle_classes
 from tests.support.kafka.workload import set_group_config
 
 _SOURCES = Path(__file__).with_name("java")
-#: What every JVM reads before it counts: a cold one takes several times as long for the first
-#: hundreds of polls.
+#: Records that every JVM reads before it counts: a cold one takes several times as long for the
+#: first hundreds of polls.
 WARM_UP_TOPIC, WARM_UP_RECORDS = "warm-up", 4000
 _SIGNALS = {"crash": signal.SIGKILL, "hang": signal.SIGSTOP}
 
@@ -34,11 +34,11 @@ class Members:
     Parameters
     ----------
     servers, group, prefix
-        The broker, the group, and how the names of its topics begin.
+        The broker, the group, and the prefix of its topics.
     told
         See `tools.record.fidelity.script.script`.
     warm_up
-        How many records each JVM reads before it counts.
+        Number of records that each JVM reads before it counts.
     """
 
     def __init__(
@@ -51,12 +51,12 @@ class Members:
     ) -> None:
         self._lines: queue.Queue[dict[str, Any]] = queue.Queue()
         self._polls: list[dict[str, Any]] = []
-        #: What went wrong and nobody waited for.
+        #: Failures that no call was waiting for.
         self.failures: list[str] = []
         self._timers: list[threading.Timer] = []
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed together with the processes)
         harmed = [fault[2] for fault in result["faults"]]
-        if result.get("crashes"):  # whoever gets that record ends, and nobody else
+        if result.get("crashes"):  # the member with that record ends, and no other
             harmed = [one["name"] for one in result["members"]]
         parts = [[one for one in result["members"] if one["name"] not in harmed]]
         parts += [[one] for one in result["members"] if one["name"] in harmed]
@@ -82,7 +82,7 @@ class Members:
             _say(process, json.dumps(script))
 
     def join(self, within: float) -> None:
-        """Let all members join, and wait until they have what they are assigned.
+        """Let all members join, and wait until they have their assignments.
 
         Raises
         ------
@@ -96,7 +96,7 @@ class Members:
         self.wait_for(lambda line: "settled" in line, within)
 
     def wait_for(self, found: Callable[[dict[str, Any]], bool], within: float) -> dict[str, Any]:
-        """Listen until a line is found.
+        """Read lines until one matches.
 
         Raises
         ------
@@ -119,14 +119,14 @@ class Members:
                 return line
 
     def befall(self, faults: Iterable[list[Any]], begin: float) -> None:
-        """Kill and stop processes in time; ``begin`` is in ms since the epoch."""
+        """Kill and stop processes at their times; ``begin`` is in ms since the epoch."""
         for at, kind, member, for_ms in faults:
             self._later(begin + at, member, _SIGNALS[kind])
             if kind == "hang" and for_ms is not None:
                 self._later(begin + at + for_ms, member, signal.SIGCONT)
 
     def leave(self) -> list[dict[str, Any]]:
-        """Let all members leave that can, and return what was reported for all polls."""
+        """Let all remaining members leave, and return the reports of all polls."""
         for process in self._processes:
             if process.poll() is None:
                 process.send_signal(signal.SIGCONT)

@@ -17,7 +17,7 @@ from tests.support.kafka.jvm import FAST_JVM, java_version
 from tools.record.fidelity.measure import STEP_MS, Run
 from tools.record.fidelity.script import PROPERTIES
 
-#: Where the recorded runs are.
+#: The folder of the recorded runs.
 FOLDER = Path(__file__).parents[3] / "data" / "fidelity"
 _RUNS = pa.schema(
     [
@@ -37,7 +37,7 @@ _RUNS = pa.schema(
 
 
 def write(folder: Path, runs: Mapping[tuple[str, int], tuple[str, Run]]) -> None:
-    """Write runs by experiment and seed, each with the digest of what they were given."""
+    """Write runs by experiment and seed, each with the digest of its script."""
     rows = [
         {"experiment": name, "seed": seed, "told": result, **asdict(run)}
         for (name, seed), (result, run) in runs.items()
@@ -55,7 +55,7 @@ def write(folder: Path, runs: Mapping[tuple[str, int], tuple[str, Run]]) -> None
 
 
 def read(folder: Path = FOLDER) -> dict[tuple[str, int], tuple[str, Run]]:
-    """Read them back."""
+    """Read the recorded runs."""
     rows = pq.read_table(folder / "runs.parquet", schema=_RUNS).to_pylist()
     return {(row.pop("experiment"), row.pop("seed")): (row.pop("told"), _run(row)) for row in rows}
 

@@ -1,6 +1,6 @@
 """The script of a broker, producers and members: a scenario and a seed as plain values.
 
-The draws are the simulator's own: the same record takes as long, and meets the same fate, in both.
+The draws are the simulator's own: a record takes the same time, and has the same outcome, in both.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ PROPERTIES = {
     "group.share.max.partition.max.record.locks": "10000",
     "group.share.min.heartbeat.interval.ms": "250",
 }
-#: Outcomes are written down for as many attempts as Kafka can be asked for.
+#: Number of attempts with outcomes: Kafka's maximum delivery limit.
 _ATTEMPTS = 10
-#: Kafka has no types of these numbers: a record that ends its process, or is held, then accepted.
+#: Numbers that Kafka does not use: a record that ends its process, or is held, then accepted.
 _PLAYED = {CRASH: 8, HOLD: 9}
 _POISON = {"release": RELEASE, "reject": REJECT, "crash": CRASH, "hold": HOLD}
 
 
 def script(scenario: Scenario, seed: int) -> dict[str, Any]:
-    """Write down what happens in a scenario with real consumers.
+    """Return the events of a scenario for real consumers.
 
     Returns
     -------
     dict
-        ``topics``: partitions by name. ``group``: its settings. ``appends``: time in ms from the
-        begin, topic, partition and size of each record batch. ``faults``: time, kind, member, and
-        for how long. ``members``, ``work``, ``outcomes``, ``holds``: as ``java/ShareMembers.java``
-        takes them.
+        ``topics``: partitions by name. ``group``: its settings. ``appends``: time in ms since the
+        start, topic, partition and size of each record batch. ``faults``: time, kind, member, and
+        duration. ``members``, ``work``, ``outcomes``, ``holds``: the input of
+        ``java/ShareMembers.java``.
 
     Raises
     ------
     RigError
-        The scenario has something in it that is not played here.
+        The scenario has a feature that is not played here.
     """
     _require_playable(scenario)
     places = [
@@ -148,7 +148,7 @@ def _member(member: Member, work: int) -> dict[str, Any]:
 
 
 def _holds(scenario: Scenario) -> dict[str, Any]:
-    """Return for how many microseconds records are held, where any is."""
+    """Return for how many microseconds records are held, if any are."""
     holds: dict[str, dict[str, int]] = {}
     for one in scenario.poison:
         if one.hold_ms is not None:
@@ -160,7 +160,7 @@ def _holds(scenario: Scenario) -> dict[str, Any]:
 def _outcomes(
     scenario: Scenario, seed: int, places: list[tuple[str, int, Log]], behaviour: Behaviour
 ) -> dict[str, dict[str, str]]:
-    """Return the acknowledgement types, a digit a record, of each attempt not fully accepted."""
+    """Return the acknowledgement types, a digit per record, of each attempt not fully accepted."""
     found: dict[str, dict[str, str]] = {}
     for place, (topic, number, log) in enumerate(places):
         poison = {

@@ -1,4 +1,4 @@
-"""Play incidents on three brokers, each as it was and with its change, and keep what came of it.
+"""Play incidents on three brokers, each as it was and with its change, and store the results.
 
 ``python -m tools.record.incidents data/incidents`` takes forty minutes; names choose some.
 """
@@ -20,17 +20,17 @@ from tools.record.incidents.judge import FOLDER, told
 from tools.record.incidents.play import SETTINGS, play, prepare
 from tools.record.incidents.table import BROKERS, Incident, incidents
 
-#: Of the arrivals, and of the work in each record.
+#: Seed of arrivals, and of the work of each record.
 SEED = 0
 PARTS = ("as_it_was", "changed")
 
 
 def record(incident: Incident, folder: Path, parts: Sequence[str] = PARTS) -> None:
-    """Play an incident on a cluster of its own, capture that, then play it with the change."""
+    """Play an incident on a separate cluster, capture that, then play it with the change."""
     place = folder / "played.json"
     kept = told(folder) if place.exists() and set(parts) != set(PARTS) else {}
     if not kept and folder.exists():
-        shutil.rmtree(folder)  # a capture replaces nothing but captures
+        shutil.rmtree(folder)  # a capture only replaces captures
     for name, scenario in zip(PARTS, (incident.scenario, incident.changed), strict=True):
         if name not in parts:
             continue

@@ -1,8 +1,8 @@
 """Groups that are played twice on brokers: with another assignor, or with settings of the tuner.
 
-``python -m tools.record.incidents.groups foretell`` simulates all, and keeps what it says;
-``... play assignors`` and ``... play tuned`` then play them. What was foretold is not made again
-while it is there; ``... again`` keeps beside it what a later simulator says of the same runs.
+``python -m tools.record.incidents.groups foretell`` simulates all, and stores the predictions;
+``... play assignors`` and ``... play tuned`` then play them. Existing predictions are not replaced;
+``... again`` adds the results of a later simulator for the same runs.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from tools.record.incidents.play import SETTINGS, Played, appended, play, prepar
 from tools.record.incidents.table import BROKERS, START_MS, STEP_MS, TOPIC, Incident
 
 FOLDER = Path(__file__).resolve().parents[3] / "data" / "live"
-#: Kafka's own first; what `group.share.assignors` calls each.
+#: Kafka's own first; the names in `group.share.assignors`.
 ASSIGNORS = {"simple": "simple", "sticky-spread": "sharelag.assignor.StickySpreadAssignor"}
-#: Live runs of each assignor, and of each group with its settings: by seed.
+#: Live runs of each assignor, and of each group with its settings, by seed.
 RUNS = {"assignors": 10, "tuned": 1}
-#: Seeds that are simulated: the first of them are played.
+#: Number of simulated seeds; the first of them are played.
 SEEDS = 20
 DEFAULTS, TUNED = "defaults", "tuned"
 GOALS = ("age_p95<8s", "redelivered_share<1%")
@@ -60,7 +60,7 @@ def _scenario(
     rates: tuple[tuple[float, float, float], ...],
     duration_ms: int,
 ) -> Scenario:
-    """Members that wait for what arrives: ``rates`` are records a second, from and until second."""
+    """Return a scenario; ``rates`` are records per second, from and until a second."""
     producers = tuple(
         Producer(
             TOPIC,
@@ -96,7 +96,7 @@ BACKLOG = _scenario(
     ((600, 0, 3),),
     START_MS + 20_000,
 )
-#: With Kafka's defaults, polls of 500 records included.
+#: With Kafka's defaults, including polls of 500 records.
 GROUPS = (
     _scenario(
         "long-polls",
@@ -126,7 +126,7 @@ GROUPS = (
 
 
 def measured(scenario: Scenario, seed: int) -> dict[str, float | None]:
-    """Simulate a run, and measure it by its state records, as `of_played` does a real one."""
+    """Simulate a run, and measure it by its state records, as `of_played` does for a real one."""
     result = simulate(scenario, seed)
     decoded = one_batch(decode_arrow(one_batch(result.records()), STATE_TOPIC).records)
     history = history_arrow(decoded.filter(pc.equal(decoded.column("group_id"), scenario.group_id)))
@@ -162,13 +162,13 @@ def _measures(lag: Any, age: Any, deliveries: int, redeliveries: int) -> dict[st
 
 
 def foretell(kind: str) -> dict[str, Any]:
-    """Simulate what will be played; the tuner looks for settings first."""
+    """Simulate the runs to be played; the tuner first searches for settings."""
     if kind == "assignors":
         each = _simulated_variants(kind, BACKLOG, {})
         return {BACKLOG.name: {"foretold": _simulated(each)}}
     found = {}
     for group in GROUPS:
-        ranges = {"members": (1, 12), "renew": False}  # nobody plays renewals with real consumers
+        ranges = {"members": (1, 12), "renew": False}  # renewals cannot be played
         tuned = tune(group, GOALS, ranges=ranges, trials=32, margins=False)
         one: dict[str, Any]
         found[group.name] = one = {"changed": dict(tuned.changed)}
@@ -182,7 +182,7 @@ def _simulated(variants: Mapping[str, Scenario]) -> dict[str, list[dict[str, flo
 
 
 def simulate_again(kind: str) -> dict[str, Any]:
-    """Return what is known of a comparison, with what the simulator says of its runs today."""
+    """Return the stored comparison, with results of today's simulator for its runs."""
     known = kept(kind)
     for scenario in (BACKLOG,) if kind == "assignors" else GROUPS:
         of = known[scenario.name]
@@ -202,7 +202,7 @@ def _simulated_variants(
 
 
 def kept(kind: str) -> dict[str, Any]:
-    """Return what is known of a comparison."""
+    """Return the stored comparison."""
     found: dict[str, Any] = json.loads((FOLDER / f"{kind}.json").read_text())
     return found
 
@@ -213,7 +213,7 @@ def _keep(kind: str, known: Mapping[str, Any]) -> None:
 
 
 def play_all(kind: str) -> None:
-    """Play the variants in turn, so that a busy minute does not hit one of them alone."""
+    """Play the variants in turn, so that a busy minute does not affect only one."""
     known = kept(kind)
     with ExitStack() as stack:
         clusters = {}
@@ -222,7 +222,7 @@ def play_all(kind: str) -> None:
             cluster = KafkaCluster(BROKERS, settings, libraries=[assignors_jar()])
             clusters[name] = stack.enter_context(cluster)
             prepare(cluster)
-            play(cluster, Incident(BACKLOG, {}), BACKLOG, SEEDS)  # brokers are cold, too
+            play(cluster, Incident(BACKLOG, {}), BACKLOG, SEEDS)  # warms up the brokers
         for seed in range(RUNS[kind]):
             for scenario in (BACKLOG,) if kind == "assignors" else GROUPS:
                 of = known[scenario.name]
@@ -243,7 +243,7 @@ def play_all(kind: str) -> None:
 def _variants(
     kind: str, scenario: Scenario, known: Mapping[str, Any]
 ) -> dict[str, tuple[str, Scenario]]:
-    """Return by name which cluster plays what."""
+    """Return cluster and scenario of each variant by name."""
     if kind == "assignors":
         return {name: (name, scenario) for name in ASSIGNORS}
     changed: Mapping[str, Value] = known["changed"]
@@ -251,7 +251,7 @@ def _variants(
 
 
 def main() -> None:
-    """Foretell, or play."""
+    """Predict, or play."""
     parser = argparse.ArgumentParser(description="Groups played with a change and without.")
     parser.add_argument("what", choices=("foretell", "play", "again"))
     parser.add_argument("kind", nargs="?", choices=tuple(RUNS))

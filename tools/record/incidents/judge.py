@@ -1,4 +1,4 @@
-"""What a capture of an incident says of the change, beside what came of it live."""
+"""Predictions from a capture of an incident with a change, compared with the live outcome."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from sharelag.whatif.past import Past
 from tools.record.incidents.table import STEP_MS, Incident
 
 FOLDER = Path(__file__).resolve().parents[3] / "data" / "incidents"
-#: Drains are to be foretold within so large a part of the real time.
+#: Maximum relative error of predicted drain times.
 WITHIN = 0.10
-#: A lag that was never more than this is no backlog whose end could be asked for.
+#: A lag that never exceeded this is not a backlog.
 _BACKLOG = 200
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A number that was foretold, with its bounds, and what it was live: offsets, or ms."""
+    """A predicted number with its bounds, and its live value: offsets, or ms."""
 
     live: float
     foretold: float
@@ -40,30 +40,30 @@ class Outcome:
 
     @property
     def off(self) -> float:
-        """How far it was off, as a part of the real one."""
+        """The relative error."""
         return self.foretold / self.live - 1
 
 
 @dataclass(frozen=True)
 class Judged:
-    """An incident, and what would have been otherwise.
+    """An incident, and the prediction for its change.
 
     Attributes
     ----------
     incident
     lag
-        At the end of the incident; None: the simulation does not explain what happened, so that no
-        answer is given.
+        At the end of the incident; None: the simulation does not explain the incident, so there is
+        no prediction.
     drain
-        Until nothing was left; None: not in every simulated run, not live, there was no backlog, or
-        it was not gone as it was, so that no interval is known.
+        Until nothing was left; None: not reached in every simulated run, or not live, or there was
+        no backlog, or it was not gone without the change, so that no interval is known.
     explained, curve
-        How far the simulated lag is off on average over time, as it was (by what the capture tells)
-        and with the change (by what was live), of the highest lag as it was.
+        Mean distance over time of the simulated lag, without the change (from the capture) and with
+        it (from the live run), relative to the highest lag without the change.
     was
         The lag without the change: the highest, and at the end.
     load
-        Of the machine in both plays.
+        Load of the machine in both plays.
     """
 
     incident: Incident
@@ -76,18 +76,18 @@ class Judged:
 
     @property
     def outcome(self) -> Outcome | None:
-        """The drain, where there is one; else the lag at the end, if that is foretold."""
+        """The drain if it is known, else the lag at the end if it is predicted."""
         return self.drain or self.lag
 
 
 def told(folder: Path) -> dict[str, Any]:
-    """Return what was noted of both plays: ``as_it_was`` and ``changed``."""
+    """Return the notes of both plays: ``as_it_was`` and ``changed``."""
     found: dict[str, Any] = json.loads((folder / "played.json").read_text())
     return found
 
 
 def gather(folder: Path) -> Past:
-    """Gather by the capture of an incident alone what happened."""
+    """Reconstruct the incident from its capture only."""
     was = told(folder)["as_it_was"]
     begin, end = (datetime.fromtimestamp(was[one] / 1000, UTC) for one in ("begin_ms", "end_ms"))
     bench = sharelag.open(folder, engine="local", bars=False)
@@ -95,14 +95,14 @@ def gather(folder: Path) -> Past:
 
 
 def foretold(incident: Incident, folder: Path) -> Otherwise:
-    """Answer by the capture of an incident alone what the change would have brought."""
+    """Predict the effect of the change from the capture only."""
     past = gather(folder)
     changes = {incident.change_text: turn(past.scenario, incident.change)}
     return otherwise(past, changes, seeds=range(SEEDS))
 
 
 def judged(incident: Incident, folder: Path) -> Judged:
-    """Compare what is foretold of the change with what came of it live."""
+    """Compare the predicted effect of the change with the live outcome."""
     was, live = (told(folder)[name] for name in ("as_it_was", "changed"))
     found = foretold(incident, folder)
     row, name = found.rows[2], incident.change_text

@@ -1,4 +1,4 @@
-"""Play an incident on a cluster of brokers with Kafka's own consumers, and note what came of it."""
+"""Play an incident on a cluster of brokers with Kafka's own consumers, and note the outcome."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ from tools.record.fidelity.members import WARM_UP_TOPIC, Members
 from tools.record.fidelity.script import PROPERTIES, script
 from tools.record.incidents.table import BROKERS, START_MS, STEP_MS, Incident
 
-#: From a settled group to the first records.
+#: Time between a settled group and the first records.
 _READY_MS = 1000
 _WITHIN = 120.0
-#: How late records may be appended, by default and while a broker is missed.
+#: Maximum delay of appends, by default and while a broker is missing.
 _LATE_MS, _LATE_WITHOUT_MS = 3000.0, 30_000.0
-#: What each JVM of members, and the brokers, do before it counts.
+#: Warm-up records of each JVM of members, and of the brokers.
 _WARM_UP = 2000
 SETTINGS = PROPERTIES | {
     "share.coordinator.state.topic.prune.interval.ms": "86400000",
@@ -57,21 +57,21 @@ SETTINGS = PROPERTIES | {
 
 @dataclass(frozen=True)
 class Played:
-    """What happened in one play.
+    """The outcome of one play.
 
     Attributes
     ----------
     begin_ms, end_ms
-        When the first records could arrive and the last moment, since the epoch.
+        The earliest time of records, and the last moment, since the epoch.
     lag, age_ms
-        Every 100 ms from the begin on; the age of the oldest record that is not finished.
+        Every 100 ms since the start; the age of the oldest unfinished record.
     drained_ms
-        From the begin until nothing was left, for the first time after the largest lag; None:
+        From the start until nothing was left, for the first time after the largest lag; None:
         never.
     deliveries, redeliveries
-        Records that members got; those that had been delivered before.
+        Records delivered to members; those that had been delivered before.
     load
-        Of the machine, as an average of the minute at the end.
+        Load of the machine, averaged over the last minute.
     """
 
     group: str
@@ -86,7 +86,7 @@ class Played:
 
 
 def prepare(cluster: KafkaCluster) -> None:
-    """Make what the members of all plays read first."""
+    """Create the topic that members of all plays read first."""
     servers = cluster.bootstrap_servers
     create_topics(servers, {WARM_UP_TOPIC: BROKERS}, copies=BROKERS)
     produce(servers, WARM_UP_TOPIC, numbered(_WARM_UP, BROKERS), batch=10)
@@ -105,18 +105,18 @@ def play(
     ----------
     cluster
     incident
-        Whose transaction is left open.
+        It may leave a transaction open.
     scenario
     seed
-        The same one gives the same arrivals, and each record the same work.
+        The same seed gives the same arrivals and the same work of each record.
     capture
-        Where to save the cluster at the end, while the members are still there.
+        Folder to capture the cluster at the end, while the members are still there.
     """
     servers = cluster.bootstrap_servers
     of_brokers = [one for one in scenario.faults if one.kind == "broker_down"]
     of_members = tuple(one for one in scenario.faults if one not in of_brokers)
     told = script(replace(scenario, faults=of_members), seed)
-    if incident.opened is not None:  # these are work, too
+    if incident.opened is not None:  # its records are work, too
         for work in told["work"]:
             each = work[f"{scenario.topics[0].name}/{incident.opened.partition}"]
             each += [round(float(np.mean(each)))] * incident.opened.records

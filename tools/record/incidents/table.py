@@ -1,7 +1,7 @@
 """The incidents: scenarios of a minute on three brokers, each with a change that might have helped.
 
-What is played is a scenario of the simulator; what `sharelag.whatif.past` makes of the capture
-knows nothing of it but what a cluster tells.
+A scenario of the simulator is played; `sharelag.whatif.past` only knows what the capture of the
+cluster contains.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from sharelag.whatif.scenario import (
 )
 
 TOPIC = "work"
-#: Brokers, and copies of each partition.
+#: Number of brokers, and of replicas of each partition.
 BROKERS = 3
-#: From when on records arrive: members have joined and wait.
+#: When records start to arrive: by then members have joined and wait.
 START_MS = 1500
-#: Between two points of a lag that was noted.
+#: Interval of noted lags.
 STEP_MS = 100
 _SETTINGS = Settings(
     Limits(lock_duration_ms=8000),
@@ -41,7 +41,7 @@ _SETTINGS = Settings(
 
 
 class Opened(NamedTuple):
-    """A transaction that is begun and stays open."""
+    """A transaction that stays open."""
 
     at_ms: int
     partition: int
@@ -50,16 +50,16 @@ class Opened(NamedTuple):
 
 @dataclass(frozen=True)
 class Incident:
-    """What is played.
+    """An incident to play.
 
     Attributes
     ----------
     scenario
-        Of ``duration_ms``, in which not everything has to be finished.
+        It lasts ``duration_ms``, in which not everything has to be finished.
     change
         By the names of `sharelag.whatif.knobs`.
     is_later
-        Played when what is found in captures was settled; by the others it was developed.
+        Played after the reconstruction was finished; the others were used to develop it.
     opened
         A transaction, which the producers of a scenario cannot leave open.
     """
@@ -71,12 +71,12 @@ class Incident:
 
     @property
     def name(self) -> str:
-        """Of the scenario."""
+        """Name of the scenario."""
         return self.scenario.name
 
     @property
     def changed(self) -> Scenario:
-        """What is played with the change."""
+        """The scenario with the change."""
         return turn(self.scenario, self.change)
 
     @property
@@ -86,7 +86,7 @@ class Incident:
 
 
 def incidents() -> dict[str, Incident]:
-    """All of them, by name."""
+    """Return all incidents by name."""
     return {one.name: one for one in _INCIDENTS}
 
 
@@ -101,7 +101,7 @@ def _incident(
     is_later: bool = False,
     **more: Any,
 ) -> Incident:
-    """Members that wait for what arrives: ``rates`` are records a second, from and until second."""
+    """Return an incident; ``rates`` are records per second, from and until a second."""
     producers = tuple(
         Producer(
             TOPIC,

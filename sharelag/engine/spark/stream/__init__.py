@@ -1,10 +1,10 @@
 """Windows and lag of arriving records: as streams, and as tables that are kept current.
 
 with sharelag.stream.watch("broker:9092") as live:  # live.lag is a table, as of now
-    for lag in live.updates(seconds=30):            # each time that it has moved
+    for lag in live.updates(seconds=30):            # whenever it changes
         ...
 
-changes = sharelag.stream.windows(raw)              # of any stream of raw records
+changes = sharelag.stream.windows(raw)              # from any stream of raw records
 changes.writeStream.foreachBatch(sharelag.stream.to_delta("tables", offsets)) ...
 """
 

@@ -1,14 +1,14 @@
 """Windows and lag as Spark streams or Delta tables, up to date after each micro-batch.
 
-After each micro-batch come the rows that it changed, and what they say is exactly what
-`sharelag.engine.spark` says of all records so far. The sink gets changes (output mode ``update``),
-so a share partition that is gone needs a row, too: `WINDOWS` and `LAG` here have the column
-``deleted`` beside the usual ones. `updated` applies the changes to a table in hand.
+Each micro-batch yields the rows that it changed, equal to those of `sharelag.engine.spark` for all
+records so far. The sink receives changes (output mode ``update``), so a deleted share partition
+needs a row, too: `WINDOWS` and `LAG` here have an additional column ``deleted``. `updated` applies
+the changes to a table in memory.
 
-Raw records are packed as bytes where Spark has them, and go to the task of their partition of the
-state topic, which decodes and replays them (`State`). So a micro-batch
-calls Python once for each partition of the state topic, however many share partitions there are.
-pandas is what Spark hands keys and bytes over in, and no more.
+Raw records are packed into bytes by the tasks that read them, and go to the task of their partition
+of the state topic, which decodes and replays them (`State`). So a micro-batch calls Python once per
+partition of the state topic, however many share partitions there are. pandas only carries keys and
+bytes between Spark and Python.
 """
 
 from __future__ import annotations
@@ -63,17 +63,17 @@ if TYPE_CHECKING:
 
     from sharelag.inputs.spark.frames import Tabular
 
-#: `sharelag.schemas.WINDOWS`, and whether there is no state of the share partition any more.
+#: `sharelag.schemas.WINDOWS`, and whether the share partition's state was deleted.
 WINDOWS = schemas.WINDOWS.append(pa.field("deleted", pa.bool_()))
-#: `sharelag.schemas.LAG` with ``deleted``: of a deleted share partition little more is known.
+#: `sharelag.schemas.LAG` with ``deleted``; most columns of a deleted share partition are null.
 LAG = schemas.LAG.append(WINDOWS.field("deleted"))
 
-#: What replay reads of a record.
+#: Columns of a record that replay reads.
 REPLAYED = READ[STATE_TOPIC]
-#: Kafka's number of partitions of the state topic: more tasks than these have nothing to do.
+#: Kafka's number of partitions of the state topic: further tasks would be idle.
 _MOST_TASKS = 50
 _LOG = logging.getLogger(__name__)
-#: What replay reads of records of a partition of the state topic.
+#: Decodes raw records of a partition of the state topic.
 _Decode = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
@@ -86,19 +86,20 @@ def windows(
 ) -> DataFrame:
     """Return the state of every share partition that a micro-batch changed.
 
-    Records may come out of order and more than once: each counts once, at its place in the log. Of
-    those that come out of order, a few thousand of each partition of the state topic may wait for
-    others; one that comes later than that ends the query, unless a snapshot has replaced it.
+    Records may arrive out of order and more than once: each counts once, at its place in the log.
+    A few thousand records per partition of the state topic may wait for earlier ones. A record that
+    arrives later than that ends the query, unless a snapshot has replaced it.
 
     Parameters
     ----------
     records : pyspark.sql.DataFrame
-        A stream of `sharelag.schemas.RAW`, of any connector or table; other columns and topics are
-        left out. Or one of `sharelag.schemas.RECORDS`, which costs more: decoded records are moved.
+        A stream of `sharelag.schemas.RAW`, from any connector or table; other columns and topics
+        are ignored. Or a stream of `sharelag.schemas.RECORDS`, which is slower: decoded records are
+        shuffled.
     groups : iterable of str
         Restrict the answer to these share groups.
     generation : int, optional
-        As for `sharelag.decode`, of raw records.
+        As for `sharelag.decode`, for raw records.
     kafka_version : str or callable, optional
         As for `sharelag.windows`.
 
@@ -110,7 +111,7 @@ def windows(
     Raises
     ------
     InputError
-        When it is not a stream, or a column is missing or of another type.
+        It is not a stream, or a column is missing or has the wrong type.
     """
     of_raw = is_raw(records)
     schema = schemas.RAW if of_raw else schemas.RECORDS
@@ -156,40 +157,40 @@ def windows(
 def lag(windows: DataFrame, offsets: Ends | Tabular) -> DataFrame:
     """Return the lag of every share partition that a micro-batch changed.
 
-    Share partitions that did not change can only have another end offset: `sharelag.lag` of the
-    windows kept so far has it, and `watch` and `to_delta` keep it current.
+    Share partitions without changes can only have a new end offset: `sharelag.lag` of all current
+    windows returns their lag, and `watch` and `to_delta` keep it current.
 
     Parameters
     ----------
     windows : pyspark.sql.DataFrame
-        The stream that `windows` gives, or in ``foreachBatch`` the rows of one micro-batch.
+        The stream of `windows`, or in ``foreachBatch`` the rows of one micro-batch.
     offsets : path, name of a table, function, or DataFrame
-        `sharelag.schemas.OFFSETS`, read anew for each micro-batch, after its records:
+        `sharelag.schemas.OFFSETS`, read again for each micro-batch, after its records:
 
-        - a folder of Parquet files or of a Delta table, which Spark's workers can read;
-        - the name of a table that Spark knows, or a DataFrame that Spark reads anew, such as one
-          of Kafka or of a catalog that lists its files for each query;
-        - a function without arguments that gives rows of pandas or Arrow. It runs in a worker of
-          Spark, so it cannot use the session; in ``foreachBatch``, call it yourself.
+        - a folder of Parquet files or of a Delta table that Spark's workers can read;
+        - the name of a table in Spark, or a DataFrame that Spark reads again, such as one from
+          Kafka or from a catalog that lists its files for each query;
+        - a function without arguments that returns rows of pandas or Arrow. It runs in a Spark
+          worker, so it cannot use the session; in ``foreachBatch``, call it yourself.
 
-        A DataFrame of files, which Spark lists once, is refused; rows of this process are taken,
-        and a warning in the log says that they stay as they are.
+        A DataFrame of files, which Spark lists only once, is refused. Rows of this process are
+        accepted, with a warning in the log that they stay constant.
 
     Returns
     -------
     pyspark.sql.DataFrame
-        `LAG`, a stream where the windows are one.
+        `LAG`, a stream if the windows are one.
 
     Raises
     ------
     InputError
-        When a column is missing or of another type, or the offsets cannot be read anew.
+        A column is missing or has the wrong type, or the offsets cannot be read again.
     """
     schemas.require(windows, WINDOWS, "windows")
     ends = ends_beside_stream(offsets, windows)
     rows = windows.select(WINDOWS.names)
     if callable(ends):
-        # One task: the function is called once for each micro-batch.
+        # One task, so that the function is called once for each micro-batch.
         return map_in_arrow(rows.repartition(1), partial(_lag_with, ends=ends), LAG)
     last = latest_offsets(ends).select(OFFSET_COLUMNS)
     return map_in_arrow(rows.drop("batches").join(last, OFFSET_KEYS, "left"), _lag, LAG)
@@ -201,14 +202,14 @@ def updated(table: pa.Table, changes: Arrow) -> pa.Table:
     Parameters
     ----------
     table : pyarrow.Table
-        `sharelag.schemas.WINDOWS` or `LAG`: what was there before; at first an empty table.
+        The previous `sharelag.schemas.WINDOWS` or `LAG`; an empty table at first.
     changes : pyarrow.Table or pyarrow.RecordBatch
         Rows of `WINDOWS` or `LAG`.
 
     Returns
     -------
     pyarrow.Table
-        With the columns of ``table``, sorted by share partition.
+        A table with the columns of ``table``, sorted by share partition.
     """
     names = ["group_id", "topic_id", "partition"]
     names += ["record_topic", "record_partition"] if "record_topic" in table.schema.names else []
@@ -218,7 +219,7 @@ def updated(table: pa.Table, changes: Arrow) -> pa.Table:
     return pa.concat_tables([stay, new.cast(table.schema)]).sort_by(ascending(*names))
 
 
-# ---- what Spark's tasks run ----------------------------------------------------------------------
+# ---- Spark's tasks -------------------------------------------------------------------------------
 
 
 def _pack(
@@ -226,7 +227,7 @@ def _pack(
     places: Sequence[str],
     choose: Callable[[pa.RecordBatch], Arrow],
 ) -> Iterator[pa.RecordBatch]:
-    """Pack those records of a task that have a place in a log; a damaged one may have none."""
+    """Pack a task's records that have a place in a log; a damaged record may have none."""
 
     def keep_placed(rows: pa.RecordBatch) -> pa.RecordBatch:
         return rows.filter(pa.array(~find_unplaced(rows, places)))
@@ -243,7 +244,7 @@ def _keep(
     groups: frozenset[str],
     kafka_version: Told,
 ) -> Iterator[pd.DataFrame]:
-    """Add the records of one partition of the state topic to what is kept of it."""
+    """Add the records of one partition of the state topic to its state."""
     import pandas as pd
 
     rows = [row for frame in frames for row in frame["rows"]]
@@ -297,37 +298,37 @@ def _from_bytes(data: bytes) -> Iterator[pa.RecordBatch]:
     yield from pa.ipc.open_stream(pa.py_buffer(data))
 
 
-#: How long readers may use rows that were replaced, and after how many micro-batches they go.
+#: How long readers may use replaced rows, and after how many micro-batches those are deleted.
 _KEEP, _TIDY_EVERY = timedelta(hours=1), 100
 _BATCH = "sharelag.batch"
 
 
 def to_delta(folder: Path | str, offsets: Ends | Tabular) -> Callable[[DataFrame, int], None]:
-    """Return what keeps ``FOLDER/windows`` and ``FOLDER/lag`` current, for ``foreachBatch``.
+    """Return a function for ``foreachBatch`` that keeps two Delta tables current.
 
-    Both have one row per share partition. Each micro-batch computes the lag of all of them, with
-    end offsets of that moment, and replaces both tables, each in one commit. A query that is
-    started again goes on with them, and a micro-batch that is repeated changes nothing: what it
-    says is a state, not a difference. While no record comes there is no micro-batch, so ``as_of``
-    says how old the lag is.
+    ``FOLDER/windows`` and ``FOLDER/lag`` have one row per share partition. Each micro-batch
+    computes the lag of all of them with current end offsets, and replaces both tables, each in one
+    commit. A restarted query continues with them, and a repeated micro-batch changes nothing,
+    because changes are states and not differences. Without records there are no micro-batches, so
+    ``as_of`` says how old the lag is.
 
     Parameters
     ----------
     folder : path or str
-        Where Spark's driver writes.
+        A folder to which Spark's driver can write.
     offsets : path, name of a table, function, or DataFrame
         As for `watch`: a function may use the session.
 
     Returns
     -------
     callable
-        Takes rows of `WINDOWS` and the number of their micro-batch. It raises `InputError` when
-        the tables are not those that the query wrote, or cannot be written.
+        It takes rows of `WINDOWS` and the number of their micro-batch. It raises `InputError` if
+        the tables are not those of the query, or cannot be written.
 
     Raises
     ------
     InputError
-        When deltalake is not installed, or the folder cannot be read.
+        deltalake is not installed, or the folder cannot be read.
 
     Examples
     --------
@@ -363,35 +364,35 @@ def _before(place: str, batch: int) -> pa.Table:
     if found is None or last not in (str(batch - 1), str(batch)):
         there = "no table" if found is None else f"the table of micro-batch {last}"
         raise InputError(
-            f"{place} is {there}, and the query goes on with micro-batch {batch}: bring back the "
+            f"{place} is {there}, but the query continues with micro-batch {batch}: restore the "
             "table that it wrote, or start the query with a new checkpoint"
         )
     return found.to_pyarrow_table(columns=schemas.WINDOWS.names).cast(schemas.WINDOWS)
 
 
-# ---- what is kept of a partition of the state topic ----------------------------------------------
-# It does as Kafka's coordinator does: of each share partition it keeps a snapshot, made of its last
-# window, so that the state grows with share partitions and not with records. A record becomes part
-# of a snapshot when none of its share partition can still come before it, which the offsets that
-# were seen tell; until then it is kept as it is. So records may come in any order and more than
-# once, and the windows are those of `sharelag.windows` of all of them.
+# ---- state of a partition of the state topic -----------------------------------------------------
+# Like Kafka's coordinator, it has a snapshot of each share partition, made from its last window, so
+# the state grows with share partitions and not with records. A record is folded into the snapshot
+# when no earlier record of its share partition can still arrive, which the offsets seen so far
+# show; until then it is stored unchanged. So records may arrive in any order and more than once,
+# and the windows are those of `sharelag.windows` of all of them.
 
 
-#: So many records of a state partition wait for others that may come before them.
+#: Maximum number of records of a state partition that wait for earlier ones.
 WAITING = 4096
 
 _KEPT = pa.schema(
     [
         *REPLAYED,
-        ("folded", pa.bool_()),  # a snapshot that was made here; null: a record as it came
-        # What the window of a snapshot says that no record does: whether one of the log is in it,
-        # how many records could not be replayed, and at which offset that snapshot stands.
+        ("folded", pa.bool_()),  # a snapshot that was made here; null: a record as it arrived
+        # Parts of a snapshot's window that no record has: whether it includes a snapshot of the
+        # log, how many records could not be replayed, and the offset of that snapshot.
         ("from_snapshot", pa.bool_()),
         ("rejected_records", pa.int32()),
         ("since", pa.int64()),
     ]
 )
-#: What a column of a window is called in a record, and the other way round.
+#: Columns of a window by their names in a record, and the reverse.
 _OF_RECORD = {"record_topic": "topic", "record_offset": "offset", "record_timestamp": "timestamp"}
 _OF_WINDOW = {name: column for column, name in _OF_RECORD.items()} | {"state_batches": "batches"}
 _SEEN, _FORGOTTEN = b"sharelag.seen", b"sharelag.forgotten"
@@ -400,10 +401,10 @@ _NEVER = -1
 
 @dataclass(frozen=True)
 class State:
-    """State kept for a state partition: snapshots of share partitions, and records that wait.
+    """State kept for a state partition: snapshots of share partitions, and waiting records.
 
-    ``seen`` are the offsets that came, as first and end of each range, ``forgotten`` is the last
-    tombstone that does not wait any more.
+    ``seen`` are the offsets that arrived, as first offset and end of each range; ``forgotten`` is
+    the last tombstone that no longer waits.
     """
 
     records: pa.RecordBatch
@@ -412,17 +413,17 @@ class State:
 
     @classmethod
     def begin(cls) -> State:
-        """Return the state before the first record."""
+        """Return the initial state."""
         return cls(one_batch(_KEPT.empty_table()), np.zeros((0, 2), np.int64))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> State:
-        """Return what `to_bytes` made bytes of; those of another version are an InputError."""
+        """Return a state from `to_bytes`; one of another version is an InputError."""
         with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
             about = reader.schema.metadata or {}
             if not {_SEEN, _FORGOTTEN} <= set(about) or reader.schema.names != _KEPT.names:
                 raise InputError(
-                    "the stream's checkpoint is of another version of sharelag: start with a new "
+                    "another version of sharelag wrote the stream's checkpoint: start with a new "
                     "one"
                 )
             records = one_batch(reader.read_all().replace_schema_metadata())
@@ -430,7 +431,7 @@ class State:
         return cls(records, seen, int(about[_FORGOTTEN]))
 
     def to_bytes(self) -> bytes:
-        """Return the state as Spark keeps it."""
+        """Return the state as bytes."""
         about = {_SEEN: self.seen.tobytes(), _FORGOTTEN: str(self.forgotten)}
         return to_bytes(as_table(self.records).replace_schema_metadata(about))
 
@@ -439,11 +440,11 @@ class State:
     ) -> tuple[State, pa.RecordBatch]:
         """Return the state after records of a micro-batch, and the `WINDOWS` that they changed.
 
-        ``records`` are `REPLAYED` of one state partition, in any order; those that came before are
-        left out. ``offsets`` are all that came, of records of other kinds and of rejects as well. A
-        record that comes so late that its place is not known any more is an InputError.
+        ``records`` are `REPLAYED` of one state partition, in any order; repeated ones are ignored.
+        ``offsets`` are all that arrived, including records of other kinds and rejects. A record
+        that arrives too late to be placed is an InputError.
         """
-        fresh = self._unseen(records)
+        fresh = self._drop_seen(records)
         seen = _join(self.seen, offsets)
         if not fresh.num_rows and np.array_equal(seen, self.seen):
             return self, one_batch(WINDOWS.empty_table())
@@ -453,7 +454,7 @@ class State:
         known = self.records.num_rows
         return _Step(rows, known, seen, self.forgotten, kafka_version).run()
 
-    def _unseen(self, records: pa.RecordBatch) -> pa.RecordBatch:
+    def _drop_seen(self, records: pa.RecordBatch) -> pa.RecordBatch:
         offsets = records.column("offset").to_numpy()
         _, first = np.unique(offsets, return_index=True)
         waiting = self.records.filter(self.records.column("folded").is_null()).column("offset")
@@ -462,7 +463,7 @@ class State:
 
 
 class _Step:
-    """One micro-batch of a state partition: rows that were kept, and after them those that came."""
+    """One micro-batch of a state partition: rows of the state, then the new ones."""
 
     def __init__(
         self, rows: pa.RecordBatch, known: int, seen: Ints, forgotten: int, kafka_version: Told
@@ -471,15 +472,15 @@ class _Step:
         self.kafka_version = kafka_version
         order, bounds = by_share_partition(rows)
         self.first_rows = order[bounds[:-1]]
-        #: How many share partitions there are, which of them each row belongs to, and its place.
+        #: Number of share partitions, the one of each row, and the row's place.
         self.count = len(bounds) - 1
         self.key = np.empty(rows.num_rows, np.int64)
         self.key[order] = np.repeat(np.arange(self.count), np.diff(bounds))
         self.offsets = rows.column("offset").to_numpy()
         self.folded = rows.column("folded").is_valid().to_numpy(False)
         self.fresh = np.arange(rows.num_rows) >= known
-        #: Of each share partition: where our snapshot is, up to which offset, and on which of the
-        #: log's it rests; and the last reset since, which replaces it.
+        #: By share partition: the row of our snapshot, the offset up to which it applies, and its
+        #: snapshot in the log; and the last reset since, which replaces it.
         self.snapshot_row = np.full(self.count, -1)
         self.snapshot_row[self.key[self.folded]] = np.flatnonzero(self.folded)
         self.folded_to = self._last(self.folded)
@@ -491,7 +492,7 @@ class _Step:
         self.reset = self._last(resets & (self.offsets > self.since[self.key]))
 
     def run(self) -> tuple[State, pa.RecordBatch]:
-        """Return the next state, and the windows that changed."""
+        """Return the next state, and the changed windows."""
         counts = (self.offsets >= self.reset[self.key]) & (self.offsets > self.since[self.key])
         unknown = ~self._have(~self.fresh)
         known_to = np.where(unknown, self.forgotten, self.folded_to)
@@ -507,13 +508,13 @@ class _Step:
         return self._next(windows, of_key, waits, kept), changed
 
     def _windows(self, replayed: Bools) -> tuple[pa.RecordBatch, Ints]:
-        """Return the windows of some rows, and which of them is that of each share partition."""
+        """Return the windows of some rows, and the window of each share partition."""
         rows = self.rows.filter(pa.array(replayed))
         windows = replay_arrow(rows.select(REPLAYED.names), self.kafka_version)
         names = list(schemas.SHARE_PARTITION)
         firsts = self.rows.select(names).take(pa.array(self.first_rows))
         of_key = pc.index_in(keys(firsts, names), keys(windows, names)).fill_null(-1).to_numpy()
-        # What no record says of a snapshot that was made here is beside it.
+        # Restore the parts of our snapshots' windows that records do not have.
         ours = np.flatnonzero((of_key >= 0) & (self.reset == _NEVER) & (self.snapshot_row >= 0))
         whole = windows.column("from_snapshot").to_numpy(zero_copy_only=False).copy()
         rejected = windows.column("rejected_records").to_numpy().copy()
@@ -539,10 +540,10 @@ class _Step:
         return one_batch(both.append_column(WINDOWS.field("deleted"), flag))
 
     def _next(self, windows: pa.RecordBatch, of_key: Ints, waits: Bools, kept: Bools) -> State:
-        """Fold what nothing can come before, and of the rest what has waited longest."""
+        """Fold records that nothing can precede, and of the others those that waited longest."""
         begin = np.maximum(np.maximum(self.reset, self.folded_to), 0)
         whole = _range_of(self.seen, begin) == _range_of(self.seen, self.last)
-        # The rules of older generations look at the records before.
+        # The rules of older generations look at earlier records.
         may = waits & ~self._have(self.rows.column("generation").is_valid().to_numpy(False))
         folds = may & whole & (of_key >= 0)
         waiting = kept & ~self.folded & (may & ~folds)[self.key]
@@ -578,8 +579,8 @@ class _Step:
         return InputError(
             f"{row['topic']} partition {row['record_partition']}: the record at offset "
             f"{row['offset']} came after more than {WAITING:,} later ones, and its share "
-            "partition has no snapshot since: start with a new checkpoint, and let records come "
-            "in the order of the log, or more of them in one micro-batch"
+            "partition has no snapshot since: start with a new checkpoint, and deliver records in "
+            "log order, or more of them in one micro-batch"
         )
 
 
@@ -589,14 +590,14 @@ def _rename(
     names: Mapping[str, str],
     made: Mapping[str, pa.Array] | None = None,
 ) -> pa.RecordBatch:
-    """Return rows with the columns of another schema; null where they have no such column."""
+    """Return rows with the columns of another schema; null for missing columns."""
     called = {name: names.get(name, name) for name in schema.names}
     there = {name: rows.column(of) for name, of in called.items() if of in rows.schema.names}
     return batch_of(there | dict(made or {}), schema, pad=True)
 
 
 def _range_of(seen: Ints, offsets: Ints) -> Ints:
-    """Return in which of some ranges each offset is; -1: in none."""
+    """Return the range that contains each offset; -1: none."""
     place = np.searchsorted(seen[:, 0], offsets, side="right") - 1
     if not len(seen):
         return place
@@ -604,7 +605,7 @@ def _range_of(seen: Ints, offsets: Ints) -> Ints:
 
 
 def _join(seen: Ints, offsets: Ints) -> Ints:
-    """Return ranges that have these offsets, too; neighbours are one."""
+    """Return ranges with additional offsets; adjacent ranges are joined."""
     new = np.unique(offsets)
     first = np.append(seen[:, 0], new)
     end = np.append(seen[:, 1], new + 1)

@@ -1,13 +1,12 @@
-"""Windows and lag of now: tables in this process that a stream keeps current.
+"""Current windows and lag: tables in this process that a stream keeps up to date.
 
-The stream begins with all that the state topic holds, as Kafka's own coordinators do, or with all
-that the user's stream begins with; it has nothing to continue, so nothing can be stale when it
-begins again. After each micro-batch, and again
-and again while there is none, end offsets are requested, and the lag of every share partition is
-computed of its window and them, in this order: the other way round it could seem negative.
+The stream starts with the whole state topic, as Kafka's own coordinators do, or with all records of
+the user's stream. It has no earlier state to continue from, so a restart never brings back stale
+data. After each micro-batch, and regularly while there is none, end offsets are requested, and
+then the lag of every share partition is computed. In the other order it could seem negative.
 
-Where lag cannot be computed the tables stay as they were, and `Live.stale` says why they are not
-current. Where brokers are away the stream begins again as soon as they answer.
+If lag cannot be computed, the tables stay unchanged, and `Live.stale` says why they are not
+current. If brokers are away, the stream starts again as soon as they answer.
 """
 
 from __future__ import annotations
@@ -71,12 +70,12 @@ OnUpdate = Callable[[pa.Table, pa.Table], None]
 # Each shuffle partition is a Python worker and a state store in every micro-batch.
 _MOST_PARTITIONS = 8
 
-# Seconds between attempts to begin again while brokers are away; each waits for the timeout, too.
+# Seconds between restarts while brokers are away; each restart also waits for the timeout.
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 1.0, 10.0
 
 
 class Live(Displayable):
-    """Windows and lag of a cluster as they are now. Made by `sharelag.stream.watch`."""
+    """Current windows and lag of a cluster. Created by `sharelag.stream.watch`."""
 
     def __init__(
         self,
@@ -96,12 +95,12 @@ class Live(Displayable):
         self._generation = generation
         self._checkpoints = checkpoints
         self._spark = spark
-        self._found = schemas.WINDOWS.empty_table()  # of all that was read
-        self._windows = schemas.WINDOWS.empty_table()  # those that the lag is of
+        self._found = schemas.WINDOWS.empty_table()  # of all records read
+        self._windows = schemas.WINDOWS.empty_table()  # of the current lag
         self._lag = schemas.LAG.empty_table()
-        self._number = 0  # of lags that were computed, and of changes of `_why`
+        self._number = 0  # counts computed lags and changes of `_why`
         self._sampled = 0.0
-        self._current = False  # whether all that was there when the stream began is in the windows
+        self._current = False  # whether the windows include all initial records
         self._checkpoint: Path | None = None
         self._why: str | None = None  # why the lag is not current
         self._failure: ShareLagError | None = None
@@ -117,38 +116,38 @@ class Live(Displayable):
 
     @property
     def windows(self) -> pa.Table:
-        """`sharelag.schemas.WINDOWS` that this lag is of."""
+        """`sharelag.schemas.WINDOWS` of this lag."""
         return self._windows
 
     @property
     def stale(self) -> str | None:
-        """Why the lag is no longer current: what failed, or that the stream has ended.
+        """The reason why the lag is not current: what failed, or that the stream has ended.
 
-        None while it is current, and again as soon as lag can be computed again, such as when
-        brokers that were away answer.
+        None while it is current, and again once lag can be computed, for example when brokers
+        answer again.
         """
         if self._failure is not None:
             return str(self._failure)
         return "it was stopped" if self._stopped.is_set() else self._why
 
     def updates(self, seconds: float | None = None) -> Iterator[pa.Table]:
-        """Yield the lag as it is, and then each time that it has moved or that `stale` has changed.
+        """Yield the current lag, and then each time that it moved or that `stale` changed.
 
         Parameters
         ----------
         seconds : float, optional
-            How long to do so. Default: until `stop`.
+            Duration; by default until `stop`.
 
         Yields
         ------
         pyarrow.Table
-            `lag`. Should it move faster than it is taken, what lies between is left out. While it
-            is not current it is yielded as it was, once for each reason.
+            `lag`. If it changes faster than it is consumed, intermediate states are skipped. While
+            it is not current, it is yielded unchanged, once for each reason.
 
         Raises
         ------
         ClusterError
-            When the stream has ended by itself, which it does not do because brokers are away.
+            The stream ended by itself, which it does not do because brokers are away.
         """
         until = None if seconds is None else time.monotonic() + seconds
         seen, number = None, 0
@@ -161,12 +160,12 @@ class Live(Displayable):
                 yield lag
 
     def check(self) -> None:
-        """Make sure that the stream goes on; raise what ended it."""
+        """Check that the stream is running; raise the error that ended it."""
         if self._failure is not None:
             raise self._failure
 
     def stop(self) -> None:
-        """End the stream; the last tables stay."""
+        """Stop the stream; the last tables stay available."""
         self._stopped.set()
         self._thread.join()
 
@@ -180,7 +179,7 @@ class Live(Displayable):
         return render.as_text(self.presentation())
 
     def presentation(self) -> Presentation:
-        """Return the lag as it is, and whether it is still current."""
+        """Return the current lag, and whether it is still current."""
         lag, stale = self._lag, self.stale
         return Presentation(
             title=f"Lag of {counted(len(lag), 'share partition')}, live",
@@ -196,8 +195,7 @@ class Live(Displayable):
     def wait(self, number: int = 0, until: float | None = None) -> int:
         """Wait for a newer lag or until a monotonic time; return the new number, or 0.
 
-        ``number`` is that of the lag that is known: what the last call returned. It raises what
-        ended the stream.
+        ``number`` is the result of the last call. Raises the error that ended the stream.
         """
         with self._changed:
             seconds = None if until is None else max(until - time.monotonic(), 0.0)
@@ -207,10 +205,10 @@ class Live(Displayable):
             self.check()
             return self._number if self._number > number else 0
 
-    # ---- behind it -------------------------------------------------------------------------------
+    # ---- internals -------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        """Follow until stopped, again and again while brokers are away."""
+        """Follow until stopped, and start again while brokers are away."""
         pause = _SHORTEST_PAUSE
         try:
             while not self._stopped.is_set():
@@ -219,7 +217,7 @@ class Live(Displayable):
                 except Exception as error:
                     if not self._number or not are_away(error):
                         raise
-                    self._not_computed(error)
+                    self._note_failure(error)
                     pause = _SHORTEST_PAUSE if self._current else min(2 * pause, _LONGEST_PAUSE)
                     self._stopped.wait(pause)
         except BaseException as error:
@@ -230,23 +228,23 @@ class Live(Displayable):
             self._changed.notify_all()
 
     def _follow(self) -> None:
-        """Read records from their beginning until stopped, or some were pruned unread."""
+        """Read records from the beginning until stopped, or until some were pruned unread."""
         self._current, self._found = False, schemas.WINDOWS.empty_table()
         query = start_query(self._start)
         try:
-            self._attend(query)
+            self._sample_ends(query)
         finally:
             if query.isActive:
                 query.stop()
             self._tidy()
 
-    def _not_computed(self, error: BaseException) -> None:
-        """Keep the lag, and say what is wrong now: another broker may be away than at first."""
+    def _note_failure(self, error: BaseException) -> None:
+        """Keep the lag, and store the reason, which may change: another broker may be away now."""
         said = str(raised_in_worker(error) or first_line(error))
-        goes_on = ". It goes on as soon as brokers answer" if are_away(error) else ""
-        self._not_current(said + goes_on)
+        goes_on = ". It continues as soon as brokers answer" if are_away(error) else ""
+        self._set_stale(said + goes_on)
 
-    def _not_current(self, why: str) -> None:
+    def _set_stale(self, why: str) -> None:
         with self._changed:
             if why != self._why:
                 self._why = why
@@ -280,15 +278,15 @@ class Live(Displayable):
             if self._current:
                 self._compute()
 
-    def _attend(self, query: StreamingQuery) -> None:
-        """Sample end offsets while no records come, until the query ends or is to end."""
+    def _sample_ends(self, query: StreamingQuery) -> None:
+        """Sample end offsets while no records arrive, until the query ends or is to end."""
         while not self._stopped.is_set():
             with self._changed:
                 if not self._current:
                     self._current = self._source.is_read(query)
                     progress = query.lastProgress
                     if not self._current and progress is not None and progress["batchId"] > 0:
-                        self._not_current(
+                        self._set_stale(
                             f"{self._source.records} that were there when the stream began are "
                             "still being read"
                         )
@@ -303,9 +301,9 @@ class Live(Displayable):
             raise ClusterError("the stream was stopped from elsewhere: watch again")
         if DataLossError.__name__ not in str(failure):
             raise failure
-        # What was pruned unread is superseded, but share partitions may have been deleted
-        # meanwhile.
-        self._not_current(
+        # Pruned records are superseded, but share partitions may have been deleted in the
+        # meantime.
+        self._set_stale(
             f"records of {self._source.records} were pruned before they were read: it is read "
             "again from its beginning"
         )
@@ -317,7 +315,7 @@ class Live(Displayable):
             self._lag = pa.Table.from_batches([lag_arrow(self._found, offsets)])
         except ShareLagError as error:
             if self._number:
-                self._not_computed(error)
+                self._note_failure(error)
             else:
                 self._end(error)
             return
@@ -347,7 +345,7 @@ class Live(Displayable):
 
 @dataclass(frozen=True)
 class _Topic:
-    """The state topic of a cluster, and its ends as brokers tell them."""
+    """The state topic of a cluster, and its end offsets from the brokers."""
 
     config: ClientConfig
     records: str
@@ -359,14 +357,14 @@ class _Topic:
 
     def read(self, spark: SparkSession) -> DataFrame:
         register(spark)
-        # It says better than Spark what is wrong.
+        # Its error is clearer than Spark's.
         kafka.offset_ranges(self.config.renewed(), self.records)
         options = {"subscribe": self.records, "startingOffsets": "earliest"}
         options |= self.config.spark_options()
         return spark.readStream.format(FORMAT).options(**options).load()
 
     def is_read(self, _: StreamingQuery) -> bool:
-        """Whether the topic is empty: its first record begins the first micro-batch."""
+        """Whether the topic is empty: the first micro-batch starts with its first record."""
         ranges = kafka.offset_ranges(self.config.renewed(), self.records)
         return all(first == end for first, end in ranges.values())
 
@@ -379,12 +377,12 @@ class _Topic:
 
 @dataclass(frozen=True)
 class _Stream:
-    """A stream of the user's, and end offsets that are read anew each time."""
+    """A stream of the user's, and end offsets that are read again each time."""
 
     given: FrameInput
     records: str = "raw records"
-    first_is_all: ClassVar[bool] = False  # its reader may limit them, as by maxFilesPerTrigger
-    kafka_version: ClassVar[None] = None  # nobody tells
+    first_is_all: ClassVar[bool] = False  # the reader may limit micro-batches (maxFilesPerTrigger)
+    kafka_version: ClassVar[None] = None  # unknown
 
     def read(self, _: SparkSession) -> DataFrame:
         return self.given.raw
@@ -392,7 +390,7 @@ class _Stream:
     def is_read(self, query: StreamingQuery) -> bool:
         """Whether the last trigger found no rows, or its sources report none after those read."""
         status, progress = query.status, query.lastProgress
-        # Spark puts idle triggers into the progress ten seconds after the last micro-batch only.
+        # Spark reports idle triggers only ten seconds after the last micro-batch.
         if status["message"].startswith("Waiting") and not status["isDataAvailable"]:
             return True
         return progress is not None and (
@@ -437,17 +435,17 @@ def watch(
 ) -> Live:
     """Watch the lag of a cluster or of a stream, until `Live.stop` or the end of a ``with`` block.
 
-    While lag cannot be computed, as while brokers are away, it stays as it was, and `Live.stale`
-    says why. A stream whose micro-batches are limited (``maxFilesPerTrigger``) has no lag until all
-    that it began with is read.
+    If lag cannot be computed, for example while brokers are away, it stays unchanged, and
+    `Live.stale` says why. A stream with limited micro-batches (``maxFilesPerTrigger``) has no lag
+    until all its initial records are read.
 
     Parameters
     ----------
     cluster : str, ClientConfig or pyspark.sql.DataFrame
         ``"host:port[,...]"``, as for ``sharelag.open``; or a stream of raw records.
     offsets : path, name of a table, function, or DataFrame, optional
-        Beside a stream, as for `lag`: read each time that lag is computed, in this process, so that
-        a function may use the session. Without it, lag is not known.
+        As for `lag`, beside a stream. They are read in this process each time lag is computed, so
+        a function may use the session. Without them, lag is unknown.
     groups : str or sequence of str
         Restrict the answer to these share groups.
     generation : int, optional
@@ -455,32 +453,31 @@ def watch(
     every : float
         Seconds between micro-batches, and between samples of end offsets while there are none.
     on_update : callable, optional
-        Called with windows and lag each time that the lag was computed. What `ShareLagError` it
-        raises is logged.
+        Called with windows and lag each time lag was computed. A `ShareLagError` that it raises is
+        logged.
     heed : callable, optional
-        The former name of ``on_update``, deprecated.
+        Deprecated name of ``on_update``.
     command_config, properties, timeout
         As for ``sharelag.open``.
     spark : pyspark.sql.SparkSession, optional
-        Default: the active one, or one that is made.
+        By default the active session, or a new one.
     checkpoints : path, optional
-        Where Spark keeps its state meanwhile: on a cluster, a folder that all of its machines
-        share. Without it, Spark chooses a temporary one.
+        A folder for Spark's state; on a cluster all machines must share it. By default Spark
+        chooses a temporary one.
 
     Returns
     -------
     Live
-        With the first lag in it, or with the reason in `Live.stale` why that takes several
-        micro-batches.
+        It has the first lag, or the reason in `Live.stale` why that takes several micro-batches.
 
     Raises
     ------
     InputError
-        On Spark Connect, or ``every`` is negative.
+        On Spark Connect, or if ``every`` is negative.
     SetupError
-        When Spark cannot run it.
+        Spark cannot run it.
     ShareLagError
-        When the cluster does not answer, or what ``on_update`` raised of the first lag.
+        The cluster does not answer, or ``on_update`` raised it for the first lag.
     """
     if heed is not None:
         warnings.warn("heed is deprecated: use on_update", DeprecationWarning, stacklevel=2)
