@@ -298,7 +298,7 @@ def test_what_is_not_known_is_assumed_and_said() -> None:
     said = "\n".join(bare.assumed)
     for words in (
         "members of the group are not known",
-        "no rate of completion",
+        "no completion rate",
         "defaults for share.record.lock",
         "nothing arrives",
         "arrived just now",
