@@ -160,8 +160,8 @@ class TargetAge:
     They suffice for the arrivals, at ``utilization``, and finish the waiting records before these
     are too old::
 
-        members = ceil(max(arrival rate / utilization, lag / time left) / service rate of one
-        member) time left = max(goal - age of the oldest unfinished record - startup, goal / 4)
+        members = ceil(max(arrival rate / utilization, lag / time left) / service rate of a member)
+        time left = max(goal - age of the oldest unfinished record - startup, goal / 4)
 
     Without a ``utilization``, it is the smallest number that keeps arrivals below the goal, by
     `fewest`, which ``/keda/GROUP`` returns as ``members_wanted``.

@@ -214,7 +214,7 @@ def what_clears(
         projected=pa.concat_tables([part.projected for part in parts]),
         scenarios={name: one for part in parts for name, one in part.scenarios.items()},
     )
-    return Clearing(_cells(found, counts), found, horizon_ms)
+    return Clearing(_build_cells(found, counts), found, horizon_ms)
 
 
 class Search(NamedTuple):
@@ -243,7 +243,7 @@ def search(
     names = list(dict.fromkeys([scenario.assignor, *others]))
     now, horizon_ms = len(scenario.each_member()), duration_ms or long_enough(scenario)
     usual = replace(scenario, duration_ms=horizon_ms)
-    tried = sorted(map(require_members, members)) or _more(usual, now)
+    tried = sorted(map(require_members, members)) or _more_members(usual, now)
     counts = list(dict.fromkeys([now] * (now > 0) + tried))
     if not members and any(
         why(usual) for why in (words.unknown_work, words.say_blocked, _say_too_many)
@@ -271,7 +271,7 @@ def costs_in_words(row: dict[str, Any]) -> list[str]:
     return said + ([] if hours is None else [f"{number(hours)} h"])
 
 
-def _more(scenario: Scenario, now: int) -> list[int]:
+def _more_members(scenario: Scenario, now: int) -> list[int]:
     """Return larger numbers of members: in steps of half the present number, or by the rates."""
     known, step = rates(scenario), max(ceil(now / 2), 1)
     counts = [now + step * number for number in range(1, _MOST)]
@@ -307,7 +307,7 @@ def _clears(found: Comparison, variant: str) -> bool:
     return drain["n"] > 0 and not drain["unknown"]
 
 
-def _cells(found: Comparison, counts: Sequence[int]) -> pa.Table:
+def _build_cells(found: Comparison, counts: Sequence[int]) -> pa.Table:
     rows = []
     for name, scenario in found.scenarios.items():
         if (members := len(scenario.each_member())) not in counts:
@@ -320,12 +320,12 @@ def _cells(found: Comparison, counts: Sequence[int]) -> pa.Table:
             | {"drained": drain["n"], "runs": drain["n"] + drain["unknown"]}
             | {"horizon_ms": scenario.duration_ms, "clears": _clears(found, name)}
         )
-    answers = _answers(found, [row for row in rows if row["clears"]])
+    answers = _find_answers(found, [row for row in rows if row["clears"]])
     cells = [row | {"answer": row["variant"] in answers} for row in rows]
     return pa.Table.from_pylist(cells, schema=CELLS)
 
 
-def _answers(found: Comparison, clearing: Sequence[dict[str, Any]]) -> set[str]:
+def _find_answers(found: Comparison, clearing: Sequence[dict[str, Any]]) -> set[str]:
     """Return the variants that clear the lag with the fewest members, or nearly as soon."""
     if words.unknown_work(found.scenarios[found.baseline]):
         return set()

@@ -251,7 +251,7 @@ class Comparison(Displayable):
             runs = drain.get("n", 0) + drain.get("unknown", 0)
             standings: dict[str, list[str]] = {}
             for measure, best in self.decisive.items():
-                if how := _place(name, best, of[measure]["better"]):
+                if how := _say_place(name, best, of[measure]["better"]):
                     standings.setdefault(how, []).append(words.DECISIVE[measure])
             said = [f"{how} by {' and '.join(by)}" for how, by in standings.items()]
             said += ["baseline"] * (name == self.baseline)
@@ -414,12 +414,12 @@ class Comparison(Displayable):
             return f"{held}: members do not help there, nor do assignors or locks; {figures}"
         if held:
             figures += f"; {self.baseline} is {held}"
-        elif answer := _what_clears(self):
+        elif answer := _say_clearing(self):
             figures += f"; {answer}"
         over = "" if self.horizon_ms is None else f" over {duration(self.horizon_ms)}"
         by = " or ".join(words.DECISIVE[measure] for measure in self.decisive)
         if best:
-            who = _who(self, best)
+            who = _say_best(self, best)
         elif len(self.names) == 2:
             who = f"{told[0][0]} is not shown to be better by {by}"
         else:
@@ -506,7 +506,7 @@ _LONG_POLL = 0.5
 _ByBest: TypeAlias = dict[tuple[str, ...], list[str]]
 
 
-def _place(name: str, best: Best, better: bool | None) -> str:
+def _say_place(name: str, best: Best, better: bool | None) -> str:
     """Say how a variant stands by a measure; empty if the runs do not show it."""
     if name not in best.names:
         return {True: "better", False: "worse", None: ""}[better]
@@ -514,7 +514,7 @@ def _place(name: str, best: Best, better: bool | None) -> str:
     return f"{how} (less than a tenth)" if best.is_small else how
 
 
-def _who(found: Comparison, by_best: _ByBest) -> str:
+def _say_best(found: Comparison, by_best: _ByBest) -> str:
     """Say which variants are best by which deciding measures, with the gains of ties."""
     said, verb = list[str](), ""
     for names, measures in by_best.items():
@@ -533,7 +533,7 @@ def _who(found: Comparison, by_best: _ByBest) -> str:
     return ", but ".join(said)
 
 
-def _what_clears(found: Comparison) -> str:
+def _say_clearing(found: Comparison) -> str:
     """Say what would clear a lag that no variant clears; empty if one does, or if it is unknown."""
     usual, over_ms = found.scenarios.get(found.baseline), found.horizon_ms
     drains = [cell for name in found.names if (cell := found.cells.get((name, "drain_ms")))]
@@ -560,12 +560,12 @@ def course(found: Comparison, names: tuple[str, ...]) -> str:
     else:
         within = "the run" if found.horizon_ms is None else duration(found.horizon_ms)
         often = f"drained within {within} in {drained} of {runs} runs"
-        said = often if drained else f"not drained within {within}{_trend(found, ends)}"
+        said = often if drained else f"not drained within {within}{_say_trend(found, ends)}"
     known = [cell["mean"] for cell in ages if cell["mean"] is not None]
     return f"{said}, p95 age {words.span('age_p95_ms', known)}" if known else said
 
 
-def _trend(found: Comparison, ends: Sequence[intervals.Cell]) -> str:
+def _say_trend(found: Comparison, ends: Sequence[intervals.Cell]) -> str:
     """Say where a lag that does not drain goes; empty if the runs do not show it."""
     usual = found.scenarios.get(found.baseline)
     bounds = [one[bound] for one in ends for bound in ("low", "high")]

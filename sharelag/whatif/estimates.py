@@ -59,9 +59,9 @@ def said_of(places: Sequence[str], words: str) -> list[str]:
 
 
 #: The assumption about places with an open transaction.
-STAYS_OPEN = "the transaction there stays open, and nothing from there on can be read"
+STAYS_OPEN = "the transaction there stays open, and nothing behind it can be read"
 #: Part of the sentence about an estimated processing time.
-WORK = "ms of work for each record"
+WORK = "ms of work per record"
 #: A group is behind if its lag is more than it finishes in this many seconds ...
 _BEHIND = 10
 #: ... and if it is not, its members are assumed to be busy for this share of the time.
@@ -96,7 +96,7 @@ def service(
     theirs = behind.union(*busy) & done.keys() if behind and all(busy) else done.keys()
     rate = sum(done[place] for place in sorted(theirs))
     if not rate or not busy:
-        why = "the group has no members to measure" if rate else "no rate of completion is known"
+        why = "the group has no members to measure" if rate else "no completion rate is known"
         assumed.append(Assumption("service", f"1 {WORK}", why))
         return Service(1.0, "exponential")
     mean = len(busy) / rate * 1000 * (1.0 if behind else _BUSY)
@@ -249,8 +249,8 @@ def say_stuck(scenario: Scenario) -> str:
     others = len(held) - 1
     more = f", and {counted(others, 'more such record')}" * (others > 0)
     return (
-        f"offset {offset} of {topic}:{partition} fails again until it is archived, about "
-        f"{duration(longest)} from now{more}: finish or reject it, no member helps before"
+        f"offset {offset} of {topic}:{partition} keeps failing until it is archived, about "
+        f"{duration(longest)} from now{more}: finish or reject it, more members do not help before"
     )
 
 
@@ -292,7 +292,7 @@ def poison_of(
             here_ms = (row["end"] - since) / _MS if since is not None else 0.0
             # Most of its deliveries came after it became the head, and few were of other records.
             is_special = 2 * here_ms >= deliveries * (every or 0) and (
-                2 * deliveries >= _given_back(row)
+                2 * deliveries >= _count_released(row)
             )
             if deliveries < _DELIVERIES or not is_special:
                 continue
@@ -302,15 +302,15 @@ def poison_of(
             found.append(Poison(topic.name, partition, head, how, work_ms=work_ms))
             pace = "" if every is None else f", each attempt taking {duration(every)}"
             told.append(
-                f"offset {head} of {topic.name}:{partition} as in its {deliveries} deliveries so "
+                f"offset {head} of {topic.name}:{partition}, as in its {deliveries} deliveries so "
                 f"far{pace}"
             )
-    until = f"fails again, until it is archived at the limit of {limits.delivery_count_limit}"
+    until = f"keeps failing until it is archived at the limit of {limits.delivery_count_limit}"
     assumed += said_of(told, until)
     return tuple(found)
 
 
-def _given_back(row: Mapping[str, Any]) -> float:
+def _count_released(row: Mapping[str, Any]) -> float:
     """Return the number of offsets released since the head became the head."""
     begin, end, since = row["begin"], row["end"], row["head_since"]
     parts: Sequence[int] = row["released_bins"] or [row["released"] or 0]

@@ -56,13 +56,13 @@ def seen_windows(
 
 def record_batch(by_place: Seen) -> int:
     """Return the records of a record batch, by which all ends of windows are divisible."""
-    windows = (window for seen in by_place.values() for _, window in _changes(seen))
+    windows = (window for seen in by_place.values() for _, window in _find_changes(seen))
     return max(gcd(*map(find_delivered_end, windows)), 1)
 
 
 def most_at_once(by_place: Seen) -> int:
     """Return the most records acknowledged together, or 0."""
-    writes = (one for seen in by_place.values() for one in _writes(seen))
+    writes = (one for seen in by_place.values() for one in _find_writes(seen))
     return max((one.finished + one.back for one in writes if one.finished), default=0)
 
 
@@ -80,17 +80,17 @@ def fates_of(
     moments = {at for seen in by_place.values() for at, _ in seen}
     failing = {(one.topic, one.partition, one.offset): one for one in until.poison}
     limits = base.settings.limits
-    held = _held(by_place, limits.lock_duration_ms, begin, end)
+    held = _find_held(by_place, limits.lock_duration_ms, begin, end)
     # If polls take as long as locks, locks expire in the simulation, too.
     is_slow = base.members[0].max_poll_records * work_ms >= _LATE * limits.lock_duration_ms
     back, fates, behaviour = dict[Record, Back](), dict[Record, Poison](), Behaviour()
-    if (ended := _ended(by_place, alone, work_ms, is_slow)) is not None:
+    if (ended := _find_ended(by_place, alone, work_ms, is_slow)) is not None:
         back, archived = ended
-        fates = _as_ended(back, archived, base, work_ms)
+        fates = _repeat_ended(back, archived, base, work_ms)
     else:
         assumed.append(
-            f"more than {MOST_FATES:,} records were given back or archived: shares of them are, "
-            "at random"
+            f"more than {MOST_FATES:,} records were released or archived: the same shares are, at "
+            "random"
         )
         behaviour = until.members[0].behaviour
     for record, span in held.items():
@@ -103,10 +103,10 @@ def fates_of(
         behaviour = replace(behaviour, renew_ms=max(limits.lock_duration_ms // 2, 1))
     longest = max((one.hold_ms or 0 for one in fates.values()), default=0)
     for how, words in (
-        ("release", "given back as often as in the history, be it released or its lock expired"),
+        ("release", "returned as often as in the history, by a release or an expired lock"),
         ("silent", "held until the lock expires as often as in the history"),
         ("reject", "archived when delivered, as in the history"),
-        ("hold", f"held, up to {duration(longest)}, by any member: the holder then is not known"),
+        ("hold", f"held, up to {duration(longest)}, by any member: the real holder is not known"),
     ):  # fmt: skip
         if count := sum(one.how == how for key, one in fates.items() if key not in failing):
             assumed.append(f"{counted(count, 'record')} {'is' if count == 1 else 'are'} {words}")
@@ -116,8 +116,7 @@ def fates_of(
         for topic, number, offset in sorted(failing)
     )
     assumed.append(
-        f"what failed between two of the {len(moments)} moments at which windows "
-        "were looked at is not known"
+        f"failures between two of the {len(moments)} moments with known windows are not known"
     )
     return tuple(one for _, one in sorted(fates.items())), behaviour, back
 
@@ -159,7 +158,7 @@ def deaths(
                 came_back |= mine.keys()
                 assumed.append(
                     f"{one.name} {how} {duration(at)} after the beginning, a session timeout "
-                    f"before it left, with {counted(len(mine), 'record')} in its hands"
+                    f"before it left, while it held {counted(len(mine), 'record')}"
                 )
                 found[-1] = replace(one, leave_ms=None)
                 break
@@ -189,7 +188,7 @@ class Back(NamedTuple):
         return round(min(self.apart_ms)) if self.apart_ms and not self.others else None
 
 
-def _finished(window: Window) -> int:
+def _count_finished(window: Window) -> int:
     """Return the number of finished offsets, counted from the first offset of the log."""
     start = window.effective_start_offset or 0
     runs = (one for one in window.batches if one.delivery_state in TERMINAL_STATES)
@@ -202,7 +201,7 @@ def find_delivered_end(window: Window) -> int:
     return max(window.start_offset, 0, *(one.last_offset + 1 for one in window.batches))
 
 
-def _changes(seen: list[tuple[int, Window]]) -> list[tuple[int, Window]]:
+def _find_changes(seen: list[tuple[int, Window]]) -> list[tuple[int, Window]]:
     """Drop the moments at which only other share partitions changed."""
     changed = [
         one
@@ -219,18 +218,18 @@ class _Write(NamedTuple):
     is_whole: bool = True  # nothing was released or archived
 
 
-def _writes(seen: list[tuple[int, Window]]) -> list[_Write]:
-    """Return the changes between successive windows of `_changes`."""
+def _find_writes(seen: list[tuple[int, Window]]) -> list[_Write]:
+    """Return the changes between successive windows of `_find_changes`."""
     found = []
-    for (before_ms, before), (at, window) in pairwise(_changes(seen)):
-        failed = _failed(window) - _failed(before)
+    for (before_ms, before), (at, window) in pairwise(_find_changes(seen)):
+        failed = _find_failed(window) - _find_failed(before)
         back = sum(state == DeliveryState.AVAILABLE for _, _, state in failed)
-        finished = _finished(window) - _finished(before)
+        finished = _count_finished(window) - _count_finished(before)
         found.append(_Write(at - before_ms, finished, back, not failed))
     return found
 
 
-def _failed(window: Window) -> set[tuple[int, int, int]]:
+def _find_failed(window: Window) -> set[tuple[int, int, int]]:
     """Return the records released or archived: offset, delivery count and state."""
     return {
         (offset, one.delivery_count, one.delivery_state)
@@ -249,7 +248,7 @@ def time_full_polls(by_place: Seen, alone: Set[Place], polled: int, service: Ser
     each: dict[Place, list[float]] = {}
     rates: dict[Place, float] = {}  # records a millisecond
     for place in by_place.keys() & alone:
-        writes, was_full = _writes(by_place[place]), False
+        writes, was_full = _find_writes(by_place[place]), False
         took = sum(one.took for one in writes[1:])  # no work before the first
         rates[place] = sum(one.finished for one in writes[1:]) / max(took, 1)
         for one in writes:
@@ -268,14 +267,14 @@ def time_full_polls(by_place: Seen, alone: Set[Place], polled: int, service: Ser
     return replace(service, by_partition=tuple(apart))
 
 
-def _ended(
+def _find_ended(
     by_place: Seen, alone: Set[Place], work_ms: float, is_slow: bool
 ) -> tuple[dict[Record, Back], dict[Record, int]] | None:
     """Return how often each record was released or archived; None if there are too many."""
     back: dict[Record, Back] = {}
     archived: dict[Record, int] = {}
     for place, seen in by_place.items():
-        changes, writes = _changes(seen), [_Write(), *_writes(seen)]
+        changes, writes = _find_changes(seen), [_Write(), *_find_writes(seen)]
         ends = [(at, find_delivered_end(window)) for at, window in changes]
         for (moment_ms, window), write in zip(changes, writes, strict=True):
             risen: dict[Record, int] = {}
@@ -314,7 +313,7 @@ def _ended(
     return back, archived
 
 
-def _as_ended(
+def _repeat_ended(
     back: dict[Record, Back], archived: dict[Record, int], base: Scenario, work_ms: float
 ) -> dict[Record, Poison]:
     """Return poison for records as they failed, without deliveries before the start."""
@@ -351,7 +350,7 @@ def _as_ended(
     return found
 
 
-def _held(by_place: Seen, lock_ms: int, begin: int, end: int) -> dict[Record, int]:
+def _find_held(by_place: Seen, lock_ms: int, begin: int, end: int) -> dict[Record, int]:
     """Return how long records pinned a window beyond a lock without a release.
 
     Later records were finished meanwhile, so a member held them and renewed the lock; if this

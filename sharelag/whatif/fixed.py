@@ -52,7 +52,7 @@ def with_assignment(scenario: Scenario, assignment: ByName) -> Scenario:
         if wrong := [place for place in held[name] if place not in scenario.starts]:
             raise InputError(
                 f"{name!r} has partition {wrong[0][1]} of {wrong[0][0]!r}, "
-                "which the scenario does not have"
+                "which the scenario does not have: correct it, or add it"
             )
     there = {member.name: member for member in scenario.each_member()}
     like = list(there.values()) or [Member(topics=tuple(topic.name for topic in scenario.topics))]

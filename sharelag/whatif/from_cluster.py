@@ -68,7 +68,7 @@ def scenario_from(
     InputError
         The group does not exist, has to be named, or nothing is known about its topics.
     """
-    name = _group(evidence, group)
+    name = _choose_group(evidence, group)
     evidence = evidence.of_group(name)
     lag: Rows = evidence.lag.to_pylist()
     assumed: list[str] = []
@@ -78,8 +78,8 @@ def scenario_from(
     for place, row in _by_partition(usual, name).items():
         progress[place] = progress.get(place, {}) | row
     open_ = _lasting_transactions(evidence, name)
-    topics = _topics(evidence, lag, progress, open_, batch_records, assumed)
-    members = _members(evidence, name, topics, assumed)
+    topics = _build_topics(evidence, lag, progress, open_, batch_records, assumed)
+    members = _build_members(evidence, name, topics, assumed)
     found = in_force(evidence.settings, name)
     settings = settings_named((setting, value.value) for setting, value in found.items())
     settings = replace(settings, max_size=int(str(found["group.share.max.size"].value)))
@@ -87,7 +87,7 @@ def scenario_from(
     observed = _by_partition(evidence.observed, name)
     if service is None:
         rows = of_group(evidence.members, name)
-        holders = [_held(row) for row in rows] or [set()] * len(members)
+        holders = [_find_assigned(row) for row in rows] or [set()] * len(members)
         blocked = _find_blocked(evidence, lag, settings)
         known, left = (lag, progress), ""
         for row in of_group(evidence.groups, name):
@@ -104,13 +104,13 @@ def scenario_from(
     )
     longest = max((one.work_ms or 0 for one in poison), default=0)
     polled = max_poll_records or estimates.estimate_poll(service, limits.lock_duration_ms, longest)
-    brokers, leading = _lead(topics, evidence, name)
+    brokers, leading = _set_leaders(topics, evidence, name)
     assumed.append(
         f"record batches of {batch_records} and polls of {counted(polled, 'record')}; {leading}"
     )
     _note_transactions(evidence, lag, settings, open_, assumed)
     reset = str(found["share.auto.offset.reset"].value)
-    _note_what_is_not_taken_over(evidence, lag, settings, reset, assumed)
+    _note_limits(evidence, lag, settings, reset, assumed)
     unknown = [setting for setting in KAFKA_NAMES if found[setting].source == "assumed"]
     if unknown:
         assumed.append(f"Kafka's defaults for {', '.join(unknown)}, which are not known")
@@ -136,17 +136,17 @@ def scenario_from(
     )
 
 
-def _lead(topics: list[Topic], evidence: Evidence, group: str) -> tuple[int, str]:
+def _set_leaders(topics: list[Topic], evidence: Evidence, group: str) -> tuple[int, str]:
     """Set the leaders of the topics' partitions; return the number of brokers, and words.
 
     Unknown leaders are replaced by the known brokers in turn.
     """
-    known, latencies = of_group(evidence.brokers, group), ", with latencies as by default"
+    known, latencies = of_group(evidence.brokers, group), ", with default latencies"
     copies = max((len(row["replicas"] or ()) for row in known), default=0)
     if copies > 1:
         latencies += (
-            f"; write_ms is that of one broker, and {copies} copies make writes slower: give what "
-            "a commit takes in this cluster as costs.write_ms"
+            f"; write_ms is that of one broker, and {copies} replicas make writes slower: give the "
+            "time of a commit in this cluster as costs.write_ms"
         )
     ids = {row["leader_id"] for row in known}.union(*(row["replicas"] or () for row in known))
     numbers = {one: number for number, one in enumerate(sorted(ids - {None}))}
@@ -162,10 +162,10 @@ def _lead(topics: list[Topic], evidence: Evidence, group: str) -> tuple[int, str
     read = moment(max(times, default=evidence.as_of))
     return len(
         numbers
-    ), f"{counted(len(numbers), 'broker')}{racks}, leaders as at {read}{latencies}"
+    ), f"{counted(len(numbers), 'broker')}{racks}, leaders as of {read}{latencies}"
 
 
-def _group(evidence: Evidence, group: str | None) -> str:
+def _choose_group(evidence: Evidence, group: str | None) -> str:
     groups = sorted(pc.unique(evidence.lag.column("group_id")).to_pylist())
     if group is None and len(groups) == 1:
         return str(groups[0])
@@ -186,7 +186,7 @@ def _by_partition(table: pa.Table, group: str) -> ByPlace:
     return {place_of(row): row for row in of_group(table, group)}
 
 
-def _topics(
+def _build_topics(
     evidence: Evidence, lag: Rows, progress: ByPlace, open_: _Open, batch: int, assumed: list[str]
 ) -> list[Topic]:
     windows, racks = dict(window_items(evidence.windows)), replica_racks(evidence.brokers)
@@ -212,7 +212,8 @@ def _topics(
             ageless.append(f"{row['topic']}:{number}")
     if not by_topic:
         raise InputError(
-            "the ends of the group's topics are not known there: nothing can be simulated"
+            "the end offsets of the group's topics are not known, so nothing can be simulated: "
+            "give an input with end offsets, such as a cluster or a capture"
         )
     logs = {place_of(row): row for row in evidence.logs.to_pylist()}
     topics = []
@@ -231,7 +232,7 @@ def _topics(
     return topics
 
 
-def _members(
+def _build_members(
     evidence: Evidence, group: str, topics: list[Topic], assumed: list[str]
 ) -> list[Member]:
     known = {topic.name for topic in topics}
@@ -245,17 +246,17 @@ def _members(
     members = []
     for row in sorted(rows, key=lambda row: row["member_id"]):
         own = tuple(sorted(known & set(row["subscribed_topic_names"] or ()) or known))
-        held = tuple(places[one] for one in sorted(_held(row)) if one in places)
+        held = tuple(places[one] for one in sorted(_find_assigned(row)) if one in places)
         members.append(Member(row["member_id"], topics=own, rack=row["rack_id"], assigned=held))
     return members
 
 
-def _held(row: dict[str, Any]) -> set[Place]:
+def _find_assigned(row: dict[str, Any]) -> set[Place]:
     held = row["assigned_partitions"] or ()
     return {(one["topic_id"], number) for one in held for number in one["partitions"]}
 
 
-def _note_what_is_not_taken_over(
+def _note_limits(
     evidence: Evidence, lag: Rows, settings: Settings, reset: str, assumed: list[str]
 ) -> None:
     if held := sum(row["window_unknown"] or 0 for row in lag):
@@ -271,12 +272,13 @@ def _note_what_is_not_taken_over(
     unread = [row for row in new if row["end_offset"] != row["log_start_offset"]]
     if unread and settings.auto_offset_reset == "latest":
         assumed.append(
-            f"none of what is in {counted(len(unread), 'partition')} that the group has never read "
-            "waits for it, since it begins at the latest record"
+            f"no record of {counted(len(unread), 'partition')} that the group has never read waits "
+            "for it, since it starts at the latest record"
         )
     if reset != settings.auto_offset_reset:
         assumed.append(
-            f"where nothing was read yet the group begins at the latest record, not at {reset}"
+            f"in partitions that were never read, the group starts at the latest record, not at "
+            f"{reset}"
         )
 
 
@@ -319,7 +321,7 @@ def _note_transactions(
     if brief:
         assumed.append(
             f"open transactions, in {brief} of {len(lag):,} partitions, are committed at once: "
-            "they began lately, or it is not known when"
+            "they began recently, or at an unknown time"
         )
 
 

@@ -74,8 +74,8 @@ class Rates(NamedTuple):
 
 def rates(scenario: Scenario) -> Rates:
     """Return the backlog, the arrival rate, and the mean rate of a member."""
-    waiting = sum(map(_waiting, scenario.starts.values()))
-    appended = sum(_appended(producer, scenario) for producer in scenario.producers)
+    waiting = sum(map(_count_waiting, scenario.starts.values()))
+    appended = sum(_expect_appended(producer, scenario) for producer in scenario.producers)
     # Rounded, so that a constant rate is exact.
     arriving = round(1000 * appended / scenario.duration_ms, 9)
     members = scenario.each_member() or scenario.members
@@ -120,8 +120,8 @@ def size(scenario: Scenario) -> float:
     span, known, each = scenario.duration_ms, rates(scenario), scenario.each_member()
     done = len(each) * known.each * span / 1000 if known.each else inf
     share = min(done / known.waiting, 1) if known.waiting else 1
-    sizes = [(share * _waiting(one), one.batch_records) for one in scenario.starts.values()]
-    sizes += [(_appended(one, scenario), one.batch_records) for one in scenario.producers]
+    sizes = [(share * _count_waiting(one), one.batch_records) for one in scenario.starts.values()]
+    sizes += [(_expect_appended(one, scenario), one.batch_records) for one in scenario.producers]
     records = sum(records for records, _ in sizes)
     batches = sum(records / batch for records, batch in sizes)
     polls = sum(
@@ -151,14 +151,14 @@ def require_end(sizes: Sequence[float], runs: int, less: str, most: float = MOST
             )
 
 
-def _appended(producer: Producer, scenario: Scenario) -> float:
+def _expect_appended(producer: Producer, scenario: Scenario) -> float:
     """Return the expected number of records that a producer appends during a scenario."""
     span = scenario.duration_ms
     end = span if producer.end_ms is None else min(producer.end_ms, span)
     return float(expect_records(replace(producer, end_ms=end), scenario)[1][-1])
 
 
-def _waiting(start: PartitionStart) -> int:
+def _count_waiting(start: PartitionStart) -> int:
     """Return the backlog of a partition; a group without state may start at the log's start."""
     first = start.log_start_offset if start.window is None else start.window.start_offset
     return max(start.end_offset - max(first, start.log_start_offset), 0)
@@ -234,7 +234,7 @@ def simulate_drain(scenario: Scenario, seeds: Iterable[int] = SEEDS) -> Drained:
         lasting = replace(scenario, duration_ms=duration_ms)
         if size(lasting) > MOST_A_RUN:
             break
-        runs = [_done(lasting, simulate(lasting, seed).timeline) for seed in seeds]
+        runs = [_find_done(lasting, simulate(lasting, seed).timeline) for seed in seeds]
         times = {place: tuple(run.get(place) for run in runs) for place in scenario.starts}
         people = sum(one.count for one in lasting.members)
         found = Drained(times, len(seeds), duration_ms, people)
@@ -248,7 +248,7 @@ def simulate_drain(scenario: Scenario, seeds: Iterable[int] = SEEDS) -> Drained:
     return found
 
 
-def _done(scenario: Scenario, timeline: pa.Table) -> dict[tuple[str, int], int]:
+def _find_done(scenario: Scenario, timeline: pa.Table) -> dict[tuple[str, int], int]:
     """Return when the start offset of each log first reached its initial end."""
     ends = np.array([start.end_offset for start in scenario.starts.values()])
     # One row per share partition and step, in this order.

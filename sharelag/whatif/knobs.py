@@ -39,8 +39,8 @@ _MOST_POLLED, _MOST_MEMBERS, _TIMES_MEMBERS = 1000, 64, 2
 _GREATEST = (1 << 31) - 1
 #: How to set what is not a setting of the group.
 _WHERE = {
-    "broker": "of every broker, for all groups: group.{}={} in server.properties, then a restart",
-    "consumer": "of the consumers: {}={}",
+    "broker": "on every broker, for all groups: group.{}={} in server.properties, then a restart",
+    "consumer": "in the consumers: {}={}",
 }
 
 
@@ -156,7 +156,7 @@ def _narrow(knob: Knob, given: Any, greatest: int) -> Knob:
         low, high = int(low), int(high)
     except (TypeError, ValueError):
         raise InputError(
-            f"{knob.name} cannot be {given!r}: give a whole number, or the least and the greatest"
+            f"{knob.name} cannot be {given!r}: give a whole number, or the smallest and the largest"
         ) from None
     if not knob.low <= low <= high <= greatest:
         hint = "" if knob.whose not in ("group", "deployment") else ", by the brokers' own settings"
@@ -229,15 +229,15 @@ def to_set(
         for row in found.to_pylist()
         if row["name"] in given  # a value that conflicts with another setting has no command
     ]
-    said = [f"of the group: {line}" for line in lines]
+    said = [f"for the group: {line}" for line in lines]
     elsewhere = ((name, _WHERE.get(whose[name], "")) for name in texts)
     said += [where.format(name, texts[name]) for name, where in elsewhere if where]
     if renews is not None:
         lock_ms = changed.get("share.record.lock.duration.ms")
         half = duration(int(lock_ms or scenario.settings.limits.lock_duration_ms) / 2)
         how = f"acknowledge(record, AcknowledgeType.RENEW) every {half} of work"
-        said.append(f"of the application: {how if renews else 'no AcknowledgeType.RENEW'}")
+        said.append(f"in the application: {how if renews else 'no AcknowledgeType.RENEW'}")
     if MEMBERS in changed:
         now, then = len(scenario.each_member()), counted(int(changed[MEMBERS]), "member")
-        said.append(f"of the deployment: {then} instead of {now}")
+        said.append(f"in the deployment: {then} instead of {now}")
     return said

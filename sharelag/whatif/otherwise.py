@@ -120,7 +120,7 @@ class Otherwise(Displayable):
     @cached_property
     def explained(self) -> Explained:
         """The error of the simulated span."""
-        happened, curve = self.past.happened, _of(self.comparison.projected, AS_IT_WAS)
+        happened, curve = self.past.happened, _select(self.comparison.projected, AS_IT_WAS)
         lag = floats(happened.column("lag"))
         known = ~np.isnan(lag)
         if not known.any():
@@ -133,7 +133,7 @@ class Otherwise(Displayable):
         mean, highest = float(np.abs(off).mean()), float(lag[known].max())
         late = None
         if self.drained_ms is not None:
-            drains = floats(_of(self.comparison.runs, AS_IT_WAS).column("drain_ms"))
+            drains = floats(_select(self.comparison.runs, AS_IT_WAS).column("drain_ms"))
             late = drains.mean() - self.drained_ms
         share = mean / highest if highest else None
         return Explained(mean, share, float(off[-1]), int(known.sum()), late)
@@ -176,12 +176,12 @@ class Otherwise(Displayable):
         }
         rows: list[dict[str, Any]] = [dict.fromkeys(_ROW) | real]
         for name in self.comparison.names:
-            runs = _of(self.comparison.runs, name)
+            runs = _select(self.comparison.runs, name)
             hours = float(floats(runs.column("member_hours")).mean())
             rows.append(dict.fromkeys(_ROW) | {"variant": name, "member_hours": hours})
             if name != AS_IT_WAS and not self.explained.is_close:
                 continue
-            over_time = _of(self.comparison.projected, name)
+            over_time = _select(self.comparison.projected, name)
             told = {one: floats(runs.column(one)) for one in ("lag_end", "lag_max", "age_max_ms")}
             bounds = self._bounds(told["lag_end"], self.explained.last)
             drain = self._bounds(floats(runs.column("drain_ms")), self.explained.drain_ms or 0.0)
@@ -195,7 +195,7 @@ class Otherwise(Displayable):
             }
         return rows
 
-    def _fired(self, row: Mapping[str, Any]) -> str:
+    def _say_fired(self, row: Mapping[str, Any]) -> str:
         """Say when the alert fired, as an upper bound if earlier real values are unknown."""
         at = row["alert_at"]
         if self.alert is None or row["variant"] != HAPPENED_NAME:
@@ -228,37 +228,41 @@ class Otherwise(Displayable):
         """Return what would have been different, and how well what happened is explained."""
         changes = [row for row in self.rows[2:] if row["variant"] != AS_IT_WAS]
         if self.explained.is_close:
-            said = [*(self._otherwise(row) for row in changes), self._explained()]
+            said = [*(self._say_otherwise(row) for row in changes), self._say_explained()]
         else:
             what = list_names([row["variant"] for row in changes])
             said = [
-                f"{self._explained()}, so it does not explain what happened",
-                *([f"what {what} would have changed is not known"] if changes else []),
+                f"{self._say_explained()}, so it does not explain what happened",
+                *([f"the effect of {what} is not known"] if changes else []),
             ]
         return " ".join(map(sentence, said))
 
-    def _otherwise(self, row: Mapping[str, Any]) -> str:
+    def _say_otherwise(self, row: Mapping[str, Any]) -> str:
         real, end = self.rows[0]["lag_end"], _clock(self.past, self.past.scenario.duration_ms)
         was = "" if real is None else f" (at {self._last_known()} it was {real:,.0f})"
         bounds = "" if row["low"] is None else f" [{row['low']:,.0f} to {row['high']:,.0f}]"
         would = f"the lag at {end} would have been {row['lag_end']:,.0f}{bounds}{was}"
-        alerted = f"; {self._alerted(row)}" if self.alert else ""
+        alerted = f"; {self._say_alerted(row)}" if self.alert else ""
         return f"with {row['variant']} {would}{alerted}"
 
-    def _alerted(self, row: Mapping[str, Any]) -> str:
+    def _say_alerted(self, row: Mapping[str, Any]) -> str:
         real, share, count = self.rows[0], row["alert_share"], self.comparison.seeds
         luck = f"in {round(share * count)} of {counted(count, 'run')}"
-        happened = "did not fire" if real["alert_at"] is None else f"fired at {self._fired(real)}"
+        happened = (
+            "did not fire" if real["alert_at"] is None else f"fired at {self._say_fired(real)}"
+        )
         if real["alert_share"] is None:
             happened = "may have fired or not"
-        when = "" if row["alert_at"] is None else f" at {self._fired(row)}"
+        when = "" if row["alert_at"] is None else f" at {self._say_fired(row)}"
         would = "would not" if share == 0 else "might" if share < 1 else "would"
         return f"the alert {self.alert}, which {happened}, {would} have fired{when} ({luck})"
 
-    def _explained(self) -> str:
+    def _say_explained(self) -> str:
         found = self.explained
         if found.mean is None:
-            return "how well the simulation explains the span is unknown: the lag then is not known"
+            return (
+                "how well the simulation explains the span is unknown, because its lag is not known"
+            )
         share = "" if found.share is None else f", {percent(found.share)} of the highest"
         way = "above" if (found.last or 0) > 0 else "below"
         return (
@@ -277,11 +281,11 @@ class Otherwise(Displayable):
         yield (
             f"{counted(seeds, 'run')} of each; "
             f"{100 * self.comparison.confidence:g} % of single runs end between the bounds, "
-            "which are wider by how far the simulated as-it-was is off when the lag is last known"
+            "which are widened by the error of the unchanged simulation at the last known lag"
         )
         yield (
             f"the lag is known at {counted(self.explained.moments, 'moment')} of the span, and "
-            "between them nothing is said of it"
+            "unknown between them"
         )
         if seeds < 2:
             yield "one run cannot show chance, so there are no bounds"
@@ -307,7 +311,7 @@ class Otherwise(Displayable):
         said = {
             name: None if row[name] is None else say(row[name]) for name, say in as_words.items()
         }
-        fired = None if at is None else self._fired(row)
+        fired = None if at is None else self._say_fired(row)
         return {**row, **said, "alert_at": "never" if share == 0 else fired}
 
 
@@ -354,7 +358,7 @@ def otherwise(
     return Otherwise(past, comparison, rule)
 
 
-def _of(table: pa.Table, variant: str) -> pa.Table:
+def _select(table: pa.Table, variant: str) -> pa.Table:
     return table.filter(pc.equal(table.column("variant"), variant))
 
 

@@ -103,7 +103,7 @@ def past_of(
     if lasts < 1:
         raise InputError("the span ends before it begins: name an earlier moment, or a later end")
     later: list[str] = []
-    then = _with_later(then, now, group, windows, later)
+    then = _add_later(then, now, group, windows, later)
     as_known = scenario_from(now, group, service=service)
     like = as_known.members[0]
     seen = fates.seen_windows(as_known, windows, begin, end)
@@ -125,15 +125,15 @@ def past_of(
         service=like.service,
         behaviour=Behaviour(),
         batch_records=batch_records,
-        max_poll_records=_polled(now, group, as_known, seen, batch_records),
+        max_poll_records=_estimate_poll(now, group, as_known, seen, batch_records),
     )
     assumed = [one for one in as_known.assumed if WORK in one]
     assumed += [one for one in base.assumed if getattr(one, "code", "") != "arrivals"] + later
-    base, producers = _arrivals(base, now, begin, end, assumed)
-    members = _members(base, then, now, begin, end, assumed)
+    base, producers = _find_arrivals(base, now, begin, end, assumed)
+    members = _find_members(base, then, now, begin, end, assumed)
     if service is None:
-        members = _worked(members, len(as_known.each_member()), lasts, assumed)
-    alone, estimate = _alone(members), members[0].service
+        members = _scale_work(members, len(as_known.each_member()), lasts, assumed)
+    alone, estimate = _find_alone(members), members[0].service
     found = service or fates.time_full_polls(seen, alone, members[0].max_poll_records, estimate)
     members, work_ms = [replace(one, service=found) for one in members], found.mean_ms
     poison, behaviour, back = fates.fates_of(
@@ -152,13 +152,13 @@ def past_of(
         about=f"The share group {group}, from {moment(then.as_of)} to {moment(now.as_of)}",
         assumed=tuple(assumed),
     )
-    happened = _happened(timeline, now.past_offsets, begin, end)
+    happened = _sum_timeline(timeline, now.past_offsets, begin, end)
     is_polled = work_ms != estimate.mean_ms and any(one.work_ms for one in poison)
     is_told = service is not None or is_polled
-    return Past(scenario if is_told else _with_work(scenario, happened), happened)
+    return Past(scenario if is_told else _fit_work(scenario, happened), happened)
 
 
-def _with_later(
+def _add_later(
     then: Evidence, now: Evidence, group: str, windows: pa.Table, assumed: list[str]
 ) -> Evidence:
     """Add share partitions whose state begins within the span, as it was first seen."""
@@ -176,7 +176,7 @@ def _with_later(
         return then
     assumed.append(
         f"{counted(len(added), 'share partition')} whose state begins within the span "
-        f"{'is' if len(added) == 1 else 'are'} there from its beginning, as first seen"
+        f"{'exists' if len(added) == 1 else 'exist'} from its beginning, as first seen"
     )
     lag, starts = (
         pa.concat_tables([as_table(table), pa.Table.from_pylist(more, schema=table.schema)])
@@ -191,7 +191,7 @@ def _with_later(
 # ---- what happened -------------------------------------------------------------------------------
 
 
-def _happened(timeline: pa.Table, past_offsets: pa.Table, begin: int, end: int) -> pa.Table:
+def _sum_timeline(timeline: pa.Table, past_offsets: pa.Table, begin: int, end: int) -> pa.Table:
     """Sum a timeline over share partitions, at moments at which all lags are known."""
     time, _ = numbers(timeline, "as_of")
     lag, lagging = numbers(timeline, "lag")
@@ -208,7 +208,7 @@ def _happened(timeline: pa.Table, past_offsets: pa.Table, begin: int, end: int) 
     return table(found, HAPPENED)
 
 
-def _alone(members: list[Member]) -> set[fates.Place]:
+def _find_alone(members: list[Member]) -> set[fates.Place]:
     """Return the share partitions that a single member had all the time."""
     if any(one.join_ms or one.leave_ms is not None for one in members):
         return set()  # remaining members get more partitions
@@ -217,7 +217,7 @@ def _alone(members: list[Member]) -> set[fates.Place]:
     return {place for place in single if held[place] == 1}
 
 
-def _polled(
+def _estimate_poll(
     now: Evidence, group: str, known: Scenario, by_place: fates.Seen, batch_records: int
 ) -> int:
     """Return the records of a poll: the most that were acknowledged by one state record.
@@ -242,7 +242,7 @@ def _polled(
 # ---- arrivals ------------------------------------------------------------------------------------
 
 
-def _arrivals(
+def _find_arrivals(
     base: Scenario, now: Evidence, begin: int, end: int, assumed: list[str]
 ) -> tuple[Scenario, tuple[Producer, ...]]:
     """Return the group with its logs at the beginning, and the arrivals of each partition since."""
@@ -279,25 +279,23 @@ def _arrivals(
         begun = blocked if blocked is not None and blocked < first else None
         starts[topic.name, number] = replace(start, end_offset=first, open_from=begun)
         weights = tuple(float(place == number) for place in range(topic.partitions))
-        producers += _produced(topic.name, weights, times, offsets, blocked)
+        producers += _produce(topic.name, weights, times, offsets, blocked)
     assumed += said_of(blocks, STAYS_OPEN)
     if late:
         assumed.append(
-            f"the ends of {counted(late, 'partition')} when the span begins are those that were "
-            "known last: what arrived before the next known end arrives in the span"
+            f"the end offsets of {counted(late, 'partition')} at the beginning are the last known "
+            "ones: records that arrived before the next known end arrive in the span"
         )
     if left:
         assumed.append(
             f"{counted(left, 'share partition')} without state in the span "
             f"{'is' if left == 1 else 'are'} left out"
         )
-    assumed.append(
-        "records arrive as they did, evenly between the moments at which ends of logs are known"
-    )
+    assumed.append("records arrive as they did, spread evenly between known end offsets")
     return base.with_starts(starts), tuple(producers)
 
 
-def _produced(
+def _produce(
     topic: str, weights: tuple[float, ...], times: Any, offsets: Any, blocked: int | None
 ) -> Iterator[Producer]:
     """Yield producers that append a log's growth, evenly in each step."""
@@ -330,7 +328,7 @@ def _produced(
 # ---- members -------------------------------------------------------------------------------------
 
 
-def _members(
+def _find_members(
     base: Scenario, then: Evidence, now: Evidence, begin: int, end: int, assumed: list[str]
 ) -> list[Member]:
     """Return the members with the times at which they joined and left, if known."""
@@ -361,9 +359,9 @@ def _members(
     came = len(found) - len(base.members)
     if gone or came:
         assumed.append(
-            f"{counted(len(gone), 'member')} left and {came} came in the span as the group's "
-            "records tell; one that left may have hung for a session timeout before, which they "
-            "do not tell"
+            f"{counted(len(gone), 'member')} left and {came} joined in the span, as the group's "
+            "records show; one that left may have hung for a session timeout before, which they "
+            "do not show"
         )
     if untold := [name for name in gone if name not in left]:
         assumed.append(
@@ -372,13 +370,15 @@ def _members(
         )
     if brief := left.keys() - before:
         assumed.append(
-            f"{counted(len(brief), 'member')} that came and went within the span "
-            f"{'is' if len(brief) == 1 else 'are'} left out: when they came is not known"
+            f"{counted(len(brief), 'member')} that joined and left within the span "
+            f"{'is' if len(brief) == 1 else 'are'} left out: the time of joining is not known"
         )
     return found
 
 
-def _worked(members: list[Member], counted_as: int, lasts: int, assumed: list[str]) -> list[Member]:
+def _scale_work(
+    members: list[Member], counted_as: int, lasts: int, assumed: list[str]
+) -> list[Member]:
     """Scale the work, estimated for ``counted_as`` members at the end, to those that were there."""
     spans = ((lasts if one.leave_ms is None else one.leave_ms) - one.join_ms for one in members)
     there = sum(one.count * span for one, span in zip(members, spans, strict=True)) / lasts
@@ -388,13 +388,12 @@ def _worked(members: list[Member], counted_as: int, lasts: int, assumed: list[st
     service = members[0].service
     service = replace(service, mean_ms=service.mean_ms * factor)
     assumed.append(
-        f"{service.mean_ms:.3g} ms of work for each record then, since {there:.3g} members were "
-        "there on average"
+        f"{service.mean_ms:.3g} {WORK} then, since {there:.3g} members were present on average"
     )
     return [replace(one, service=service) for one in members]
 
 
-def _with_work(scenario: Scenario, happened: pa.Table) -> Scenario:
+def _fit_work(scenario: Scenario, happened: pa.Table) -> Scenario:
     """Return the scenario with the work per record at which the mean lag is the real one.
 
     Rates alone do not show it: a member waits while a window is full, works in vain if a lock
@@ -429,5 +428,5 @@ def _with_work(scenario: Scenario, happened: pa.Table) -> Scenario:
         return scenario
     found = with_factor(brentq(off, least, most, xtol=0.01))
     work = found.members[0].service.mean_ms
-    said = f"{work:.3g} ms of work for each record, by which the lag is on average what it was"
+    said = f"{work:.3g} {WORK}, with which the mean lag is the real one"
     return replace(found, assumed=(*scenario.assumed, said))

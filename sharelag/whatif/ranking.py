@@ -109,7 +109,7 @@ def draw_scenario(seed: int) -> Scenario:
     added = {family}
     if family == "mixed":
         added = {FAMILIES[one] for one in chance.permutation(4)[: chance.integers(2, 5)]}
-    scenario = _plain(chance)
+    scenario = _draw_plain(chance)
     # In this order, since later ones change the topics and producers of earlier ones.
     for add in (_heterogeneous, _skewed, _bursty, _failing):
         if add.__name__.removeprefix("_") in added:
@@ -117,12 +117,12 @@ def draw_scenario(seed: int) -> Scenario:
     partitions = sum(topic.partitions for topic in scenario.topics)
     about = (
         f"{counted(len(scenario.members), 'member')}, {counted(partitions, 'partition')}; "
-        f"{', '.join(sorted(added))}; drawn by chance"
+        f"{', '.join(sorted(added))}; drawn at random"
     )
     return replace(scenario, name=f"{family}-{seed}", about=about)
 
 
-def _plain(chance: np.random.Generator) -> Scenario:
+def _draw_plain(chance: np.random.Generator) -> Scenario:
     """Draw an even, healthy group with a random load."""
     partitions = _one_of(chance, (2, 3, 4, 6, 8, 12, 16, 24, 32))
     members = _one_of(chance, (1, 2, 3, 4, 6, 8, 12, 16, 24))
@@ -150,7 +150,7 @@ def _plain(chance: np.random.Generator) -> Scenario:
 def _heterogeneous(scenario: Scenario, chance: np.random.Generator) -> Scenario:
     """Vary members in speed, subscriptions and racks, and partitions in the work per record."""
     (whole,), (producer,) = scenario.topics, scenario.producers
-    counts = _parts(chance, whole.partitions)
+    counts = _split(chance, whole.partitions)
     costly = _between(chance, 2, 5) if chance.random() < 0.5 else 1.0
     where = tuple(((name, _whole(chance, 0, count - 1)), costly) for name, count in counts.items())
     slower, share = _between(chance, 2, 8), _between(chance, 0.2, 0.6)
@@ -192,7 +192,7 @@ def _skewed(scenario: Scenario, chance: np.random.Generator) -> Scenario:
             producers.append(replace(producer, keys=keys, key_skew=skew))
             continue
         skew = _between(chance, 0.5, 2)
-        first, then = (_ranked(chance, topic.partitions, skew) for _ in range(2))
+        first, then = (_draw_shares(chance, topic.partitions, skew) for _ in range(2))
         backlog = sum(start.end_offset for start in topic.starts)
         starts = replace(topic, starts=(), backlog=tuple(round(backlog * part) for part in first))
         topics.append(starts)
@@ -273,7 +273,7 @@ _POISON: tuple[tuple[Literal["release", "reject", "silent", "crash"], int], ...]
 )
 
 
-def _parts(chance: np.random.Generator, partitions: int) -> dict[str, int]:
+def _split(chance: np.random.Generator, partitions: int) -> dict[str, int]:
     """Distribute partitions over one to three topics."""
     names = ("orders", "payments", "refunds")[: _whole(chance, 1, min(3, partitions))]
     counts = dict.fromkeys(names, 1)
@@ -282,7 +282,7 @@ def _parts(chance: np.random.Generator, partitions: int) -> dict[str, int]:
     return counts
 
 
-def _ranked(chance: np.random.Generator, count: int, skew: float) -> tuple[float, ...]:
+def _draw_shares(chance: np.random.Generator, count: int, skew: float) -> tuple[float, ...]:
     """Draw the shares of partitions, in proportion to a power of their random rank."""
     parts = [1 / rank**skew for rank in range(1, count + 1)]
     # Rounded, since the last digits of a power differ between machines.
@@ -350,7 +350,7 @@ class Ranking(Displayable):
         best = self.for_people()[0]
         high = self.ranked.column("drain_ratio_high")[0].as_py()
         if best["assignor"] == self.baseline or high is None or high >= 1:
-            return f"none is shown to drain sooner than {self.baseline}"
+            return f"no assignor is shown to drain sooner than {self.baseline}"
         return (
             f"{best['assignor']} drains soonest: {best['drain_ratio']} of the time of "
             f"{self.baseline}, with {best['age_p95_ratio']} of its p95 age"
@@ -360,7 +360,7 @@ class Ranking(Displayable):
         """Say what was simulated, and what the intervals are."""
         count = len(set(self.runs.column("scenario").to_pylist()))
         return (
-            f"{counted(count, 'scenario')}, each under the same luck; ratios are geometric means "
+            f"{counted(count, 'scenario')}, each with the same seed; ratios are geometric means "
             f"with {percent(_CONFIDENCE)} intervals over the scenarios"
         )
 
@@ -422,7 +422,7 @@ def rank_assignors(
     failed = [row for row in made.to_pylist() if row["error"] is not None]
     if failed:
         raise AssignorError(
-            f"{counted(len(failed), 'run')} failed, so that nothing can be ranked; the first is "
+            f"{counted(len(failed), 'run')} failed, so nothing can be ranked; the first is "
             f"{failed[0]['variant']}: {failed[0]['error']}; sharelag.whatif.check_contract shows "
             "where an assignor of your own goes wrong"
         )

@@ -152,8 +152,8 @@ class Topic:
         consumers.require_least(self, 1, "retention_ms", "segment_records", "compact_ms")
         if len(self.added_ms) >= self.partitions or list(self.added_ms) != sorted(self.added_ms):
             raise InputError(
-                f"topic {self.name!r} begins with one partition at least, "
-                f"and added_ms has to ascend"
+                f"topic {self.name!r} has added_ms {list(self.added_ms)}: give ascending times, "
+                f"for fewer than its {self.partitions} partitions"
             )
 
     def there_from(self) -> tuple[int, ...]:
@@ -283,8 +283,8 @@ class Poison:
         consumers.require_least(self, 0, "work_ms")
         if (self.how == "hold") != (self.hold_ms is not None) or (self.hold_ms or 0) < 0:
             raise InputError(
-                f"a record that meets {self.how!r} is held for {self.hold_ms} ms: give hold_ms of "
-                "at least 0 with how='hold', and with that alone"
+                f"a record with how={self.how!r} has hold_ms {self.hold_ms}: give hold_ms of at "
+                "least 0 with how='hold', and not otherwise"
             )
 
 
@@ -421,7 +421,7 @@ class Scenario(Displayable):
         come_and_go = (one.join_ms or one.leave_ms is not None for one in self.members)
         if self.autoscaler is not None and any(come_and_go):
             raise InputError(
-                "with an autoscaler members come and go by it alone: "
+                "an autoscaler decides when members join and leave: "
                 "give them no join_ms and no leave_ms"
             )
         consumers.require_least(self, 1, "duration_ms", "step_ms", "brokers")
@@ -450,7 +450,7 @@ class Scenario(Displayable):
             if producer.weights and len(producer.weights) != known[producer.topic]:
                 raise InputError(
                     f"a producer of {producer.topic!r} has {len(producer.weights)} weights: "
-                    f"give one a partition"
+                    f"give one per partition"
                 )
 
     @cached_property

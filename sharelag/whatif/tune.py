@@ -239,10 +239,10 @@ def tune(
         require_seen(goal, scenario)
     require_fixed(scenario)
     if trials < 1 or seeds < 2:
-        raise InputError("tuning takes at least one trial, and two seeds for its answer")
+        raise InputError("tuning needs at least one trial, and two seeds for its answer: give more")
     each = knobs(scenario, ranges, settings, kafka_version)
     if not any(knob.is_free for knob in each):
-        raise InputError("every setting is to stay as it is: leave something to choose")
+        raise InputError("every setting is fixed: leave at least one to choose")
     now = len(scenario.each_member())
     if now and any(knob.name == MEMBERS and knob.is_free for knob in each):
         scenario = scenario.with_members(now)
@@ -377,7 +377,7 @@ class _Tuner:
             checked |= zip(few, measured, strict=True)
             if sure := [one for one in few if self._keeps(checked[one])]:
                 cheapest = min(sure, key=lambda one: checked[one][HOURS].mean())
-                return self._simplified(self.points[cheapest])
+                return self._simplify(self.points[cheapest])
             if scores[order[begin]] >= _MISSED:
                 break  # all that follow miss a goal already
         each = checked.items()
@@ -415,7 +415,7 @@ class _Tuner:
         bounds = [(0.0, 1.0)] * len(free)
         differential_evolution(scores, bounds, init=drawn, maxiter=generations, **how)
 
-    def _simplified(self, point: Point) -> Point:
+    def _simplify(self, point: Point) -> Point:
         """Remove members as long as goals are kept, then restore settings that do not matter."""
 
         def is_enough(count: int) -> bool:

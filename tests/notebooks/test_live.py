@@ -90,8 +90,8 @@ def test_window_is_kafkas(ran: dict[str, NotebookNode], described: list[Describe
 
 def test_the_what_if_begins_with_this_group(ran: dict[str, NotebookNode]) -> None:
     said = texts(ran["06_what_if"])
-    (assumed,) = [text for text in said if "of work for each record" in text]
-    assert re.search(r"^[\d.,]+ ms of work for each record, exponentially distributed", assumed)
+    (assumed,) = [text for text in said if "of work per record" in text]
+    assert re.search(r"^[\d.,]+ ms of work per record, exponentially distributed", assumed)
     assert "records of live-orders (" in assumed
     (cleared,) = [text for text in said if text.startswith("What clears the lag")]
     for name in ("simple", "all-to-all", "lag-aware-sticky"):

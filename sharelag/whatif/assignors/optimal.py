@@ -185,10 +185,10 @@ class _Model:
             return None
         part = float(answer.x[2 * count])
         if not self.whole:
-            return self._laid_out(answer.x[count : 2 * count]), part, min(part + _TIE, 1.0)
+            return self._lay_out(answer.x[count : 2 * count]), part, min(part + _TIE, 1.0)
         dual = answer.mip_dual_bound
         bound = 1.0 if dual is None else min(_TIE - dual, 1.0)
-        return self._seated(np.rint(answer.x[:count]).astype(int)), part, bound
+        return self._seat(np.rint(answer.x[:count]).astype(int)), part, bound
 
     def _rows(
         self, per_unit: Weights, floor: Weights, unit: float
@@ -217,7 +217,7 @@ class _Model:
         if self.moves is not None and self.added:
             yield dict.fromkeys(self.added, 1.0), -math.inf, self.moves
 
-    def _laid_out(self, times: Any) -> Pairs:
+    def _lay_out(self, times: Any) -> Pairs:
         """Lay the times of places end to end and cut them into members (McNaughton): few pairs."""
         pairs = Pairs(self.group)
         for ids in self.actors:
@@ -231,7 +231,7 @@ class _Model:
         cover(pairs)  # places without work
         return pairs
 
-    def _seated(self, chosen: Any) -> Pairs:
+    def _seat(self, chosen: Any) -> Pairs:
         pairs, has = Pairs(self.group), self.group.current
         for ids in self.actors:
             each = zip(self.options, chosen, strict=True)

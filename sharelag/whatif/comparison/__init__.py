@@ -1,1 +1,1 @@
-"""The parts of a comparison: which variants, what is measured, and what intervals say."""
+"""Parts of comparisons: measures, intervals, and sentences."""

@@ -23,7 +23,7 @@ SHOWN = tuple(name for name in MEASURED if name not in _LESS_TELLING)
 MOVING = (
     "the difference is the share group's less the consumer group's. "
     "Assumed: a consumer retries a failing record in place and then skips it, "
-    "commits every 5 s, and is missed 45 s after it crashed"
+    "commits every 5 s, and its crash is noticed after 45 s"
 )
 #: Marks a number without an interval, because all runs have it.
 IN_EVERY_RUN = "in every run"
@@ -170,8 +170,8 @@ def unknown_work(scenario: Scenario) -> str:
     for one in scenario.assumed:
         if isinstance(one, Assumption) and one.code == "service":
             return (
-                f"not known: {one.why}, so nobody knows how long a record takes; give it as "
-                "--service 20ms, or service=Service(20) in Python"
+                f"not known: {one.why}, so the time that a record takes is not known; give it "
+                "as --service 20ms, or service=Service(20) in Python"
             )
     return ""
 

@@ -93,7 +93,7 @@ class Coordinator(Membership[Joined]):
             self._change()
             self._clock.after(self._write, self._have_added, added)
         self._assign()
-        # Kafka revokes topics that the member no longer subscribes to at once.
+        # Kafka revokes at once the topics that the member no longer subscribes to.
         own = {topic: numbers for topic, numbers in known.target.items() if topic in subscribed}
         if known.sent == own:
             return None

@@ -153,7 +153,7 @@ def _taken(size: int) -> Longs:
 def _new(size: int) -> Longs:
     if size <= _MUCH:
         return np.zeros(size, np.int64)
-    # NumPy asks for huge pages, and the windows of all places, little used, would touch each.
+    # NumPy requests huge pages, and the sparsely used windows of all places would touch each.
     return np.frombuffer(mmap(-1, size * 8, MAP_PRIVATE | MAP_ANONYMOUS), np.int64)
 
 

@@ -95,7 +95,7 @@ def _row(a: Any, ask: Any, p: Any, first: Any, last: Any, type_: Any, types: Any
 def _of_neighbours(a: Any, ask: Any, p: Any, first: Any, begin: Any, end: Any) -> None:
     """Add rows without silent records: long runs of one type, and mixed rows between them."""
     at = begin
-    mixed, groups = begin, 0  # begin of the mixed row, and the number of runs in it
+    mixed, groups = begin, 0  # start of the mixed row, and the number of runs in it
     while at < end:
         one, after = a[at], at + 1
         while after < end and a[after] == one:

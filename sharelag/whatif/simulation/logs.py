@@ -169,25 +169,24 @@ def logs(scenario: Scenario, seed: int, modelled: int | None = None) -> list[lis
         arriving: list[list[_Appended]] = [[] for _ in topic.starts]
         for which, producer in of_topic[topic.name]:
             chance = generator(seed, ARRIVALS, number, which)
-            times = _times(producer, scenario, chance)
+            times = _draw_times(producer, scenario, chance)
             there = np.searchsorted(np.array(topic.there_from()) * 1000, times, side="right")
-            places, keys = _places(producer, there, chance)
-            # Sorted once, by small integers: a mask for each place would read all batches each
-            # time.
+            places, keys = _draw_places(producer, there, chance)
+            # Sorted once, by small integers: a mask per place would read all batches each time.
             order = np.argsort(places.astype(np.min_scalar_type(len(arriving))), kind="stable")
             edges = np.searchsorted(places[order], np.arange(len(arriving) + 1))
             for place, mine in enumerate(arriving):
                 own = order[edges[place] : edges[place + 1]]
-                mine.append(_appended(producer, times[own], keys[own], chance))
+                mine.append(_append(producer, times[own], keys[own], chance))
         is_whole = committed or topic.compact_ms is not None
         kept_ms = inf if topic.retention_ms is None else topic.retention_ms - scenario.duration_ms
         starts = zip(topic.starts, arriving, strict=True)
         upto = None if is_whole else modelled
-        found.append([_log(one, mine, committed, upto, kept_ms) for one, mine in starts])
+        found.append([_build_log(one, mine, committed, upto, kept_ms) for one, mine in starts])
     return found
 
 
-def _log(
+def _build_log(
     start: PartitionStart,
     arriving: list[_Appended],
     committed: bool,
@@ -222,7 +221,7 @@ def _log(
             readable=None if open_from is None else read,
             modelled_until=modelled_until,
         )
-    later = _in_order(arriving)
+    later = _merge(arriving)
     edges = end + np.concatenate([[0], np.cumsum(later.sizes)])
     # Records behind an open transaction become readable when it ends.
     ends = later.ends if open_from is None else np.full_like(later.ends, _NEVER)
@@ -240,7 +239,7 @@ def _log(
     )
 
 
-def _in_order(arriving: Sequence[_Appended]) -> _Appended:
+def _merge(arriving: Sequence[_Appended]) -> _Appended:
     """Merge the appends of several producers to one partition."""
     if len(arriving) == 1 and not arriving[0].is_marker.any():
         return arriving[0]  # in order already
@@ -248,7 +247,7 @@ def _in_order(arriving: Sequence[_Appended]) -> _Appended:
     return _Appended(*(np.concatenate(column)[order] for column in zip(*arriving, strict=True)))
 
 
-def _appended(
+def _append(
     producer: Producer, times: Longs, keys: Longs, chance: np.random.Generator
 ) -> _Appended:
     """Return the record batches of one partition, and the markers of their transactions."""
@@ -272,7 +271,7 @@ def _appended(
     )
 
 
-def _times(producer: Producer, scenario: Scenario, chance: np.random.Generator) -> Longs:
+def _draw_times(producer: Producer, scenario: Scenario, chance: np.random.Generator) -> Longs:
     edges, passed = expect_records(producer, scenario)
     total = passed[-1] / producer.batch_records
     if producer.pattern == "steady":
@@ -307,7 +306,9 @@ def expect_records(
     return np.array(edges, np.float64), np.concatenate([[0.0], np.cumsum(amounts)])
 
 
-def _places(producer: Producer, there: Longs, chance: np.random.Generator) -> tuple[Longs, Longs]:
+def _draw_places(
+    producer: Producer, there: Longs, chance: np.random.Generator
+) -> tuple[Longs, Longs]:
     """Return the partition and key of each record batch; ``there`` counts partitions by then."""
     count = len(there)
     none = np.full(count, -1, np.int64)

@@ -18,7 +18,7 @@ BASE = {
     "member-2": {"refunds": [2]},
     "member-3": {},
 }
-ASSUMED = ("4.2 ms of work for each record", f"of {HOSTILE}: nothing")
+ASSUMED = ("4.2 ms of work per record", f"of {HOSTILE}: nothing")
 
 
 def partitions(topics: tuple[str, ...] = ("orders", "refunds"), each: int = 5) -> pa.Table:

@@ -47,7 +47,7 @@ def test_a_row_for_each_assignor_and_number_of_members() -> None:
     assert lines[2]["variant"] == "simple · 4 members"
     answer = run("--capture", SLOW, "--duration", "1s")
     assert "sharelag: assumed: " in answer.stderr
-    assert "ms of work for each record" in answer.stderr
+    assert "ms of work per record" in answer.stderr
 
 
 @pytest.mark.parametrize("output", ["json", "yaml", "csv", "human"])

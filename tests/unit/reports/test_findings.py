@@ -229,8 +229,8 @@ def test_a_proposal_says_nothing_of_work_that_is_not_known() -> None:
     assert made.clearing.cells["members"].unique().to_pylist() == [1, 2]
     assert made.clearing.answers == []
     assert made.words.startswith("notifications: not known: ")
-    assert "nobody knows how long a record takes" in made.words
-    assert "1 ms of work for each record, since the group has no members to measure" in made.assumed
+    assert "the time that a record takes is not known" in made.words
+    assert "1 ms of work per record, since the group has no members to measure" in made.assumed
     its = cells.only(case, made.group)
     found = cells.verdict(its)
     assert [group["group_id"] for group in found["groups"]] == ["notifications"]

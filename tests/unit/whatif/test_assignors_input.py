@@ -89,7 +89,7 @@ def test_our_names_are_taken() -> None:
         ({"current": {"gone": [0]}}, {}, "'gone', which is not among the topics: add it"),
         ({"current": {"t": [-1]}}, {}, "give the numbers of partitions"),
         ({}, {"partition": 3}, "unknown key 'partition'"),
-        ({}, {"partitions": -1}, "give their number, or None when it was deleted"),
+        ({}, {"partitions": -1}, "give their number, or None if it was deleted"),
         ({}, {"assignable": [3]}, "has 3 in 'assignable', but its 2 partitions"),
         ({}, {"lag": {2: 5}}, "has 2 in 'lag'"),
         ({}, {"lag": {1: -5}}, "lag -5 in partition 1: give a number of at least 0"),

@@ -127,7 +127,7 @@ DECISIONS = {
     ),
     "billing": (
         "^simple with 8 members clears the lag: .*; that is as it is .*; offset 4142 of orders:0 "
-        "fails again until it is archived, about 1m 10s from now: finish or reject it"
+        "keeps failing until it is archived, about 1m 10s from now: finish or reject it"
     ),
     "checkout": "^all-to-all with 3 members clears the lag: .* drained within 2m in 9 of 10 runs, ",
     "fulfilment": (
@@ -139,7 +139,7 @@ DECISIONS = {
     "returns-desk": "^simple and lag-aware-sticky with 4 members clear the lag: drained in 5m ",
     "search-index": (
         "^all-to-all and lag-aware-sticky with 6 members clear the lag: .*; offset 4994 of "
-        "catalogue:1 fails again until it is archived, about 10m 5s from now: finish or reject it"
+        "catalogue:1 keeps failing until it is archived, about 10m 5s from now: finish or reject it"
     ),
 }
 
@@ -267,7 +267,7 @@ def test_how_long_is_simulated_follows_from_the_rates() -> None:
 
 
 def test_of_work_that_nobody_knows_nothing_is_said() -> None:
-    unknown = Assumption("service", "1 ms of work for each record", "nothing is known")
+    unknown = Assumption("service", "1 ms of work per record", "nothing is known")
     scenario = replace(uneven(), assumed=(unknown,), duration_ms=5_000)
     found = what_clears(scenario, assignors=[], members=[3], seeds=[1, 2], duration_ms=5_000)
     assert found.verdict().startswith("not known: nothing is known")
@@ -287,8 +287,8 @@ def test_a_comparison_in_which_nothing_clears_says_what_would() -> None:
     stuck = sharelag.open("demo", engine="local").scenario("search-index", duration_ms=60_000)
     tried = compare({"as it is": stuck, "8": stuck.with_members(8)}, seeds=range(7))
     assert tried.verdict().endswith(
-        "; offset 4994 of catalogue:1 fails again until it is archived, about 10m 5s from now: "
-        "finish or reject it, no member helps before"
+        "; offset 4994 of catalogue:1 keeps failing until it is archived, about 10m 5s from now: "
+        "finish or reject it, more members do not help before"
     )
 
 

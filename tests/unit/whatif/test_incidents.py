@@ -63,7 +63,7 @@ def test_a_past_is_simulated_with_the_brokers_of_the_capture() -> None:
     rows = bench.brokers(past.group_id).table.to_pylist()
     assert past.brokers == 3
     assert past.topics[0].leaders == tuple(row["leader_id"] - 1 for row in rows)
-    said = f"; 3 brokers without racks, leaders as at {rows[0]['as_of']:%Y-%m-%d %H:%M:%S}"
+    said = f"; 3 brokers without racks, leaders as of {rows[0]['as_of']:%Y-%m-%d %H:%M:%S}"
     assert said in " ".join(past.assumed)
 
 

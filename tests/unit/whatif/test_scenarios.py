@@ -221,9 +221,9 @@ def test_racks_of_replicas_and_members_are_those_of_the_cluster(racks: tuple[str
     assert scenario.brokers == 3
     # Its brokers are numbered from 0 on.
     assert topic.leaders == (1, 0, 1, 0)
-    led = f"; 3 brokers, leaders as at {known.as_of:%Y-%m-%d %H:%M:%S}"
+    led = f"; 3 brokers, leaders as of {known.as_of:%Y-%m-%d %H:%M:%S}"
     assert led in " ".join(scenario.assumed)
-    copied = "write_ms is that of one broker, and 3 copies make writes slower"
+    copied = "write_ms is that of one broker, and 3 replicas make writes slower"
     assert copied in " ".join(scenario.assumed)
     said = " ".join(scenario_from(known).assumed)
     assert "write_ms" not in said
@@ -298,7 +298,7 @@ def test_what_is_not_known_is_assumed_and_said() -> None:
     said = "\n".join(bare.assumed)
     for words in (
         "members of the group are not known",
-        "no rate of completion",
+        "no completion rate",
         "defaults for share.record.lock",
         "nothing arrives",
         "arrived just now",
@@ -600,6 +600,6 @@ def test_the_work_of_a_group_without_members_is_that_of_those_who_left() -> None
     unknown = scenario_from(replace(found, groups=with_column(found.groups, "emptied", column)))
     again = compare({"as it is": unknown, "+2": unknown.with_members(2)}, seeds=range(3))
     assert again.verdict() == (
-        "not known: the group has no members to measure, so nobody knows how long a record takes; "
-        "give it as --service 20ms, or service=Service(20) in Python"
+        "not known: the group has no members to measure, so the time that a record takes is not "
+        "known; give it as --service 20ms, or service=Service(20) in Python"
     )

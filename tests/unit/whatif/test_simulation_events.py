@@ -349,6 +349,6 @@ def test_a_new_partition_changes_the_group_twice() -> None:
     assert created == {0: 0, 1: 0, 2: 0}
     never = simulate(replace(scenario, duration_ms=4000))
     assert decode_arrow(never.records(), STATE_TOPIC).records.column("partition").to_pylist() == [0]
-    for count, added, said in ((3, (5, 4), "ascend"), (1, (5,), "one partition at least")):
-        with pytest.raises(InputError, match=said):
+    for count, added in ((3, (5, 4)), (1, (5,))):
+        with pytest.raises(InputError, match=f"give ascending times, for fewer than its {count}"):
             Topic("t", count, added_ms=added)

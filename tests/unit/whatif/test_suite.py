@@ -162,7 +162,7 @@ def test_a_ranking_says_what_its_runs_say() -> None:
     assert (one["drain_ratio"], one["drain_ratio_low"], one["scenarios"]) == (2.0, None, 1)
     told = found.presentation()
     # Its interval goes beyond 1: 0.84 may be chance.
-    assert told.notes[0] == "none is shown to drain sooner than simple"
+    assert told.notes[0] == "no assignor is shown to drain sooner than simple"
     clear = [run(one, "simple", 40_000.0) for one in scenarios]
     clear += [run(one, "mine", 20_000.0 + n) for n, one in enumerate(scenarios)]
     verdict = rank_runs(pa.Table.from_pylist(clear), scenarios, "simple").verdict()
@@ -218,10 +218,10 @@ def test_a_command_ranks_a_function_of_a_file(mine: str) -> None:
     rows = rows_of(answer)
     assert [row["family"] for row in rows] == [ALL, ALL, *FAMILIES[:1] * 2, *FAMILIES[1:2] * 2]
     assert {row["assignor"] for row in rows} == {mine, "sticky"}
-    assert "2 scenarios, each under the same luck" in answer.stderr
+    assert "2 scenarios, each with the same seed" in answer.stderr
     shown = sharelag("simulate", *given)
     assert len(shown.stdout.splitlines()) == 3
-    assert "none is shown to drain sooner than sticky" in shown.stderr
+    assert "no assignor is shown to drain sooner than sticky" in shown.stderr
 
 
 @pytest.mark.parametrize(

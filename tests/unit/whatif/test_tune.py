@@ -262,13 +262,13 @@ def test_what_is_to_be_set_says_where() -> None:
     said = to_set(group, knobs(group), changed, server="broker:9092")
     changes = f"--alter --add-config {LOCK}=45000,share.renew.acknowledge.enable=true"
     assert said[0] == (
-        "of the group: kafka-configs.sh --bootstrap-server broker:9092 --entity-type groups "
+        "for the group: kafka-configs.sh --bootstrap-server broker:9092 --entity-type groups "
         f"--entity-name {shlex.quote(group.group_id)} {changes}"
     )
     assert said[1:] == [
-        "of the consumers: max.poll.records=50",
-        "of the application: acknowledge(record, AcknowledgeType.RENEW) every 22.5 s of work",
-        "of the deployment: 7 members instead of 4",
+        "in the consumers: max.poll.records=50",
+        "in the application: acknowledge(record, AcknowledgeType.RENEW) every 22.5 s of work",
+        "in the deployment: 7 members instead of 4",
     ]
 
 
@@ -312,7 +312,7 @@ def test_the_command_prints_settings_margins_and_what_to_do(tmp_path: Path) -> N
     assert rows["members"]["recommended"] == "2"
     assert rows[LOCK]["cliff"].endswith("redelivered_share <= 1%")
     assert (
-        "sharelag: set of the group: kafka-configs.sh --bootstrap-server HOST:PORT --entity-type "
+        "sharelag: set for the group: kafka-configs.sh --bootstrap-server HOST:PORT --entity-type "
         f"groups --entity-name what-if --alter --add-config {LOCK}={lock}\n" in human.stderr
     )
     assert human.stderr.splitlines()[-1].startswith(f"sharelag: {LOCK}={lock} keeps redelivered_")
