@@ -151,7 +151,7 @@ def _text(value: bytes | None) -> str | None:
 
 
 def _whole(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Parse non-negative integers; null where a text is none."""
+    """Parse non-negative integers; null for other texts."""
     digits = pc.match_substring_regex(texts, r"^[0-9]{1,18}$").fill_null(False)
     numbers = pc.if_else(digits, texts, None).cast(pa.int64())
     most = np.iinfo(kind.to_pandas_dtype()).max

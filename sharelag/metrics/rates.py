@@ -18,8 +18,8 @@ its members or finished nothing lately.
                                                         since
 
 At a change, all parts after it lie beyond all parts before it by more than chance: much more than
-adjacent parts differ, and more than counts of that size vary. So a lump of acknowledgements or a
-trend is no change, but a lasting fall by a quarter is one. Growth of lag is tested like arrivals and
+adjacent parts differ, and more than counts of that size vary. A lump of acknowledgements or a trend
+does not count, but a lasting fall by a quarter does. Growth of lag is tested like arrivals and
 completions, because it is much steadier than either.
 """
 
@@ -234,7 +234,7 @@ def rates(lag: Arrow, observed: Arrow, ends: Ends, since_change: bool = True) ->
         since = np.where(has_usual & ~has_arrival, 0, since)
     completion, deviation = mean_since(parts, since)
     observed_ms = span - span * since // BINS
-    # Two parts may be equal by chance; that is no certainty.
+    # Two parts may be equal by chance, so the interval has a minimum width.
     counted = 2 * np.sqrt(completion * 1000 / np.maximum(observed_ms, 1))
     deviation = np.where(since > 0, np.maximum(deviation, counted), deviation)
     arrival, has_arrival = _arrivals(lag, ends, begin + span * since // BINS)
