@@ -1,9 +1,9 @@
 """Charts: what answers draw, as plotly figures.
 
-``bench.lag().figure("decomposition")`` draws one; the functions here draw tables of your own. Each
-takes what the function of the same name with ``_records`` makes (Arrow in, tidy Arrow out, without
-plotly), and a ``theme``, light or dark. Every figure says as of when, in which unit, and what is
-not known; a null is a gap or a hatched stretch, never 0.
+``bench.lag().figure("decomposition")`` draws one; the functions here draw your own tables. Each
+takes the result of the function of the same name with ``_records`` (Arrow in, tidy Arrow out,
+without plotly), and a ``theme``, light or dark. Every figure states its moment, unit and unknown
+values; a null is a gap or a hatched area, never 0.
 """
 
 from sharelag.charts.figure import to_html
@@ -49,7 +49,7 @@ from sharelag.charts.windows import window_heat_records as window_heat_records
 from sharelag.charts.windows import window_state_records as window_state_records
 from sharelag.whatif.comparison.intervals import cost_against_age as scaling_cost_records
 
-#: For people; what makes the tables (``_records``) is here for the workbench's questions.
+#: Public names; the ``_records`` functions are here for the workbench's questions.
 __all__ = [
     "assigned_figure", "broker_load_figure", "cause_figure", "clearing_figure", "compared_figure",
     "decomposition_figure", "delivery_count_figure", "drain_figure", "group_story_figure",

@@ -1,4 +1,4 @@
-"""The frame of every figure: the finding, its moment and unit, what is not known, and its axes."""
+"""The frame of every figure: its finding, moment, unit, unknown values and axes."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ CONFIG = {
     "typesetMath": False,
     "modeBarButtonsToRemove": ["lasso2d", "select2d"],
 }
-#: Pixels of a row beside a category axis, and of a colour bar at least.
+#: Pixels of a row with a category axis, and minimum pixels of a colour bar.
 _ROW, COLOUR_BAR = 26, 150
-#: Pixels of a line of the title, and of what stands below it.
+#: Pixels of a line of the title, and of the lines below it.
 TITLE_LINE, FACT_LINE = 20, 16
 _TITLE_WIDTH, _FACT_WIDTH = 92, 124
-#: For how wide a figure the legend has room; pixels of a character, and of a legend's symbol.
+#: Pixels of the width that the legend is laid out for, of a character, and of a legend's symbol.
 _WIDTH, _CHARACTER, _SYMBOL = 860, 7, 46
 #: The axis of moments.
 TIME_AXIS = {"title": {"text": "time (UTC)"}, "type": "date"}
@@ -41,24 +41,24 @@ TIME_AXIS = {"title": {"text": "time (UTC)"}, "type": "date"}
 
 @dataclass(frozen=True)
 class Story:
-    """What a figure says in words: plain text, with names made safe by `charts.text.name`."""
+    """A figure's text: plain, with names made safe by `charts.text.name`."""
 
     title: str  # the finding, as a sentence
     as_of: datetime | None
-    unit: str  # what is drawn, in which unit; empty: nothing is
-    unknown: str = ""  # what is not known, and how it is drawn; empty: nothing is unknown
-    facts: tuple[str, ...] = ()  # what else to know, such as what is left out
-    simulated: bool = False  # then it has no moment
+    unit: str  # the quantity with its unit; empty: nothing is drawn
+    unknown: str = ""  # unknown values, and how they are drawn; empty: none
+    facts: tuple[str, ...] = ()  # further facts, such as rows left out
+    simulated: bool = False  # without a moment
 
     @property
     def reading(self) -> tuple[str, ...]:
-        """How the figure is to be read, where its moment and what is unknown stand elsewhere."""
+        """Lines on how to read the figure, without its moment and unknown values."""
         first = f"Simulated. {self.unit}" if self.simulated else self.unit
         return (*([first] if first else []), *self.facts)
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """What stands below the title."""
+        """All lines below the title."""
         when = "Simulated." if self.simulated else f"As of {text.moment(self.as_of)}."
         return (f"{when} {self.unit}".rstrip(), *filter(None, [self.unknown]), *self.facts)
 
@@ -71,11 +71,11 @@ def figure(
     legend: bool = True,
     **layout: Any,
 ) -> Any:
-    """Return a figure in our look.
+    """Return a figure with sharelag's template.
 
-    ``height`` is that of the plot itself, in pixels; titles and axes come on top. ``layout.meta``
-    holds the story as plain text, for labels that screen readers read, and in parts for pages that
-    say moment and unknowns once for many figures.
+    ``height`` is that of the plot area in pixels, without titles and axes. ``layout.meta`` has the
+    story as plain text for screen readers, and in parts for pages that show moment and unknown
+    values once for many figures.
     """
     check_theme(theme)
     title = text.lines_of(story.title, _TITLE_WIDTH)
@@ -98,7 +98,7 @@ def figure(
         "margin": {"t": top, "b": bottom, "l": 60, "r": 24},
         "height": top + height + bottom,
         "showlegend": legend,
-        # Also where a page brings its own template: at the right it would lie on a colour bar.
+        # In case a page has another template, whose legend would cover a colour bar.
         "legend": template(theme)["layout"]["legend"],
         "meta": {
             "title": story.title,
@@ -108,8 +108,8 @@ def figure(
             "unknown": story.unknown,
         },
     }
-    # At once: plotly takes ten times as long to update a layout that is there, and as long again to
-    # check every part of a template that is always the same.
+    # In one call: updating an existing layout takes plotly ten times as long, and validating every
+    # part of the constant template as long again.
     return plotly().Figure(data=list(traces), layout=merge_layouts(look, layout), _validate=False)
 
 
@@ -122,11 +122,11 @@ def row_figure(
     rows: str = "",
     **layout: Any,
 ) -> Any:
-    """Return a figure of one labelled row per thing, the first on top.
+    """Return a figure with one labelled row per item, the first on top.
 
-    Labels are as for `label_axis`, and ``rows`` is the title of their axis. Of the layout,
-    ``least`` are the pixels that the rows have at least, and ``lines`` the bars side by side in a
-    row; ``yaxis`` adds to that of the rows.
+    Labels are as for `label_axis`, and ``rows`` is the title of their axis. In the layout,
+    ``least`` is the minimum height of the rows in pixels, ``lines`` the number of bars in a row,
+    and ``yaxis`` extends that of the rows.
     """
     down = label_axis(labels, rows) | {"range": [len(labels) - 0.5, -0.5]}
     lines, least = layout.pop("lines", 1), layout.pop("least", 2 * _ROW)
@@ -145,9 +145,9 @@ def empty(why: str, story: Story, theme: Theme) -> Any:
 
 
 def label_axis(labels: Sequence[str], title: str) -> dict[str, Any]:
-    """Return an axis of labels, which are unescaped, each at its number from 0 on.
+    """Return an axis of unescaped labels, each at its index.
 
-    Two shortened names may look the same.
+    Labels are placed by index because two shortened names may be equal.
     """
     return {
         "tickvals": list(range(len(labels))),
@@ -160,35 +160,35 @@ def label_axis(labels: Sequence[str], title: str) -> dict[str, Any]:
 
 
 def axis(title: str, **look: Any) -> dict[str, Any]:
-    """Return an axis of numbers from 0 on."""
+    """Return a numeric axis that starts at 0."""
     return {"title": {"text": title}, "rangemode": "tozero"} | look
 
 
 def hovers(lines: Iterable[Iterable[str]]) -> dict[str, Any]:
-    """Return what appears over each point of a trace, as its arguments."""
+    """Return the hover text of each point as arguments of a trace."""
     return {"hovertext": [text.hover(*some) for some in lines], "hoverinfo": "text"}
 
 
 def bar(kind: Kind, theme: Theme, lines: Iterable[Iterable[str]], **look: Any) -> Any:
-    """Return bars that look like what they stand for, with what appears over each."""
+    """Return bars in the look of their kind, with hover text."""
     look = {"name": kind.words, "marker": marker(kind, theme)} | look
     return plotly().Bar(**look, **hovers(lines))
 
 
 def note(x: Any, row: float, words: str, shift: int = 4) -> dict[str, Any]:
-    """Return words beside a place in a row, where no mark is, or more to say than it shows."""
+    """Return an annotation in a row, in place of a mark or beside one."""
     look = {"showarrow": False, "xanchor": "left", "xshift": shift}
     return look | {"x": x, "y": row, "text": text.escape(words)}
 
 
 def interval(below: Sequence[float], above: Sequence[float], look: dict[str, Any]) -> Any:
-    """Return how far the intervals of some points go to both sides."""
+    """Return error bars from the lengths of intervals to both sides."""
     sides = {"array": list(above), "arrayminus": list(below)}
     return {"type": "data", "symmetric": False, **sides, **look}
 
 
 def heat_map(values: list[list[float | None]], theme: Theme, title: str, **look: Any) -> Any:
-    """Return a heat map of whole numbers from 0 on, with its colour bar at the right."""
+    """Return a heat map of integers from 0 on, with its colour bar at the right."""
     known = [value for row in values for value in row if value is not None]
     scale = {"title": {"text": title, "side": "right"}, "tickformat": ",d"}
     return plotly().Heatmap(
@@ -204,14 +204,14 @@ def heat_map(values: list[list[float | None]], theme: Theme, title: str, **look:
 
 
 def shade(begin: str, end: str, colour: str, opacity: float) -> dict[str, Any]:
-    """Return a coloured stretch of time, as high as the figure and below all else."""
+    """Return a coloured span of time, as high as the figure and below all traces."""
     look = {"type": "rect", "yref": "paper", "y0": 0, "y1": 1, "layer": "below"}
     look |= {"opacity": opacity, "line": {"width": 0}, "fillcolor": colour}
     return look | {"x0": begin, "x1": end}
 
 
 def merge_layouts(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Return both of two layouts, with what the second says where both say something."""
+    """Merge two layouts recursively; the second takes precedence."""
     both = dict(below)
     for name, value in above.items():
         is_deep = isinstance(value, Mapping) and isinstance(both.get(name), Mapping)
@@ -230,14 +230,14 @@ def plotly() -> Any:
 
 @cache
 def _whole_template(theme: Theme) -> Any:
-    """Our template over plotly's own one, which has what ours leaves open."""
+    """Return sharelag's template over plotly's default one."""
     drawn = plotly().Figure(layout={"template": "plotly"})
     drawn.update_layout(template=template(theme))
     return drawn.layout.template
 
 
 def _legend_height(traces: Sequence[Any], layout: dict[str, Any]) -> int:
-    """Return the height of the legend: entries in columns where a line is too short for all."""
+    """Return the height of the legend, whose entries wrap into columns."""
     entries = [
         len(trace.name) * _CHARACTER + _SYMBOL
         for trace in traces
@@ -250,7 +250,7 @@ def _legend_height(traces: Sequence[Any], layout: dict[str, Any]) -> int:
     return -(-len(entries) // max(columns, 1)) * line + 4
 
 
-# plotly escapes what it writes into a script; all else is escaped here.
+# plotly escapes what it writes into a script; everything else is escaped here.
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy"
@@ -272,19 +272,19 @@ h1 { font-size: 1.4rem; overflow-wrap: anywhere; } figure { margin: 0 0 1.5rem; 
 
 
 def to_html(figures: Sequence[Any], title: str, theme: Theme = "light") -> str:
-    """Write figures as a page.
+    """Return figures as a page.
 
     Parameters
     ----------
     figures : sequence of plotly.graph_objects.Figure
-        As the figure functions of this package make them, in the same theme.
+        Figures of this package, in the same theme.
     title : str
     theme : {"light", "dark"}
 
     Returns
     -------
     str
-        A whole HTML document with plotly's script in it (5 MB), which asks the network for nothing.
+        A complete HTML document that includes plotly's script (5 MB) and needs no network.
     """
     plotly()
     from plotly.io import to_html as write

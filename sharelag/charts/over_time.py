@@ -1,8 +1,7 @@
-"""Lag, its age and rates from moment to moment; how fast share partitions move, and drain.
+"""Lag, its age and rates over time, and rates and drain forecasts of share partitions.
 
-The age is that of the oldest unfinished offset, by the straight line between the moments at which
-the end of its topic partition is known. What had been produced before the first of them is older
-than we can say.
+The age is that of the oldest unfinished offset, interpolated between known end offsets of its topic
+partition. The age of records from before the first known end has only a lower bound.
 """
 
 from __future__ import annotations
@@ -60,8 +59,8 @@ LAG_OVER_TIME = pa.schema(
         ("as_of", schemas.TIMESTAMP),
         ("lag", pa.int64()),
         ("lag_reason", pa.string()),  # why lag is null
-        ("age_ms", pa.int64()),  # null: not known
-        # where the age is not known, as its record is older than the first known end
+        ("age_ms", pa.int64()),  # null: unknown
+        # lower bound of an unknown age, whose record is older than the first known end
         ("age_at_least_ms", pa.int64()),
     ]
 )
@@ -92,9 +91,9 @@ def lag_over_time_records(timeline: Arrow) -> pa.Table:
 def lag_over_time_figure(
     records: pa.Table, theme: Theme = "light", most: int = MOST_LINES
 ) -> Figure:
-    """Draw lag above age, one line per share partition: steps between moments that are known.
+    """Draw lag above age, one line per share partition, as steps between known moments.
 
-    Where one is unknown the line has a gap, which is shaded.
+    An unknown moment is a shaded gap.
 
     Parameters
     ----------
@@ -102,7 +101,7 @@ def lag_over_time_figure(
         `LAG_OVER_TIME`.
     theme : {"light", "dark"}
     most : int
-        Share partitions to draw: those with the most lag now, first the worst of each group.
+        Maximum number of share partitions: those with the most lag now, worst of each group first.
     """
     as_of, records = rows.latest(records), rows.at_known_ends(records)
     if not len(records):
@@ -146,11 +145,11 @@ def lag_over_time_figure(
 
 
 def _dark_times(chosen: pa.Table, theme: Theme) -> list[dict[str, Any]]:
-    """Return when the lag of any line is unknown, from known moment to known moment."""
+    """Return the spans between known moments in which the lag of any line is unknown."""
     times = chosen.column("as_of").cast(pa.int64()).to_numpy()
     at, known = chosen.column("row").to_numpy(), chosen.column("lag").is_valid().to_numpy()
     dark = np.flatnonzero(~known)
-    goes_on = np.append(np.diff(at) == 0, False)  # with the next row
+    goes_on = np.append(np.diff(at) == 0, False)  # in the next row
     begins = np.where(np.roll(goes_on, 1), np.roll(times, 1), times)[dark]
     ends = np.where(goes_on, np.roll(times, -1), times)[dark]
     spans: list[tuple[int, int]] = []
@@ -168,7 +167,7 @@ def _dark_times(chosen: pa.Table, theme: Theme) -> list[dict[str, Any]]:
 def _lines(
     mine: pa.Table, row: int, label: str, whole: str, scale: float, theme: Theme
 ) -> list[Any]:
-    """Lag, age, and the least age where no more is known."""
+    """Return the lines of lag, age, and the lower bound of unknown ages."""
     plain = mine.to_pylist()
     shared = hovers((whole, text.moment(one["as_of"]), *_lag_lines(one)) for one in plain) | {
         "x": [text.axis_time(one["as_of"]) for one in plain],
@@ -178,7 +177,7 @@ def _lines(
         "legendgroup": str(row),
     }
     steps, look, faint = (line(row, theme) for _ in range(3))
-    steps["line"] |= {"shape": "hv"}  # lag stays until it is known to be another
+    steps["line"] |= {"shape": "hv"}  # lag stays until the next known value
     faint["line"] |= {"dash": "dot", "width": 1}
     faint["marker"] |= {"size": 6, "symbol": f"{faint['marker']['symbol']}-open"}
     lag, age, least = (rows.floats(mine, name) for name in ("lag", "age_ms", "age_at_least_ms"))
@@ -244,17 +243,17 @@ def _lag_title(chosen: pa.Table, names: list[str]) -> str:
 
 # ---- rates from moment to moment -----------------------------------------------------------------
 
-#: Spans that are drawn.
+#: Number of spans in the chart.
 _MOST_SPANS = 40
-#: One share partition between two moments that follow each other.
+#: One share partition between two consecutive moments.
 RATES_OVER_TIME = pa.schema(
     [
         *schemas.NAMED_SHARE_PARTITION,
         ("begin", schemas.TIMESTAMP),
         ("as_of", schemas.TIMESTAMP),
-        # offsets by which the end moved; null: an end is not known, or it fell
+        # increase of the end offset; null: an end is unknown, or it fell
         ("arrived", pa.int64()),
-        # by which start offset + delivery complete count moved; null likewise
+        # increase of start offset + delivery complete count; null likewise
         ("finished", pa.int64()),
         ("arrival_rate", pa.float64()),  # offsets a second
         ("completion_rate", pa.float64()),
@@ -264,10 +263,10 @@ _MOVED = {"arrival_rate": "arrivals", "completion_rate": "completions"}
 
 
 def rates_over_time_records(timeline: Arrow) -> pa.Table:
-    """Return what arrived and was finished from moment to moment of a `schemas.TIMELINE`.
+    """Return arrivals and completions between the moments of a `schemas.TIMELINE`.
 
-    That is sorted by share partition and moment; there is one row of `RATES_OVER_TIME` per two
-    moments of a share partition that follow each other.
+    The timeline is sorted by share partition and moment; each pair of consecutive moments of a
+    share partition is a row of `RATES_OVER_TIME`.
     """
     schemas.require(timeline, schemas.TIMELINE, "timeline")
     table = rows.at_known_ends(as_table(timeline))
@@ -292,10 +291,10 @@ def rates_over_time_records(timeline: Arrow) -> pa.Table:
 
 
 def rates_over_time_figure(records: pa.Table, theme: Theme = "light") -> Figure:
-    """Draw arrivals and completions of all share partitions together, with gaps where not known.
+    """Draw the sums of arrivals and completions over all share partitions, with gaps if unknown.
 
-    Share partitions that are not known most of the time are left out altogether: a sum that some
-    are missing from now and then would seem to fall.
+    Share partitions whose rates are unknown most of the time are left out, because a sum that
+    sometimes lacks some of them would seem to fall.
 
     Parameters
     ----------
@@ -351,7 +350,7 @@ def rates_over_time_figure(records: pa.Table, theme: Theme = "light") -> Figure:
 
 
 def _mostly_known(records: pa.Table) -> tuple[pa.Table, int]:
-    """Rows of share partitions whose rates are known half of the time, and how many are not."""
+    """Return rows of share partitions with rates known half of the time, and count the others."""
     code = rows.codes(records).indices.to_numpy()
     known = ~np.isnan(sum(rows.floats(records, name) for name in _MOVED))
     mostly = np.bincount(code, known) * 2 >= np.maximum(np.bincount(code), 1)
@@ -360,7 +359,7 @@ def _mostly_known(records: pa.Table) -> tuple[pa.Table, int]:
 
 
 def _sum_rates(kept: pa.Table, count: int) -> tuple[Any, dict[str, Any]]:
-    """Return the moments, and each rate's sum at them; NaN where a share partition's is missing."""
+    """Return the moments and the sum of each rate; NaN if a share partition's is missing."""
     moments, at = np.unique(kept.column("as_of").to_numpy(), return_inverse=True)
     sums = {}
     for name in _MOVED:
@@ -371,7 +370,7 @@ def _sum_rates(kept: pa.Table, count: int) -> tuple[Any, dict[str, Any]]:
 
 
 def _pool(edges: Any, sums: dict[str, Any], first: Any) -> tuple[Any, dict[str, Any]]:
-    """Means over spans that begin at some edges; NaN where less than half of a span is known."""
+    """Return means over the spans between edges; NaN if less than half of a span is known."""
     seconds = np.diff(edges).astype(float)
     pooled = {}
     for name, rate in sums.items():
@@ -391,7 +390,7 @@ def _moved_title(kept: pa.Table, sums: dict[str, Any], edges: Any) -> str:
         return f"{groups}: at no moment are all rates known"
     seconds = (edges[begin + 1 :] - edges[begin:-1]).astype(float)[known]
     arrival, completion = (float(np.average(sums[name][known], weights=seconds)) for name in sums)
-    # Always named: the forecast may go by another time.
+    # Always say the span, as the forecast may use another.
     at: datetime = edges[begin + int(np.argmax(known))].item()
     when = f"since {text.moment(at.replace(tzinfo=UTC))}"
     arrive, finish = text.number(arrival), text.number(completion)
@@ -405,9 +404,9 @@ def _moved_title(kept: pa.Table, sums: dict[str, Any], edges: Any) -> str:
 
 
 def _last_change(edges: Any, sums: dict[str, Any]) -> int:
-    """Return the first span of the rates that the forecast goes by; 0 where nothing changed.
+    """Return the first span whose rates the forecast uses; 0 without a change.
 
-    As in the forecast, what lies before the first moment with known rates does not count.
+    As in the forecast, spans before the first known rates do not count.
     """
     begin = int(np.argmax(~np.isnan(sum(sums.values()))))
     count = len(edges) - 1 - begin
@@ -431,7 +430,7 @@ def _progress(*names: str) -> list[Any]:
 # ---- rates ---------------------------------------------------------------------------------------
 
 _RATES = ("arrival_rate", "completion_rate", "redelivery_rate")
-#: One share partition over the span that was observed of it: columns of `schemas.PROGRESS`.
+#: One share partition over its observed span: columns of `schemas.PROGRESS`.
 RATES = pa.schema(_progress("observed_ms", "breaks", *_RATES, "drain", "as_of"))
 
 
@@ -442,7 +441,7 @@ def rates_records(progress: Arrow) -> pa.Table:
 
 
 def rates_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> Figure:
-    """Draw how fast records arrive, are finished and are redelivered, per share partition.
+    """Draw arrival, completion and redelivery rates per share partition.
 
     Parameters
     ----------
@@ -450,7 +449,7 @@ def rates_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> F
         `RATES`.
     theme : {"light", "dark"}
     most : int
-        Share partitions to draw: those with the most arrivals.
+        Maximum number of share partitions: those with the most arrivals.
     """
     as_of = rows.latest(records)
     unit = "Offsets per second of each share partition, since its rates last changed."
@@ -468,11 +467,11 @@ def rates_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> F
     traces = [scatter(x=rows.optional(both), y=np.repeat(place, 3), **link)]
     for number, words in enumerate(("arrivals", "completions", "redeliveries")):
         look = line(number, theme)["marker"] | {"size": 11}
-        if number == 0:  # so that what lies upon it shows
+        if number == 0:  # so that marks on top of it are visible
             look |= {"symbol": "circle-open", "size": 15, "line": {"width": 2.5}}
         points = {"x": rows.optional(each[number]), "y": place, "mode": "markers", "marker": look}
         traces.append(scatter(**points, name=words, cliponaxis=False, **shown))
-    # A rate of 0 is drawn at the left edge; one that is not known has words, where no mark is.
+    # A rate of 0 is drawn at the left edge; an unknown one is a note in the free space.
     furthest = max((one[name] or 0 for one in plain for name in _RATES), default=0)
     notes = [
         note(_free(one, furthest), one["row"], f"? {' and '.join(missing)} rate not known", 14)
@@ -510,7 +509,7 @@ def _rate_lines(one: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _free(one: dict[str, Any], furthest: float) -> float:
-    """Where a row has the most room between its marks."""
+    """Return the middle of the widest space between the marks of a row."""
     marks: list[float] = sorted({0.0, *(one[name] for name in _RATES if one[name] is not None)})
     ends = [*marks[1:], furthest]
     widest: int = max(range(len(marks)), key=lambda place: ends[place] - marks[place])
@@ -535,11 +534,11 @@ def _rates_title(records: pa.Table) -> str:
 # ---- time to drain -------------------------------------------------------------------------------
 
 _DRAIN = ("drain", "drain_ms", "drain_low_ms", "drain_high_ms")
-#: Columns of `schemas.PROGRESS`, and how urgent the row is: the order of the rows, highest first.
+#: Columns of `schemas.PROGRESS`, and the urgency by which rows are sorted, highest first.
 DRAIN_FORECAST = pa.schema(
     [*_progress(*_DRAIN, "arrival_rate", "completion_rate", "as_of"), ("urgency", pa.int8())]
 )
-#: The most urgent first, and what a title says where one is.
+#: Forecasts by urgency, most urgent first, with their words in a title.
 _URGENCY = {
     NOBODY: "there are no members in",
     STALLED: "nothing is finished in",
@@ -557,9 +556,8 @@ _MOST_SENTENCES = 6
 def drain_records(progress: Arrow) -> pa.Table:
     """Return the forecast in each row of a `schemas.PROGRESS`, as `DRAIN_FORECAST`.
 
-    First come those whose group has no members, then stalled ones, those that grow, those of which
-    nothing was finished lately, uncertain ones, those that drain (the longest first), unknown and
-    drained ones.
+    Rows are sorted: groups without members, stalled, growing, nothing finished lately, uncertain,
+    draining (longest first), unknown, drained.
     """
     schemas.require(progress, schemas.PROGRESS, "progress")
     table = as_table(progress)
@@ -574,7 +572,7 @@ def drain_records(progress: Arrow) -> pa.Table:
 def drain_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> Figure:
     """Draw one point per share partition that drains, with its 95 % interval.
 
-    A forecast without a time is a sentence below the title: nothing is drawn of it.
+    A forecast without a time is only a sentence below the title.
 
     Parameters
     ----------
@@ -582,7 +580,7 @@ def drain_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> F
         `DRAIN_FORECAST`, as sorted.
     theme : {"light", "dark"}
     most : int
-        Share partitions to draw, from the first on.
+        Maximum number of share partitions, from the first on.
     """
     as_of = rows.latest(records)
     unit = "Time until nothing is left, at the observed rates."
@@ -637,7 +635,7 @@ def drain_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> F
 
 
 def _drain_sentences(records: pa.Table) -> tuple[str, ...]:
-    """Return what the forecasts without a time say, once for all share partitions of a group."""
+    """Return the forecasts without a time in words, once for all share partitions of a group."""
     several = rows.has_several_groups(records)
     together: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in records.to_pylist():
@@ -665,7 +663,7 @@ def _has_time(row: dict[str, Any]) -> bool:
 
 
 def _reach(one: dict[str, Any], name: str, otherwise: float) -> float:
-    """How far the interval goes to one side; where it has no end, to the edge of the figure."""
+    """Return the length of the interval to one side; without an end, to the edge of the figure."""
     if one[name] is None:
         return max(otherwise - one["drain_ms"], 0) if name == "drain_high_ms" else 0.0
     return float(abs(one[name] - one["drain_ms"]))

@@ -1,9 +1,9 @@
-"""Colours and patterns, and what each means; `palette.js` has those of the widgets.
+"""Colours and patterns and their meanings; `palette.js` has those of the widgets.
 
 Colour never carries a meaning alone: states have patterns, lines have dashes and symbols. The four
-states of KIP-932 differ in lightness too, so that they stay apart for every kind of colour vision.
-What is left to do stands out: unread is solid, what waits for another delivery is warm, and what is
-done recedes into the paper.
+states of KIP-932 also differ in lightness, so they are distinguishable for every kind of colour
+vision. Remaining work stands out: unread is solid, offsets that wait for redelivery are warm, and
+finished ones fade into the background.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ Theme: TypeAlias = Literal["light", "dark"]
 
 @dataclass(frozen=True)
 class Kind:
-    """What is drawn for a kind of offsets."""
+    """The look of a kind of offsets."""
 
     words: str
-    colours: str  # on light paper, and on dark
-    pattern: str  # plotly's name of it
+    colours: str  # in the light and the dark theme
+    pattern: str  # plotly's name
     means: str
     size: int = 7
     solidity: float = 0.22
@@ -35,7 +35,7 @@ class Kind:
         return dict(zip(("light", "dark"), self.colours.split(), strict=True))
 
 
-#: Kinds of offsets, by the name that the widgets have for them.
+#: Kinds of offsets, by the widgets' name.
 KINDS = {
     "available": Kind(
         "Available",
@@ -89,23 +89,23 @@ LAST = Kind(
     "one delivery below the limit: if it fails again, Kafka archives the record",
 )
 
-#: Colours of a number from none to most, in even steps of lightness.
+#: Colours of a number from 0 to the maximum, in even steps of lightness.
 LADDERS = {
     "light": ("#E6EAF0", "#C6D8EA", "#9ABAD9", "#6E98C4", "#3F6CA3", "#22427A", "#1B1F4B"),
     "dark": ("#2A2F38", "#2F4468", "#3B5B8A", "#4D78A9", "#74A0C8", "#A6C8E2", "#E6F2FB"),
 }
 
-#: Things side by side, such as share partitions: a colour, a dash and a symbol each.
+#: Looks of items side by side, such as share partitions: a colour, a dash and a symbol each.
 _LINE_COLOURS = {
     "light": ("#3F6CA3", "#B25900", "#00785A", "#4A1A5C", "#A33B20", "#565F6F"),
     "dark": ("#74A0C8", "#E69F00", "#3FBF97", "#C77BA5", "#F08A6C", "#C3CBD6"),
 }
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star")
-#: More lines cannot be distinguished.
+#: Maximum number of distinguishable lines.
 MOST_LINES = len(_DASHES)
 
-#: Paper and ink, as the widgets have them.
+#: Background and text colours, as in the widgets.
 PAPER = {
     theme: dict(zip(("paper", "ink", "soft", "line", "head"), colours.split(), strict=True))
     for theme, colours in (
@@ -115,7 +115,7 @@ PAPER = {
 }
 WARN = {"light": "#8A3200", "dark": "#FFB37A"}
 
-#: How bad a cause is.
+#: Colours of the severities of causes.
 SEVERITIES = {
     CRITICAL: Kind("critical", "#A33B20 #C05A3E", "x", "records are lost, or nothing moves"),
     WARNING: Kind("warning", "#E69F00 #E69F00", "/", "lag grows, or will"),
@@ -130,7 +130,7 @@ def state_kind(state: int) -> Kind:
 
 
 def marker(kind: Kind, theme: Theme) -> dict[str, Any]:
-    """Return the marker of a bar: fill, pattern over it, and an outline that holds on any paper."""
+    """Return the marker of a bar: fill, pattern, and an outline visible in both themes."""
     fill = kind.fill[check_theme(theme)]
     ink = "#000000" if luminance(fill) > 0.22 else "#ffffff"
     pattern = {"shape": kind.pattern, "fillmode": "overlay", "fgcolor": ink, "fgopacity": 0.55}
@@ -143,7 +143,7 @@ def marker(kind: Kind, theme: Theme) -> dict[str, Any]:
 
 
 def line(number: int, theme: Theme) -> dict[str, Any]:
-    """Return the look of the line of the n-th thing: arguments of a scatter trace."""
+    """Return the look of the n-th line as arguments of a scatter trace."""
     colour = _LINE_COLOURS[check_theme(theme)][number % MOST_LINES]
     return {
         "line": {"color": colour, "dash": _DASHES[number % MOST_LINES], "width": 2},
@@ -158,7 +158,7 @@ def ladder(theme: Theme) -> list[tuple[float, str]]:
 
 
 def check_theme(theme: Theme) -> Theme:
-    """Return the theme, if there is one of that name; else it is an `InputError`."""
+    """Return the theme; raise `InputError` if it does not exist."""
     if theme not in PAPER:
         raise InputError(f"unknown theme {theme!r}: choose one of {', '.join(PAPER)}")
     return theme
@@ -186,7 +186,7 @@ def template(theme: Theme) -> dict[str, Any]:
         "showline": True,
         "ticks": "outside",
         "ticklen": 4,
-        # 10,000 and not 10k: as in tables.
+        # 10,000 instead of 10k, as in tables.
         "separatethousands": True,
         "minexponent": 6,
     }

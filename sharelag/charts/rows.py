@@ -1,4 +1,4 @@
-"""The rows of a table that are drawn, and what they are called."""
+"""Selection and labels of the rows that a chart draws."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NAMES = [name for name, _ in NAMED_SHARE_PARTITION]
 
 def codes(table: Arrow) -> pa.DictionaryArray:
     """Return the share partition of each row, numbered in the order of their first rows."""
-    # A group may hold any text, so it comes first: topic ids and numbers hold no colon.
+    # The group comes first, as it may contain colons, which topic ids and numbers cannot.
     every = (flat(table.column(name)).cast(pa.string()) for name in SHARE_PARTITION)
     texts = [pc.coalesce(column, "") for column in every]
     return pc.binary_join_element_wise(*texts, ":").dictionary_encode()
@@ -30,8 +30,8 @@ def codes(table: Arrow) -> pa.DictionaryArray:
 def largest(table: pa.Table, column: str, most: int) -> tuple[pa.Table, int]:
     """Choose the share partitions with the largest value in any row, and count those left out.
 
-    Their rows have their place from 0 in ``row``, largest first, and are sorted by it; else in
-    their order. Unknown values come last.
+    ``row`` has the rank of the share partition from 0, largest first; rows are sorted by it and
+    otherwise keep their order. Unknown values come last.
     """
     number, peak, _ = _values(table, column)
     return _chosen(table, number, np.argsort(-peak, kind="stable")[:most])
@@ -40,14 +40,13 @@ def largest(table: pa.Table, column: str, most: int) -> tuple[pa.Table, int]:
 def largest_at_last(table: pa.Table, column: str, most: int) -> tuple[pa.Table, int]:
     """Choose the share partitions with the largest last value, the worst of each group first.
 
-    Rows of a share partition are in the order of ``as_of``. What was largest at any time comes
-    first among equals; what was never known, or is no longer there, comes last. Returns what
-    `largest` does.
+    Rows of a share partition are sorted by ``as_of``. Equal ones are sorted by their largest value
+    at any time; unknown and deleted share partitions come last. The result is that of `largest`.
     """
     number, peak, last = _values(table, column)
     ends = np.zeros(len(last), np.int64)
     np.maximum.at(ends, number, floats(table, "as_of").astype(np.int64))
-    last[ends < ends.max(initial=0)] = -1  # it was deleted since
+    last[ends < ends.max(initial=0)] = -1  # deleted since
     order = np.lexsort((-peak, -last))
     group = np.empty(len(order), np.int64)
     group[number] = flat(table.column("group_id")).dictionary_encode().indices.to_numpy()
@@ -59,7 +58,7 @@ def largest_at_last(table: pa.Table, column: str, most: int) -> tuple[pa.Table, 
 
 
 def _values(table: pa.Table, column: str) -> tuple[Any, Any, Any]:
-    """Number each row's share partition; return its largest and last value, too; -1: unknown."""
+    """Return each row's share partition by number, and its largest and last value; -1: unknown."""
     code = codes(table)
     number, value = code.indices.to_numpy(), floats(table, column)
     known = ~np.isnan(value)
@@ -80,7 +79,7 @@ def _chosen(table: pa.Table, number: Any, order: Any) -> tuple[pa.Table, int]:
 
 
 def labels(table: pa.Table, width: int | None = text.LABEL) -> list[str]:
-    """Return the name of each ``row`` that was chosen; with the group where there are several."""
+    """Return the label of each chosen ``row``, with its group if there are several."""
     first = np.unique(table.column("row").to_numpy(), return_index=True)[1]
     named = table.select(_NAMES).take(pa.array(first)).to_pylist()
     several = len({row["group_id"] for row in named}) > 1
@@ -88,7 +87,7 @@ def labels(table: pa.Table, width: int | None = text.LABEL) -> list[str]:
 
 
 def key(row: Mapping[str, Any]) -> list[Any]:
-    """Return a share partition for ``customdata``: picking its point picks it in other views."""
+    """Return the key of a share partition for ``customdata``, to pick it in linked views."""
     return [row[name] for name in SHARE_PARTITION]
 
 
@@ -100,7 +99,7 @@ def groups_of(table: Arrow) -> str:
 
 
 def has_several_groups(table: Arrow) -> bool:
-    """Return whether names of share partitions need their group."""
+    """Return whether a table has several groups, so that labels need theirs."""
     return len(pc.unique(table.column("group_id"))) > 1
 
 
@@ -111,7 +110,7 @@ def latest(table: Arrow) -> datetime | None:
 
 
 def conform(given: Mapping[str, Any], schema: pa.Schema) -> pa.Table:
-    """Return columns as a table of a schema."""
+    """Return columns as a table with a schema."""
     arrays = [
         flat(one).cast(field.type)
         if isinstance(one := given[field.name], pa.Array | pa.ChunkedArray)
@@ -122,7 +121,7 @@ def conform(given: Mapping[str, Any], schema: pa.Schema) -> pa.Table:
 
 
 def names_of(table: Arrow) -> dict[str, Any]:
-    """Return the columns that name share partitions; ``topic`` is null where there is none."""
+    """Return the key columns of share partitions; ``topic`` is null if the table lacks it."""
     rows = as_table(table)
     if "topic" not in rows.column_names:
         rows = rows.append_column("topic", pa.nulls(len(rows), pa.string()))
@@ -130,7 +129,7 @@ def names_of(table: Arrow) -> dict[str, Any]:
 
 
 def left_out(count: int, of: str, why: str) -> tuple[str, ...]:
-    """Return the fact that some rows are not drawn; none if all are."""
+    """Return a sentence on rows that are not drawn, if any."""
     return (f"Not drawn: {text.counted(count, of)} {why}.",) if count else ()
 
 
@@ -140,26 +139,26 @@ def floats(table: Arrow, name: str) -> Any:
 
 
 def spans(table: Arrow) -> Any:
-    """Return the width of each window in offsets, NaN where its start is not known.
+    """Return the width of each window in offsets, NaN if its start is unknown.
 
-    A window without batches ends where it began, or earlier when the log start has moved on.
+    A window without batches ends at its start, or earlier if the log start has moved on.
     """
     head, end = (floats(table, name) for name in ("effective_start_offset", "window_end_offset"))
     return np.where(np.isnan(head), np.nan, np.maximum(np.nan_to_num(end) - head, 0))
 
 
 def axis_times(milliseconds: Any) -> list[str]:
-    """Return times for an axis, as `text.axis_time` has them."""
+    """Return times for an axis, in the form of `text.axis_time`."""
     return [str(at).replace("T", " ") for at in milliseconds.astype("datetime64[ms]")]
 
 
 def optional(values: Iterable[float | None]) -> list[float | None]:
-    """Return numbers for plotly: None where unknown, which is a gap."""
+    """Return numbers for plotly; None, a gap, where unknown."""
     return [None if value is None or value != value else float(value) for value in values]
 
 
 def at_known_ends(table: pa.Table) -> pa.Table:
-    """Leave out moments that lie between two at which the log's end was read.
+    """Leave out moments between two at which the log's end was read.
 
     The table has ``lag`` and ``lag_reason``, sorted by share partition and moment.
     """

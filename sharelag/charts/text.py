@@ -1,8 +1,8 @@
 """Names, numbers and times as text in a figure.
 
-plotly reads a subset of HTML, TeX between dollars, and ``%{...}`` in its texts. Names are whatever
-somebody called a group, a topic or a client, so every text is escaped where it enters the figure,
-and nowhere before.
+plotly interprets a subset of HTML, TeX between dollars, and ``%{...}`` in its texts. Names of
+groups, topics and clients are arbitrary, so every text is escaped where it enters the figure, and
+nowhere before.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ from sharelag.tables.words import counted as counted
 
 _NO_BREAK = "\u00a0"
 _ISOLATE, _END = "\u2068", "\u2069"
-#: These change the direction of what follows them, over the end of the name.
+#: Characters that change the text direction beyond the end of the name.
 _DIRECTIONS = frozenset("\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
-#: As wide as a label may be beside an axis, in characters.
+#: Maximum width of an axis label, in characters.
 LABEL = 34
 _HOVER_WIDTH = 76
 
 
 def escape(text: str) -> str:
-    """Return a text that plotly shows as it is."""
+    """Escape a text so that plotly shows it literally."""
     return html.escape(text, quote=False).replace("$", "&#36;").replace("%{", "&#37;{")
 
 
 def lines_of(text: str, width: int) -> list[str]:
-    """Return a text in escaped lines of at most so many characters."""
+    """Wrap a text into escaped lines of at most ``width`` characters."""
     return [escape(line) for line in textwrap.wrap(text, width, break_on_hyphens=False)] or [""]
 
 
 def hover(*lines: str) -> str:
-    """Return what appears over a point; ``<br />`` is within a line that is long."""
+    """Return escaped hover text; long lines are wrapped by ``<br />``."""
     return "<br>".join("<br />".join(lines_of(line, _HOVER_WIDTH)) for line in lines if line)
 
 
 def name(text: str | None, width: int | None = LABEL) -> str:
-    """Return a name from outside for our own text: unescaped, but unable to turn or break it.
+    """Return an external name that cannot reverse or break text around it; it is not escaped.
 
-    Names longer than ``width`` lose their middle; None keeps all of it.
+    Names longer than ``width`` lose their middle; None keeps all.
     """
     if text is None:
         return NOT_KNOWN
@@ -66,7 +66,7 @@ def _visible(c: str) -> str:
 
 
 def share_partition(row: Mapping[str, Any], with_group: bool, width: int | None = LABEL) -> str:
-    """Return a share partition, topic or group as Kafka writes it; by ids where names are lost."""
+    """Return a share partition, topic or group in Kafka's form, with ids if names are unknown."""
     if row["topic"] is None and row["topic_id"] is None:
         return name(row["group_id"], width)
     topic = name(row["topic"] or row["topic_id"], width)
@@ -75,12 +75,12 @@ def share_partition(row: Mapping[str, Any], with_group: bool, width: int | None 
 
 
 def number(value: float | None) -> str:
-    """Return a number with its thousands apart, of three digits if small and broken."""
+    """Return a number with thousands separators; three digits if it is a small fraction."""
     return NOT_KNOWN if value is None or value != value else words.number(value, THOUSANDS)
 
 
 def offsets(count: float | None) -> str:
-    """Return ``3 offsets`` or ``1 offset``, or that it is not known."""
+    """Return ``3 offsets`` or ``1 offset``, or that it is unknown."""
     return NOT_KNOWN if count is None or count != count else counted(count, "offset")
 
 
@@ -92,13 +92,13 @@ def change(by: float, milliseconds: float) -> str:
 
 
 def not_known(*parts: str) -> str:
-    """Return what is not known as a sentence, from its parts; empty where there are none."""
+    """Join unknown parts into a sentence; empty without any."""
     missing = "; ".join(part for part in parts if part)
     return f"Not known: {missing}." if missing else ""
 
 
 def span(milliseconds: float | None) -> str:
-    """Return a span of time, or that it is not known."""
+    """Return a duration, or that it is unknown."""
     return NOT_KNOWN if milliseconds is None else duration(milliseconds).replace(" ", _NO_BREAK)
 
 
@@ -108,18 +108,18 @@ def moment(at: datetime | None) -> str:
 
 
 def axis_time(at: datetime) -> str:
-    """Return a time for an axis: plotly knows no time zones, so all times are UTC."""
+    """Return a time for an axis in UTC, because plotly has no time zones."""
     return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
 
 
 def time_unit(milliseconds: float) -> tuple[float, str]:
-    """Return the unit that suits an axis up to so many milliseconds: its length, and its name."""
+    """Return the length and name of the unit for an axis up to so many milliseconds."""
     units = ((86_400_000.0, "days"), (3_600_000.0, "hours"), (60_000.0, "minutes"))
     return next((unit for unit in units if milliseconds >= 2 * unit[0]), (1000.0, "seconds"))
 
 
 def list_names(names: Iterable[str], most: int = 3) -> str:
-    """Return some names as part of a sentence."""
+    """Return at most ``most`` names as part of a sentence."""
     shown = list(names)
     if len(shown) > most:
         shown = [*shown[:most], f"{len(shown) - most:,} more"]

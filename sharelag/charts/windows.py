@@ -1,4 +1,4 @@
-"""Windows over time, the state of every offset in one of them, and how often each was delivered."""
+"""Windows over time, the states of a window's offsets, and their delivery counts."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from sharelag.model import DeliveryState, milliseconds
 from sharelag.schemas import Arrow
 from sharelag.tables.arrow import as_table, ascending, flat
 
-# ---- a cell per share partition and stretch of time ----------------------------------------------
+# ---- a cell per share partition and span of time -------------------------------------------------
 
-#: What can be drawn, in words, and what a title says of the largest.
+#: Measures in words, with their phrase for the largest value in a title.
 MEASURES = {
     "span": (
         "window span: offsets from the effective start offset to the window's end",
@@ -57,14 +57,14 @@ _COLUMNS = {
     "complete": "window_complete",
     "deliveries": "max_delivery_count",
 }
-#: One share partition at the end of one stretch of time.
+#: One share partition at the end of one span of time.
 WINDOW_HEAT = pa.schema(
     [
         *schemas.NAMED_SHARE_PARTITION,
-        ("begin", schemas.TIMESTAMP),  # of the stretch
+        ("begin", schemas.TIMESTAMP),  # of the span
         ("as_of", schemas.TIMESTAMP),  # its end
         ("measure", pa.string()),  # one of MEASURES
-        ("value", pa.int64()),  # null: no state was known then
+        ("value", pa.int64()),  # null: the state is unknown
     ]
 )
 
@@ -76,13 +76,12 @@ def window_heat_records(
     as_of: datetime | None = None,
     begin: datetime | None = None,
 ) -> pa.Table:
-    """Return a measure of each window at the end of equal stretches of time, as `WINDOW_HEAT`.
+    """Return a measure of each window at the end of equal spans of time, as `WINDOW_HEAT`.
 
-    The history is sorted by share partition and record, with ``topic`` beside if known. The time
-    from ``begin``, else the first record, until ``as_of`` is cut: nothing was written since the
-    last record, so it is as that left it. Without ``as_of``, it ends there. All stretches of a
-    share partition come together; null before its first record, after a tombstone, and where the
-    state is partial.
+    The history is sorted by share partition and record, with ``topic`` if known. The time from
+    ``begin``, or else the first record, to ``as_of``, or else the last record, is divided into
+    ``stretches``; the state stays as the last record left it. Rows are grouped by share partition;
+    the value is null before its first record, after a tombstone, and where the state is partial.
     """
     if measure not in MEASURES:
         raise InputError(f"unknown measure {measure!r}: choose one of {', '.join(MEASURES)}")
@@ -111,7 +110,7 @@ def window_heat_records(
 
 
 def window_heat_figure(records: pa.Table, theme: Theme = "light", most: int = 40) -> Figure:
-    """Draw one row per share partition over time, darker (on dark paper: lighter) for more.
+    """Draw one row per share partition over time, darker (lighter in dark theme) for more.
 
     Parameters
     ----------
@@ -119,7 +118,7 @@ def window_heat_figure(records: pa.Table, theme: Theme = "light", most: int = 40
         `WINDOW_HEAT`.
     theme : {"light", "dark"}
     most : int
-        Share partitions to draw: those with the largest value at any time.
+        Maximum number of share partitions: those with the largest value at any time.
     """
     as_of = rows.latest(records)
     if not len(records):
@@ -143,7 +142,7 @@ def window_heat_figure(records: pa.Table, theme: Theme = "light", most: int = 40
     heat = heat_map(
         cells, theme, measure, x=rows.axis_times((begins + ends) / 2), text=lines, ygap=2
     )
-    # Neighbours that are not known are one stretch.
+    # Merge adjacent unknown cells.
     edge = np.diff(np.pad(np.isnan(grid).astype(np.int8), ((0, 0), (1, 1))), axis=1)
     row, first = np.nonzero(edge == 1)
     last = np.nonzero(edge == -1)[1] - 1
@@ -183,11 +182,11 @@ def window_heat_figure(records: pa.Table, theme: Theme = "light", most: int = 40
 def _last_rows(
     code: NDArray[np.int64], time: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the last row of each share partition until each end, and whether there is one."""
+    """Return each share partition's last row up to each end, and whether there is one."""
     order = np.argsort(code, kind="stable")
     begins = np.flatnonzero(np.diff(code[order], prepend=-1))
     width = int(max(time.max(), ends.max()) - time.min()) + 2
-    # Clocks of brokers may differ: a record counts from when all before it do.
+    # Clocks of brokers may differ: a record counts once all records before it do.
     sorted_by = np.maximum.accumulate(code[order] * width + (time[order] - time.min()))
     requested = (np.arange(len(begins))[:, None] * width + (ends - time.min())[None, :]).ravel()
     found = np.searchsorted(sorted_by, requested, side="right") - 1
@@ -209,7 +208,7 @@ def _heat_title(records: pa.Table, measure: str, largest: str) -> str:
 
 # ---- the offsets of one window -------------------------------------------------------------------
 
-#: Some offsets of a window that were in the same state from one moment until the next.
+#: A run of a window's offsets with the same state from one moment to the next.
 WINDOW_STATES = pa.schema(
     [
         *schemas.NAMED_SHARE_PARTITION,
@@ -225,11 +224,11 @@ WINDOW_STATES = pa.schema(
 
 
 def window_state_records(windows: Arrow, moments: pa.Array | None = None) -> pa.Table:
-    """Return the runs of windows, with what lies between them, as `WINDOW_STATES`.
+    """Return the runs of windows and the gaps between them, as `WINDOW_STATES`.
 
-    ``windows`` are those of several moments below each other, with ``topic`` beside if known;
-    ``moments`` say when each was so, without them it is when its last record was written. Rows are
-    sorted by share partition, moment and offset; a window without offsets has no row.
+    ``windows`` has several moments, with ``topic`` if known; ``moments`` has the moment of each
+    row, by default the time of its last record. The result is sorted by share partition, moment and
+    offset; a window without offsets has no row.
     """
     schemas.require(windows, schemas.WINDOWS, "windows")
     table = as_table(windows)
@@ -239,7 +238,7 @@ def window_state_records(windows: Arrow, moments: pa.Array | None = None) -> pa.
     time, _ = numbers(table, "moment")
     order = np.lexsort((time, code))
     table, code, time = table.take(pa.array(order)), code[order], time[order]
-    # The next moment of the same share partition; the last one lasts as long as that before.
+    # The last moment of a share partition lasts as long as the one before.
     is_last = np.append(np.diff(code) != 0, True)
     lasted = np.where(np.roll(is_last, 1), 1000, time - np.roll(time, 1))
     until = np.where(is_last, time + np.maximum(lasted, 1), np.append(time[1:], 0))
@@ -261,7 +260,7 @@ def window_state_records(windows: Arrow, moments: pa.Array | None = None) -> pa.
 def window_state_figure(
     records: pa.Table, theme: Theme = "light", limit: int | None = None
 ) -> Figure:
-    """Draw one box per run, as high as its offsets and as long as it lasted.
+    """Draw one box per run: its offsets upwards, its time across.
 
     Parameters
     ----------
@@ -269,8 +268,8 @@ def window_state_figure(
         `WINDOW_STATES` of one share partition.
     theme : {"light", "dark"}
     limit : int, optional
-        ``share.delivery.count.limit`` of the group: offsets whose next delivery is the last are
-        marked.
+        ``share.delivery.count.limit`` of the group, to mark offsets whose next delivery is the
+        last.
 
     Raises
     ------
@@ -326,7 +325,7 @@ def window_state_figure(
 
 
 def _pieces(table: pa.Table) -> tuple[Any, ...]:
-    """Return runs, then the stretches between: window, offsets, state, delivery count."""
+    """Return runs, then the gaps between them: window, offsets, state, delivery count."""
     lists = flat(table.column("runs"))
     counts = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
     window = np.repeat(np.arange(len(counts)), counts)
@@ -339,8 +338,7 @@ def _pieces(table: pa.Table) -> tuple[Any, ...]:
         rows.floats(table, name) for name in ("effective_start_offset", "window_end_offset")
     )
     has_window = np.flatnonzero(np.nan_to_num(end) > start)
-    # What lies before each run, and after the last one: from where the one before ended to where
-    # this one begins.
+    # Gaps: from the end of a run to the beginning of the next, and after the last one.
     places = np.concatenate([window, has_window])
     begins = np.concatenate([first, end[has_window].astype(np.int64)])
     finishes = np.concatenate([last + 1, end[has_window].astype(np.int64)])
@@ -410,22 +408,21 @@ LIMIT = "share.delivery.count.limit"
 DELIVERY_COUNTS = pa.schema(
     [
         ("group_id", pa.string()),
-        ("delivery_state", pa.int8()),  # null: no state persisted, so neither is the count
+        ("delivery_state", pa.int8()),  # null: neither state nor count is persisted
         ("delivery_count", pa.int16()),
         ("offsets", pa.int64()),
         ("share_partitions", pa.int64()),  # with at least one of them
-        # of the windows, or of the group's last record; null: not known
+        # of the windows, or of the group's last record; null: unknown
         ("as_of", schemas.TIMESTAMP),
     ]
 )
 
 
 def delivery_count_records(windows: Arrow, as_of: datetime | None = None) -> pa.Table:
-    """Return how many offsets have which state and delivery count, as `DELIVERY_COUNTS`.
+    """Count offsets by state and delivery count, as `DELIVERY_COUNTS`.
 
-    They are sorted by group, state and count; offsets without a persisted state come last in a
-    group. ``as_of`` is that of the windows, as nothing was written since; without it, of the
-    group's last record.
+    Rows are sorted by group, state and count; offsets without a persisted state come last in a
+    group. ``as_of`` is the moment of the windows, by default that of the group's last record.
     """
     schemas.require(windows, schemas.WINDOWS, "windows")
     table = as_table(windows)
@@ -457,7 +454,7 @@ def delivery_count_records(windows: Arrow, as_of: datetime | None = None) -> pa.
 def delivery_count_figure(
     records: pa.Table, theme: Theme = "light", limit: int | None = None
 ) -> Figure:
-    """Draw one bar per delivery count, its parts by state; all groups of the records together.
+    """Draw one bar per delivery count, with parts by state, over all groups of the records.
 
     Parameters
     ----------
@@ -465,7 +462,7 @@ def delivery_count_figure(
         `DELIVERY_COUNTS`.
     theme : {"light", "dark"}
     limit : int, optional
-        ``share.delivery.count.limit`` of the groups, if it is known and the same for all.
+        ``share.delivery.count.limit``, if it is known and equal in all groups.
     """
     has_state = records.column("delivery_state").is_valid()
     known = records.filter(has_state)
@@ -483,7 +480,7 @@ def delivery_count_figure(
     keys = ["delivery_state", "delivery_count"]
     summed = known.group_by(keys).aggregate([("offsets", "sum"), ("share_partitions", "sum")])
     summed = summed.sort_by(ascending(*keys))
-    # Side by side where a count has several states, so that a bar is never far from its count.
+    # Several states of a count stand side by side, close to the count's label.
     places: dict[int, list[int]] = {}
     by_state: dict[int, list[dict[str, Any]]] = {}
     for one in summed.to_pylist():

@@ -1,17 +1,17 @@
 """Age of the lag: how long the oldest unfinished record of each share partition has been waiting.
 
-Its time is that of the record at the effective start offset if that record was read; otherwise it
-is interpolated between the moments at which the end offset of the topic partition is known. If only
+It starts at the timestamp of the record at the effective start offset if that record was read;
+otherwise it is interpolated between moments with a known end offset of the topic partition. If only
 transaction markers or compacted offsets are left, or the log is empty, no record is waiting and the
-age is 0, as it is without lag. Records of a transaction that is still open wait, too: of a group
-that may not read them the age is interpolated.
+age is 0, as without lag. Records of an open transaction also wait; for a read_committed group their
+age is interpolated.
 
 Times are record timestamps: of the producer's clock with ``message.timestamp.type=CreateTime``, of
-the broker's with ``LogAppendTime``. A record from the future has an age of 0, and none where its
-time is ahead by more than `CLOCKS`: it may have waited for days.
+the broker's with ``LogAppendTime``. A record from the future has an age of 0, or an unknown age if
+it is ahead by more than `CLOCKS`, as it may have waited for days.
 
-End offsets over time are interpolated between known ones, linearly. Before the first and after the
-last known end the end is unknown.
+End offsets over time are interpolated linearly between known ones, and unknown before the first and
+after the last.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class Ends:
 
     @cached_property
     def by_time(self) -> _Steps:
-        """The numbers to look a time up by."""
+        """The steps for a lookup by time."""
         return _number(self.place, self.time)
 
     @cached_property
     def by_end(self) -> _Steps:
-        """The numbers to look an end offset up by."""
+        """The steps for a lookup by end offset."""
         return _number(self.place, self.end)
 
 
@@ -71,15 +71,15 @@ def known_ends(lag: Arrow, past_offsets: Arrow, until: int) -> Ends:
 
 
 def time_of(ends: Ends, offset: Ints) -> tuple[Ints, Bools]:
-    """Estimate when the end of each row's topic partition reached an offset, if it is known.
+    """Estimate when the end of each row's topic partition reached an offset, and whether known.
 
-    In milliseconds. If the end stayed there for some time, it is the last moment of that time.
+    In milliseconds. If the end stayed at the offset, it is the last such moment.
     """
     return _between(ends, ends.by_end, ends.end, ends.time, offset)
 
 
 def end_at(ends: Ends, time: Ints) -> tuple[Ints, Bools]:
-    """Estimate the end of each row's topic partition at a time in milliseconds, if it is known."""
+    """Estimate the end of each row's topic partition at a time in ms, and whether known."""
     return _between(ends, ends.by_time, ends.time, ends.end, time)
 
 
@@ -91,7 +91,7 @@ def first_time(ends: Ends) -> tuple[Ints, Bools]:
 
 
 class _Steps(NamedTuple):
-    """One ascending number for (topic partition, x), so that all rows are looked up at once."""
+    """(topic partition, x) as one ascending number, to look up all rows at once."""
 
     values: Ints  # of x, each once, ascending
     numbered: Ints  # [known ends]
@@ -103,7 +103,7 @@ def _number(place: Ints, x: Ints) -> _Steps:
 
 
 def _between(ends: Ends, steps: _Steps, x: Ints, y: Ints, wanted: Ints) -> tuple[Ints, Bools]:
-    """Interpolate between the last point that is not beyond the target and the first that is."""
+    """Interpolate between the last point up to the target and the first beyond it."""
     if not len(x):
         return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), bool)
     values, numbered = steps
@@ -123,7 +123,7 @@ def _of_both(lag: Arrow, past_offsets: Arrow, name: str) -> tuple[Ints, Bools]:
 
 
 def _risen(place: Ints, end: Ints) -> Ints:
-    """Raise ends that went back (an unclean election lost records) to the highest before."""
+    """Raise ends that went back (after an unclean election) to the highest before."""
     steps, rank = np.unique(end, return_inverse=True)
     highest = np.maximum.accumulate(place * len(steps) + rank)
     return np.asarray(steps[highest - place * len(steps)] if len(steps) else end)
@@ -131,9 +131,9 @@ def _risen(place: Ints, end: Ints) -> Ints:
 
 RECORD = "record"
 INTERPOLATED = "interpolated"
-#: Milliseconds by which a producer's clock may be ahead while its records are dated.
+#: Maximum lead of a producer's clock whose records have an age, in milliseconds.
 CLOCKS = 60_000
-#: Number of intervals of an unfinished range of a compacted topic; offsets between are sampled.
+#: Intervals of an unfinished range of a compacted topic, between which offsets are sampled.
 SAMPLED = 16
 
 
@@ -143,14 +143,14 @@ class Oldest:
 
     offset: Ints
     unfinished: Bools  # whether there is one
-    idle: Bools  # it is known that no record is left to deliver
+    idle: Bools  # whether no record is known to be left to deliver
     timestamp: Ints  # milliseconds
     dated: Bools  # whether its time is known
     interpolated: Bools
 
 
 def oldest_offsets(lag: Arrow) -> pa.Table:
-    """Return the offsets whose times `oldest` needs, each once.
+    """Return the distinct offsets whose times `oldest` needs.
 
     They are ``topic topic_id partition asked_offset`` of `sharelag.schemas.TIMES`.
     """
@@ -161,10 +161,10 @@ def oldest_offsets(lag: Arrow) -> pa.Table:
 
 
 def request_offsets(lag: Arrow, logs: Arrow) -> pa.Table:
-    """Return the offsets an investigation looks up: oldest unfinished and first unread ones.
+    """Return the offsets that causes look up: the oldest unfinished and the first unread ones.
 
-    For compacted topics it adds a sample of the others, to see how many still have a record. The
-    columns are those of `oldest_offsets`.
+    For compacted topics it adds a sample, to estimate how many still have a record. The columns are
+    those of `oldest_offsets`.
     """
     names = schemas.TIMES.names[:4]
     place = ["topic", "topic_id", "partition"]
@@ -185,11 +185,11 @@ def request_offsets(lag: Arrow, logs: Arrow) -> pa.Table:
 def oldest(lag: Arrow, times: Arrow, ends: Ends, stable: Arrow | None = None) -> Oldest:
     """Return the oldest unfinished offset of each share partition, and its record's time.
 
-    ``times`` has those of `oldest_offsets`, as far as they could be read. Where the offset was
-    compacted away, the time is that of the next record: if that one is finished, the oldest
-    unfinished record is younger, never older. ``ends`` belong to the same lag table. Where only
-    committed records are read, ``stable`` has `sharelag.schemas.LOGS`: what lies between the last
-    stable offset and the end waits, though nothing could be read there.
+    ``times`` has those of `oldest_offsets` that could be read. If the offset was compacted away,
+    its time is that of the next record: if that one is finished, the oldest unfinished record is
+    younger, never older. ``ends`` belong to the same lag table. For reads of committed records,
+    ``stable`` has `sharelag.schemas.LOGS`: records between the last stable offset and the end wait,
+    although they could not be read.
     """
     left, left_known = numbers(lag, "effective_lag")
     offset, _ = numbers(lag, "effective_start_offset")
@@ -201,14 +201,14 @@ def oldest(lag: Arrow, times: Arrow, ends: Ends, stable: Arrow | None = None) ->
     was_read = unfinished & present(found, "asked_offset")
     end, ended = numbers(lag, "end_offset")
     log_start, has_log_start = numbers(lag, "log_start_offset")
-    # A record beyond the end at that moment arrived later, so none was left then either.
+    # A record beyond that moment's end arrived later, so none was left at the moment.
     last = np.maximum(end, numbers(lag, "window_end_offset")[0])
     only_markers = was_read & (~has_record | (there >= last))
     if stable is not None:
         logs = beside(keys(lag, PARTITION), stable, PARTITION)
         limit, limited = numbers(logs, "last_stable_offset")
         only_markers &= ~(limited & ended & (limit < end))
-    # Wherever a group starts that has not fetched yet: in an empty log no record is waiting.
+    # In an empty log no record is waiting, wherever the group will start.
     empty = ~left_known & ended & has_log_start & (end <= log_start)
     dated = was_read & ~only_markers & timed & (timestamp >= 0)  # -1: a record without a time
     between, interpolated = time_of(ends, offset)

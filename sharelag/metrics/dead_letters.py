@@ -1,27 +1,26 @@
-"""Dead-letter queues (KIP-1191): what one holds, by its headers, against the archived offsets.
+"""Dead-letter queues (KIP-1191): their records, by headers, compared with archived offsets.
 
     state topic                      queue                          source topic
     archived (4), archiving (3)  <-> headers __dlq.errors.*     <-> is the offset still in the log?
 
-A leader writes the state ``Archiving``, then the record of the queue, then ``Archived``, whether
-or not the second step worked; it begins again after a crash. So letters can be missing, and there
-can be two of one record. The status of an offset is
+A leader writes the state ``Archiving``, then the dead letter, then ``Archived``, even if the second
+step failed; it starts over after a crash. So letters can be missing or duplicate. The status of an
+offset is
 
 * ``written``: archived, with one record in the queue;
 * ``duplicate``: with several;
-* ``marker``: with a record that has the key and the value of a transaction's marker: Kafka 4.4
-  sends these, too, when their locks expire, and nobody wrote them to be read;
+* ``marker``: with a record that has the key and value of a transaction marker, which Kafka 4.4
+  also sends when its lock expires;
 * ``missing``: archived, with none;
-* ``archiving``: on its way, ``stuck``: for longer than the patience;
-* ``passed``: in the queue; the start offset has passed it, and the records of the state topic that
-  archived it are pruned;
+* ``archiving``: in progress; ``stuck``: for longer than the patience;
+* ``passed``: in the queue; the start offset has passed it, and the state records that archived it
+  are pruned;
 * ``unexpected``: in the queue, though the group has not finished it;
-* ``unknown``: archived or in the queue, of a group with topics of which only the ids are known,
-  while letters have names: nothing tells which of them belong together;
+* ``unknown``: archived or in the queue, of a group with topics known only by id, which cannot be
+  matched with the topic names of letters;
 * ``unreadable``: a record of the queue that is not a dead letter of a share group.
 
-`redrive_arrow` plans how to send dead letters again, with commands of Kafka; nothing here sends
-anything.
+`redrive_arrow` plans with Kafka's commands how to send dead letters again; nothing is sent.
 """
 
 from __future__ import annotations
@@ -42,23 +41,23 @@ from sharelag.schemas import SHARE_PARTITION, Arrow
 from sharelag.tables.arrow import as_table, ascending, changes, each_offset, flat, keys, table_of
 from sharelag.tables.words import client_words, shell_word
 
-#: Headers of a record of a queue, by Kafka's ``ShareGroupDLQStateManager``.
+#: Headers of a dead letter, by Kafka's ``ShareGroupDLQStateManager``.
 PREFIX = "__dlq.errors."
 _NEEDED = {"group": "group_id", "topic": "topic", "partition": "partition", "offset": "offset"}
 _HEADERS = _NEEDED | {"delivery.count": "delivery_count", "message": "message"}
-#: A window has at most 10,000 offsets, and what lies between them; a longer batch is damaged.
+#: A window has at most 10,000 offsets, plus gaps; a longer batch is damaged.
 _LONGEST = 10_000_000
-#: Keys of the markers that end a transaction (``ControlRecordType``), and how their values
-#: (``EndTransactionMarker``) begin and how long they are.
-_MARKERS = pa.array([b"\0\0\0\0", b"\0\0\0\1"])  # it was aborted, it was committed
+#: Keys of transaction markers (``ControlRecordType``), and the prefix and length of their values
+#: (``EndTransactionMarker``).
+_MARKERS = pa.array([b"\0\0\0\0", b"\0\0\0\1"])  # abort, commit
 _MARKED, _MARKER_SIZE = b"\0\0", 6
 _ARCHIVED, _ARCHIVING = int(DeliveryState.ARCHIVED), int(DeliveryState.ARCHIVING)
 
 
 def letters_arrow(raw: Arrow) -> pa.Table:
-    """Read the headers of records of a queue: `LETTERS`, one row per record.
+    """Read the headers of a queue's records as `LETTERS`, one row per record.
 
-    Of a header that is there twice the last counts.
+    The last of several equal headers counts.
     """
     table = as_table(raw)
     rows = table.num_rows
@@ -103,7 +102,7 @@ def letters_arrow(raw: Arrow) -> pa.Table:
 
 
 def topic_ids_of(lag: Arrow) -> dict[str, str]:
-    """Return the id of each topic that share partitions are of, where its name is known."""
+    """Return the topic ids of share partitions by topic name, without unknown names."""
     columns = (lag.column(name).to_pylist() for name in ("topic", "topic_id"))
     return {name: one for name, one in zip(*columns, strict=True) if name is not None}
 
@@ -111,10 +110,10 @@ def topic_ids_of(lag: Arrow) -> dict[str, str]:
 def count_letters(
     letters: Arrow, names: Mapping[str, str], groups: frozenset[str] = frozenset()
 ) -> pa.Table:
-    """Find the share partitions of `LETTERS`, and count those with the same problem together.
+    """Assign `LETTERS` to share partitions, and count those with the same problem together.
 
-    ``names`` leads from topic to topic id; a letter of another topic has its name, which is an id
-    where a broker did not know the name. With ``groups`` only letters of these count. The result is
+    ``names`` maps topics to topic ids; letters of other topics keep their name, which is an id if
+    the broker did not know the name. ``groups`` restricts the letters. The result is
     `COUNTED_LETTERS`.
     """
     table = as_table(letters)
@@ -137,10 +136,10 @@ def count_letters(
 
 
 def _texts(values: pa.Array) -> pa.Array:
-    """Return values as texts, null where they are not in UTF-8."""
+    """Return values as texts, null where they are not UTF-8."""
     try:
         return values.cast(pa.string())
-    except pa.ArrowInvalid:  # hostile bytes in some of them
+    except pa.ArrowInvalid:  # some are not UTF-8
         return pa.array([_text(value) for value in values.to_pylist()], pa.string())
 
 
@@ -152,7 +151,7 @@ def _text(value: bytes | None) -> str | None:
 
 
 def _whole(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Read whole numbers that are not negative; null where it is anything else."""
+    """Parse non-negative integers; null for other texts."""
     digits = pc.match_substring_regex(texts, r"^[0-9]{1,18}$").fill_null(False)
     numbers = pc.if_else(digits, texts, None).cast(pa.int64())
     most = np.iinfo(kind.to_pandas_dtype()).max
@@ -160,11 +159,11 @@ def _whole(texts: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def archived_arrow(records: Arrow) -> pa.Table:
-    """Return the offsets that a history has as archived, or as on their way there: `ARCHIVED_RUNS`.
+    """Return archived and archiving offsets of a history, as `ARCHIVED_RUNS`.
 
-    ``records`` has all `sharelag.schemas.RECORDS` of some share partitions, in log order. An offset
-    that was archived once counts as archived, since when first. A state batch that is longer than a
-    window can be is an `InputError`.
+    ``records`` has all `sharelag.schemas.RECORDS` of share partitions, in log order. An offset that
+    was archived once counts as archived since the first time. A state batch longer than any window
+    raises an `InputError`.
     """
     table = as_table(records)
     lists = flat(table.column("state_batches"))
@@ -179,7 +178,7 @@ def archived_arrow(records: Arrow) -> pa.Table:
         pc.struct_field(batches, [name]).to_numpy().astype(np.int64)
         for name in ("first_offset", "last_offset", "delivery_state", "delivery_count")
     )
-    # Not the batches themselves, which each of them would repeat.
+    # Without the batches, which every row would repeat.
     rows = table.select([*SHARE_PARTITION, "record_partition", "offset", "timestamp"]).take(parents)
     length = last - first + 1
     if length.max() > _LONGEST:
@@ -191,10 +190,10 @@ def archived_arrow(records: Arrow) -> pa.Table:
         )
     share = codes(keys(rows, SHARE_PARTITION))
     which, offset = each_offset(first, last)
-    # Log order is kept among equals: the last state of an offset, and since when it has it.
+    # Sorting is stable, so the last row has the last state of an offset, and its time.
     is_done = state[which] == _ARCHIVED
     order = np.lexsort((np.arange(len(which)), ~is_done, offset, share[which]))
-    # The first that archived it, else the first that archives it.
+    # The first Archived, else the first Archiving.
     chosen = order[changes(share[which][order], offset[order])]
     which, offset = which[chosen], offset[chosen]
     # In a run of one batch offsets grow by 1, as rows do.
@@ -219,10 +218,10 @@ REASONS = {
     "Offset rejected by client.": REJECTED,
     "Offset delivery count exceeded the threshold.": LIMIT,
 }
-#: The status where nothing tells which letters belong to an id, and its reasons: of archived
+#: The status of offsets and letters that cannot be matched, and its reasons: of archived
 #: offsets, and of letters.
 UNKNOWN, NO_NAME, NO_ID = "unknown", "topic's name not known", "topic's id not known"
-#: What needs somebody's attention first; what is unknown may be any of the others.
+#: Statuses by urgency; an unknown one may be any of the others.
 STATUSES = (
     *(UNKNOWN, "missing", "stuck", "unexpected", "unreadable"),
     *("duplicate", "archiving", "written", "passed", "marker"),
@@ -235,11 +234,11 @@ _OF_RUN = ("delivery_count", "status", "reason", "letters", "queue", "queue_part
 def ledger_arrow(archived: Arrow, letters: Arrow, lag: Arrow, limits: Arrow, now: int) -> pa.Table:
     """Compare archived offsets with the records of a queue, offset by offset.
 
-    ``archived`` has `ARCHIVED_RUNS` of whole share partitions, ``letters`` and ``lag`` have
-    `COUNTED_LETTERS` and `sharelag.schemas.LAG` of the same ones. ``limits`` is ``group_id
-    delivery_limit patience_ms nameless``: the last says whether the name of any of the group's
-    topics is unknown. ``now`` is in milliseconds. The result is `LEDGER`, sorted by share partition
-    and offset.
+    ``archived`` has `ARCHIVED_RUNS` of whole share partitions; ``letters`` and ``lag`` have
+    `COUNTED_LETTERS` and `sharelag.schemas.LAG` of the same ones. ``limits`` has ``group_id
+    delivery_limit patience_ms nameless``; the last is true if any topic name of the group is
+    unknown. ``now`` is in milliseconds. The result is `LEDGER`, sorted by share partition and
+    offset.
     """
     runs, every = as_table(archived), as_table(letters)
     which, offset = each_offset(
@@ -271,7 +270,7 @@ def ledger_arrow(archived: Arrow, letters: Arrow, lag: Arrow, limits: Arrow, now
     return pa.concat_tables([_runs(_judge(both, now)), unreadable])
 
 
-#: What is summed up of the letters of one offset: its name and type, the column, and how.
+#: Aggregates of the letters of one offset: name and type, column, and function.
 _SUMMED = (
     ("letters", pa.int64(), "queue_offset", "count"),
     ("first_queue_offset", pa.int64(), "queue_offset", "min"),
@@ -295,17 +294,17 @@ def _judge(both: pa.Table, now: int) -> pa.Table:
     is_stuck = pc.greater(waited, column["patience_ms"]).fill_null(False)
     past = pc.max_element_wise(column["start_offset"], column["effective_start_offset"])
     is_past = pc.less(column["offset"], past).fill_null(False)
-    # An offset that the start offset has passed is finished, whatever its last known state.
+    # Offsets before the start offset are finished, whatever their last known state.
     is_going = pc.and_(is_going, pc.invert(is_past))
     is_done = pc.or_(is_done, pc.and_(pc.is_valid(column["delivery_state"]), is_past))
-    # Letters name their topic, unless the broker did not know it either: then they have its id.
+    # Letters have the topic's id if the broker did not know its name either.
     is_lost = pc.and_(is_done, pc.equal(letters, 0))
     is_nameless = pc.and_(pc.is_null(column["topic"]), is_lost)
     is_stray = pc.and_(
         pc.equal(column["told_topic"], column["topic_id"]).fill_null(False),
         pc.and_(pc.is_null(column["start_offset"]), column["nameless"].fill_null(False)),
     )
-    cases = {  # the first that holds
+    cases = {  # the first true one applies
         UNKNOWN: pc.or_(is_nameless, is_stray),
         "marker": column["marker"].fill_null(False),
         "missing": is_lost,
@@ -333,7 +332,7 @@ def _judge(both: pa.Table, now: int) -> pa.Table:
 
 
 def _runs(rows: pa.Table) -> pa.Table:
-    """Put offsets together that follow each other with the same outcome."""
+    """Merge consecutive offsets with the same outcome into runs."""
     if not rows.num_rows:
         return schemas.LEDGER.empty_table()
     # In a run offsets grow by 1, as rows do.
@@ -356,13 +355,13 @@ def _runs(rows: pa.Table) -> pa.Table:
     return table_of(columns, schemas.LEDGER)
 
 
-#: How many offsets fared how; records of the queue where those are not known; rows of the ledger.
+#: Offsets by outcome; records of the queue where offsets are unknown; rows of the ledger.
 SUMS = pa.schema({"status": pa.string(), "reason": pa.string(), "offsets": pa.int64(),
                   "rows": pa.int64()})  # fmt: skip
 
 
 def sums_of(ledger: Arrow) -> pa.Table:
-    """Sum a ledger up by status and reason, as `SUMS`."""
+    """Sum a ledger by status and reason, as `SUMS`."""
     table = as_table(ledger)
     counted = pc.coalesce(table.column("offsets"), table.column("letters"))
     table = table.select(["status", "reason"]).append_column("offsets", counted)
@@ -372,7 +371,7 @@ def sums_of(ledger: Arrow) -> pa.Table:
 
 
 def first_of(ledger: Arrow, most: int, statuses: tuple[str, ...] = ()) -> pa.Table:
-    """Return so many rows of a ledger, or of some statuses, those first that need attention."""
+    """Return the ``most`` most urgent rows of a ledger, of all or some statuses."""
     table = as_table(ledger)
     if statuses:
         table = table.filter(pc.is_in(table.column("status"), pa.array(statuses, pa.string())))
@@ -383,7 +382,7 @@ def first_of(ledger: Arrow, most: int, statuses: tuple[str, ...] = ()) -> pa.Tab
 
 
 def summary_words(sums: pa.Table) -> list[str]:
-    """Say how many offsets fared how: ``12 written (rejected 12)``."""
+    """Return the sums in words: ``12 written (rejected 12)``."""
     said = []
     for status in STATUSES:
         rows = (one for one in sums.to_pylist() if one["status"] == status)
@@ -393,7 +392,7 @@ def summary_words(sums: pa.Table) -> list[str]:
     return said
 
 
-#: What a redrive is planned of, when nobody says otherwise.
+#: Statuses that a redrive includes by default.
 REDRIVEN = ("written", "duplicate", "missing", "passed")
 
 
@@ -403,12 +402,12 @@ def redrive_arrow(
     server: str | None = None,
     command_config: str | Path | None = None,
 ) -> pa.Table:
-    """Plan how to send dead letters again: what still has each record, and a command that sends it.
+    """Plan how to send dead letters again: the place of each record, and a command to send it.
 
-    The result is `REDRIVE` of these statuses of a `LEDGER`. ``from`` is ``source`` where the log of
-    the topic still has the records, else ``queue`` where the queue has copies, else ``lost``. There
-    is no command for what is lost, nor for copies that other records lie between. A status that
-    does not exist, or nothing to send, is an `InputError`.
+    The result is `REDRIVE` for the rows of a `LEDGER` with these statuses. ``from`` is ``source``
+    if the topic's log still has the records, ``queue`` if the queue has copies, else ``lost``.
+    Lost records, and copies with other records in between, have no command. An unknown status, or
+    nothing to send, raises an `InputError`.
     """
     if "marker" in statuses:
         raise InputError("transaction markers cannot be sent again: leave out the status marker")

@@ -1,20 +1,20 @@
-"""Forecasts of the lag, what became of them, and how often such forecasts came true.
+"""Forecasts of the lag, their outcomes, and their calibration.
 
     age      the oldest record ages by 1 - completion rate / arrival rate a second
-    drain    lag / (completion rate - arrival rate), as `sharelag.metrics.rates` has it
+    drain    lag / (completion rate - arrival rate), as in `sharelag.metrics.rates`
     error    (actual - trend) / horizon of an age, log(actual / trend) of a drain
 
-Student's interval of a mean rate says how well the rate is known, not how well it foretells: it may
-change. So an interval is made of the errors of earlier forecasts of the same kind and course
-(`drain`), of which nothing is assumed but that those to come are like them (conformal prediction).
-Of n errors the k-th smallest is the point below which k of n + 1 lie.
+Student's interval of a mean rate describes how well the rate is known, not how well it predicts,
+because rates change. So intervals come from the errors of earlier forecasts of the same kind and
+course (`drain`), which only assumes that future errors are like them (conformal prediction). Of n
+errors the k-th smallest is the point below which k of n + 1 lie.
 
-Rates do change, and then the errors before say too little. So the share that an interval leaves out
-follows what came: each miss makes the next one wider, each hit a little narrower (adaptive
-conformal inference, Gibbs and Candès 2021), whatever the errors are distributed like.
+When rates change, earlier errors are too small. So the share that an interval leaves out adapts:
+each miss widens the next interval, each hit narrows it a little (adaptive conformal inference,
+Gibbs and Candès 2021), for any distribution of errors.
 
-Every forecast is due after its horizon, whatever comes: those that come early do
-not count before others. A drain that takes longer than the horizon is not forecast.
+Every forecast is due after its horizon, even if its outcome is known earlier, so early outcomes are
+not favoured. A drain that takes longer than the horizon is not forecast.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ from sharelag.tables.arrow import as_table, beside, flat, integers, keys, table_
 
 AGE, DRAIN = "age", "drain"
 CAME_TRUE, MISSED, UNTOLD, NO_INTERVAL = "came true", "missed", "not known", "no interval"
-#: The share of outcomes that an interval should hold.
+#: The nominal coverage of an interval.
 CONFIDENCE = 0.8
-#: Errors that an interval is made of, at least: of fewer than nine none would hold 80 %.
+#: Minimum number of errors for an interval: with fewer than nine, none would cover 80 %.
 LEAST = 20
-#: By how much a miss makes the next interval wider, as a share of outcomes. With a quarter of it
-#: and with more than twice of it, 77 to 79 % of what docs/forecasts.md has came true.
+#: How much a miss widens the next interval, as a share of outcomes. From a quarter to more than
+#: twice of it, 77 to 79 % of the forecasts in docs/forecasts.md came true.
 _GAIN = 0.02
-#: A lag is gone at this part of what it was: as `sharelag.metrics.rates.lag_began` has it.
+#: The share of the initial lag at which it is gone, as in `sharelag.metrics.rates.lag_began`.
 LITTLE = 0.05
-#: Equal parts of the time of a forecast, at whose ends the lag is looked at.
+#: Equal parts of a forecast's horizon, at whose ends the lag is read.
 STEPS = 30
-#: A share partition has one forecast of a kind as of a moment.
+#: Key columns of forecasts.
 KEY = (*SHARE_PARTITION, "as_of", "forecast")
 _POINTS = np.array([(1 - CONFIDENCE) / 2, 0.5, (1 + CONFIDENCE) / 2])
 _NAMES = ("low_ms", "middle_ms", "high_ms")
 _MS = timedelta(milliseconds=1)
-#: Products of whole numbers and tenths may be that much less or more than whole.
+#: Rounding error of products of integers and tenths.
 _TINY = 1e-9
 
 
@@ -66,8 +66,8 @@ def make_forecasts(
 ) -> pa.Table:
     """Make forecasts of every share partition with lag, as `sharelag.schemas.FORECASTS`.
 
-    ``progress`` and ``lag`` describe the moment ``as_of``; ``past`` has the forecasts made before,
-    each once. Ages are forecast for ``horizon`` later, drains until then at most.
+    ``progress`` and ``lag`` describe the moment ``as_of``; ``past`` has earlier forecasts, each
+    once. Ages are forecast for ``horizon`` later, drains up to then.
     """
     now, span, rows = milliseconds(as_of), horizon // _MS, as_table(progress)
     of_lag = beside(keys(rows, SHARE_PARTITION), lag, SHARE_PARTITION)
@@ -79,7 +79,7 @@ def make_forecasts(
     some = arrives > 0
     each = np.where(some, arrives, 1)
     rate = np.where(some, later * 1000 / each, np.where(later > 0, np.inf, 0))
-    # Where nothing arrives, the next record is as old as the oldest, until none is left.
+    # Without arrivals, assume that the next record is as old as the oldest, until none is left.
     trend = age + span * np.where(some, 1 - finishes / each, np.where(later > 0, 1, -np.inf))
     ages = np.stack([np.minimum(rate, age + span), np.clip(trend, 0, age + span)])
     known = waits & is_aged & ~np.isnan(arrives) & ~np.isnan(finishes)
@@ -114,7 +114,7 @@ def _moments(at: int, count: int) -> pa.Array:
 
 
 def _add_intervals(made: pa.Table, past: pa.Table) -> pa.Table:
-    """Add intervals by the errors of the past."""
+    """Add intervals from the errors of past forecasts."""
     points = np.full((made.num_rows, len(_POINTS)), np.nan)
     for names in (("forecast",), ("forecast", "drain")):
         found = _points(past, keys(past, names), keys(made, names))
@@ -123,7 +123,7 @@ def _add_intervals(made: pa.Table, past: pa.Table) -> pa.Table:
     is_age = mask(pc.equal(made.column("forecast"), AGE))[:, np.newaxis]
     with np.errstate(over="ignore"):
         values = np.where(is_age, trend + points * span, np.maximum(trend, 1) * np.exp(points))
-    # An age is interpolated at both moments, so it may seem to grow faster than time.
+    # Both ages are interpolated, so an age may seem to grow faster than time.
     values = np.clip(values, 0, np.where(is_age, np.inf, span))
     for name, rounded, each in zip(_NAMES, (np.floor, np.rint, np.ceil), values.T, strict=True):
         unknown = np.isnan(each)
@@ -143,7 +143,7 @@ def _span(rows: pa.Table) -> Floats:
 
 
 def _errors(told: pa.Table) -> Floats:
-    """Return how far off the trend was; infinite where a drain took longer than the horizon."""
+    """Return the error of each trend; infinite where a drain took longer than the horizon."""
     actual, trend, span = _column(told, "actual_ms"), _column(told, "trend_ms"), _span(told)
     drained = np.log(np.maximum(actual, 1) / np.maximum(trend, 1))
     return np.where(
@@ -154,9 +154,9 @@ def _errors(told: pa.Table) -> Floats:
 
 
 def _points(past: pa.Table, names: pa.Array, wanted: pa.Array) -> Floats:
-    """Return the points of the errors of past forecasts with each wanted name, `[wanted, points]`.
+    """Return the points of past errors with each wanted name, `[wanted, points]`.
 
-    NaN where they are fewer than `LEAST`.
+    NaN where there are fewer than `LEAST`.
     """
     told = pc.is_valid(past.column("actual_ms"))
     each, past = names.filter(flat(told)), past.filter(told)
@@ -186,7 +186,7 @@ def _points(past: pa.Table, names: pa.Array, wanted: pa.Array) -> Floats:
 
 
 def moments_of(due: Arrow) -> list[datetime]:
-    """Return the moments at which the lag has to be known to score forecasts."""
+    """Return the moments whose lag is needed to score forecasts."""
     at = pa.array(np.unique(_grid(as_table(due)))).view(schemas.TIMESTAMP)
     return at.to_pylist()  # type: ignore[no-any-return]
 
@@ -198,16 +198,16 @@ def _grid(rows: pa.Table) -> Ints:
 
 
 def score(due: Arrow, lag: Arrow, timeline: Arrow, past_offsets: Arrow, now: int) -> pa.Table:
-    """Return the forecasts that are ``due`` with their outcomes, as far as these are known.
+    """Return the forecasts that are ``due`` with their known outcomes.
 
     ``lag`` is that of the reading ``now`` (milliseconds), ``timeline`` that at `moments_of` the
-    forecasts, ``past_offsets`` those of that time, at any moments.
+    forecasts; ``past_offsets`` may have any moments of that time.
     """
     rows, grid = as_table(due), _grid(as_table(due))
     state, has_state = _states(rows, as_table(timeline), grid)
     ends = known_ends(lag, past_offsets, now)
     here = pc.index_in(keys(rows, SHARE_PARTITION), keys(lag, SHARE_PARTITION))
-    # A share partition that is not there any more has a place beyond all others, of no log.
+    # A share partition that no longer exists has a place beyond all others, without a log.
     places = np.append(ends.rows, len(ends.rows))
     place = places[here.fill_null(len(ends.rows)).to_numpy().astype(np.int64)]
     ends = replace(ends, rows=place.repeat(STEPS + 1))
@@ -247,7 +247,7 @@ def score(due: Arrow, lag: Arrow, timeline: Arrow, past_offsets: Arrow, now: int
 
 
 def _states(rows: pa.Table, timeline: pa.Table, grid: Ints) -> tuple[dict[str, Ints], Bools]:
-    """Return the state of each forecast's share partition at each moment, and where it is known."""
+    """Return the state of each forecast's share partition at each moment, and whether known."""
     names = ("start_offset", "effective_start_offset", "window_end_offset", "window_complete")
     if not len(timeline) or not len(rows):
         return dict.fromkeys(names, np.zeros(grid.shape, np.int64)), np.zeros(grid.shape, bool)
@@ -269,7 +269,7 @@ def _states(rows: pa.Table, timeline: pa.Table, grid: Ints) -> tuple[dict[str, I
 
 
 def _measure_drains(left: Ints, is_known: Bools, grid: Ints, was: Ints) -> tuple[Ints, Bools]:
-    """Return how long the lag lasted, at most until it was due, and where that is known."""
+    """Return how long the lag lasted, up to the due moment, and whether known."""
     little = (LITTLE * was).astype(np.int64)
     gone = is_known & (left <= little[:, np.newaxis])
     gone[:, 0] = False
@@ -279,7 +279,7 @@ def _measure_drains(left: Ints, is_known: Bools, grid: Ints, was: Ints) -> tuple
     share = np.clip((left[rows, first - 1] - little) / np.maximum(fell, 1), 0, 1)
     step = grid[rows, first] - grid[rows, first - 1]
     lasted = grid[rows, first - 1] - grid[:, 0] + np.rint(share * step).astype(np.int64)
-    # Where a moment is not known, it may have been gone then.
+    # At an unknown moment the lag may have been gone.
     told = np.cumsum(is_known, axis=1)[rows, first] == first + 1
     return np.where(ever, lasted, grid[:, -1] - grid[:, 0]), told
 
@@ -289,17 +289,16 @@ def _measure_drains(left: Ints, is_known: Bools, grid: Ints, was: Ints) -> tuple
 
 @cache
 def scoring_rules() -> ModuleType:
-    """Import `scoringrules` without its compiled forms.
+    """Import `scoringrules` without numba.
 
-    With numba it compiles dozens of functions at each import, for seconds, of which none is used
-    here: these are a few operations on whole columns.
+    With numba it compiles dozens of unused functions at each import, which takes seconds.
     """
     with without_numba():
         return import_module("scoringrules")
 
 
 def calibration(forecasts: Arrow) -> pa.Table:
-    """Tell how often forecasts came true, as `sharelag.schemas.CALIBRATION`; a row per kind."""
+    """Return how often forecasts came true, as `sharelag.schemas.CALIBRATION`; a row per kind."""
     rows, found = as_table(forecasts), []
     for kind in (AGE, DRAIN):
         mine = rows.filter(pc.equal(rows.column("forecast"), kind))
@@ -314,14 +313,14 @@ def calibration(forecasts: Arrow) -> pa.Table:
         }
         if told.num_rows:
             row |= {"covered": true / told.num_rows} | _scores(told)
-        # Until it has shown that it is better, it is not.
+        # Without evidence it does not count as better.
         is_shown = told.num_rows >= LEAST and row["crps_ms"] < row["rate_crps_ms"]
         found.append(row | {"shown": is_shown})
     return pa.Table.from_pylist(found, schema=schemas.CALIBRATION)
 
 
 def _scores(told: pa.Table) -> dict[str, float]:
-    """Return the means of scores; the CRPS of a single number is its absolute error."""
+    """Return mean scores; the CRPS of a point forecast is its absolute error."""
     rules = scoring_rules()
     actual, low, middle, high = (_column(told, name) for name in ("actual_ms", *_NAMES))
     crps = rules.crps_quantile(actual, np.stack([low, middle, high], axis=1), _POINTS)

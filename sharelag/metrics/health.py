@@ -1,10 +1,10 @@
-"""Health of the state topic: counts of its records, and what keeps it from being pruned.
+"""Health of the state topic: counts of its records, and the snapshots that hold up pruning.
 
-Counts of parts of the topic add up, in any order: `health_counts` of each part, `combine` of
-several, `health_arrow` of all. Each record must be in exactly one part.
+Counts are additive over parts of the topic, in any order: `health_counts` of each part, `combine`
+of several, `health_arrow` of all. Each record must be in exactly one part.
 
-`snapshots_arrow` gives the last snapshot of each share partition: what a new coordinator begins
-with. The drafts call it a checkpoint, and its offset the share checkpoint offset (KIP-932,
+`snapshots_arrow` returns the last snapshot of each share partition, from which a new coordinator
+starts. The drafts call it a checkpoint, and its offset the share checkpoint offset (KIP-932,
 "Recovering share-partition state and interactions with log cleaning").
 """
 
@@ -35,7 +35,7 @@ from sharelag.wire.placement import abs_hashes
 
 #: Number of partitions of the state topic, or of several state topics by name; None: unknown.
 Partitions: TypeAlias = int | Mapping[str, int] | None
-# Kafka writes these; 3 and 5 are from KIP drafts, so newer brokers may write them.
+# Kafka writes these; newer brokers may write 3 and 5, which are from KIP drafts.
 _DURABLE = [int(state) for state in DeliveryState if state is not DeliveryState.ACQUIRED]
 #: Twice Kafka's ``share.coordinator.cold.partition.snapshot.interval.ms``: every snapshot should
 #: be renewed by then.
@@ -72,7 +72,7 @@ def findings(health: Arrow, windows: Arrow, partitions: Partitions = None) -> pa
 
 
 def in_words(found: Arrow) -> list[str]:
-    """Return each of `findings` as a sentence that names where it is."""
+    """Return each of `findings` as a sentence with its place."""
     said = []
     for row in as_table(found).to_pylist():
         place = f"state partition {row['record_partition']}"
@@ -156,9 +156,9 @@ KINDS = {
     "tombstones": "tombstone",
     "update_tombstones": "tombstone of an update",
 }
-#: Records of older generations of the format: column -> label.
+#: Records of older generations: column -> label.
 OLDER = {f"generation_{number}": f"G{number}" for number in range(TODAY)}
-#: Who writes a generation; nobody writes those of drafts.
+#: The versions that write a generation; drafts were never released.
 _WRITERS = {"G3": "Kafka 4.0", f"G{TODAY}": "Kafka 4.1 and later"}
 UNKNOWN_TAGS = "unknown tags"
 _OF_A_KIND = (
@@ -167,13 +167,12 @@ _OF_A_KIND = (
     ["tombstones", "update_tombstones", "older_tombstones"],
 )
 _RECORDS = [name for names in _OF_A_KIND for name in names]
-#: Labels of what every generation may have written.
+#: Labels of records that every generation may have written.
 _OF_ANY = {"tombstone", "tombstone of an update", UNKNOWN_TAGS}
 _STATE_PARTITION = ["topic", "partition"]
 _SHARE_PARTITION = ["group_id", "topic_id", "share_partition"]
 _OF_SHARE_PARTITION = [*_STATE_PARTITION, *_SHARE_PARTITION]
-#: How columns are summed up; rows of share partitions and of a whole state partition have different
-#: ones.
+#: Aggregations; rows of share partitions and of a whole state partition have different columns.
 _TOTALS = ["rows", "bytes", "rejects", "finished", *_RECORDS, *OLDER, "unknown_tags"]
 _LASTS = ["last_offset", "last_timestamp", "last_snapshot", "last_tombstone", "last_state"]
 _AGGREGATES = dict.fromkeys(_TOTALS, "sum") | dict.fromkeys(_LASTS, "max")
@@ -198,14 +197,14 @@ def health_arrow(
 ) -> pa.RecordBatch:
     """Return the health of every partition of the state topic, as `sharelag.schemas.HEALTH`.
 
-    ``counts`` are `COUNTS` of every part of the topic. Without ``partitions``, the number of the
-    topic's (or by topic), misplaced records are unknown; without ``history`` of the same records,
-    finished offsets are. ``needed_from`` is the offset up to which Kafka's coordinator prunes next;
-    ``prunable`` is null where records are missing.
+    ``counts`` are `COUNTS` of every part of the topic. Misplaced records are unknown without
+    ``partitions``, the topic's number of partitions (or by topic); finished offsets are unknown
+    without ``history`` of the same records. ``needed_from`` is the offset up to which Kafka's
+    coordinator prunes next; ``prunable`` is null where records are missing.
 
-    ``ShareCoordinatorOffsetsManager`` and ``ShareCoordinatorService.performRecordPruning`` of Kafka
-    4.3.1: only the last snapshot of every share partition that was not deleted is needed. If all
-    were deleted, the last tombstone remains.
+    By ``ShareCoordinatorOffsetsManager`` and ``ShareCoordinatorService.performRecordPruning`` of
+    Kafka 4.3.1, only the last snapshot of every share partition that was not deleted is needed. If
+    all were deleted, the last tombstone remains.
     """
     table = as_table(counts).select(COUNTS.names).cast(COUNTS)
     if history is not None:
@@ -226,8 +225,8 @@ def health_counts(
 ) -> pa.Table:
     """Count one part of the state topic, as `COUNTS`.
 
-    ``raw`` is `sharelag.schemas.RAW`, of which records of other topics are ignored; the others as
-    for `sharelag.wire.decode_arrow`.
+    ``raw`` is `sharelag.schemas.RAW`; records of other topics are ignored. The other parameters are
+    those of `sharelag.wire.decode_arrow`.
     """
     chosen = of_state(raw, generation)
     records, rejects, _ = decode_arrow(chosen, STATE_TOPIC, generation, kafka_version)
@@ -244,7 +243,7 @@ def combine(counts: Arrow) -> pa.Table:
 def gather(
     batches: Iterable[Arrow], generation: int | None = None, kafka_version: Told = None
 ) -> pa.Table:
-    """Count a stream of parts, with little more than one row per share partition in memory."""
+    """Count a stream of parts, with about one row per share partition in memory."""
     pieces = [COUNTS.empty_table()]
     for batch in batches:
         pieces.append(health_counts(batch, generation, kafka_version))
@@ -263,7 +262,7 @@ def count_finished(history: Arrow) -> pa.Table:
 
 def _sizes(raw: Arrow) -> pa.Table:
     offset = flat(raw.column("offset"))
-    offset = pc.if_else(pc.less(offset, 0), pa.scalar(None, offset.type), offset)  # it has none
+    offset = pc.if_else(pc.less(offset, 0), pa.scalar(None, offset.type), offset)  # -1: none
     moment = possible_times(flat(raw.column("timestamp")).cast(schemas.TIMESTAMP, safe=False))
     key, value = (
         pc.binary_length(flat(raw.column(name))).fill_null(0).cast(pa.int64())
@@ -308,20 +307,20 @@ def _records(records: pa.RecordBatch) -> pa.Table:
 
 
 def _counts(columns: dict[str, pa.Array]) -> pa.Table:
-    """Return `COUNTS` with some columns; the others do not apply to these rows."""
+    """Return columns as `COUNTS`; the others do not apply and are null."""
     return table_of(columns, COUNTS, pad=True)
 
 
 def _aggregate(table: pa.Table, by: list[str], more: Mapping[str, str] = {}) -> pa.Table:
     wanted = _AGGREGATES | dict(more)
     known = pc.ScalarAggregateOptions(min_count=1)
-    # One thread, so that "first" is the value of the first row.
+    # With several threads, "first" need not be the first row's value.
     columns = [(name, how, known) for name, how in wanted.items()]
     return table.group_by(by, use_threads=False).aggregate(columns).rename_columns([*by, *wanted])
 
 
 def _judge(table: pa.Table, partitions: Partitions) -> pa.Table:
-    """Add per share partition: alive, needed from, misplaced. Sort by what is needed."""
+    """Add ``needed_from``, which pins it, and misplaced records per share partition."""
     removed = table.column("last_tombstone").fill_null(-1)
     snapshot = table.column("last_snapshot")
     needed = pc.if_else(pc.greater(snapshot, removed), snapshot, None)
@@ -344,7 +343,7 @@ def _total(table: pa.Table, names: list[str]) -> pa.ChunkedArray:
 def _health(summed: pa.Table) -> pa.RecordBatch:
     snapshots, updates, tombstones = (_total(summed, names) for names in _OF_A_KIND)
     first, end = summed.column("first_offset"), pc.add(summed.column("last_offset"), 1)
-    # Between control records of a user's topic are the user's records, which are not counted.
+    # Control records of a user's topic have the user's records in between, which do not count.
     missing = pc.subtract(pc.subtract(end, first), summed.column("rows"))
     missing = pc.if_else(topic_mask(summed, STATE_TOPIC), missing, None)
     above = pc.subtract(summed.column("needed_from"), first)
@@ -376,13 +375,13 @@ def _generations(summed: pa.Table) -> pa.ChunkedArray:
     for counts in summed.select(list(names)).to_pylist():
         labels = [label for name, label in names.items() if counts[name]]
         if "G0" in labels and "G1" in labels:
-            labels.remove("G1")  # a checkpoint, the same in both: G0's deltas show whose it is
+            labels.remove("G1")  # checkpoints are the same in both, and there are deltas of G0
         found.append(labels)
     return pa.chunked_array([found], pa.list_(pa.string()))
 
 
 def formats(health: Arrow) -> str:
-    """Say of which generations records are: ``G3 (Kafka 4.0), 1 partition G2 (a draft)``."""
+    """Return the generations of records in words: ``G3 (Kafka 4.0), 1 partition G2 (a draft)``."""
     older = set(OLDER.values())
     labels = [set(kinds) for kinds in health.column("generations").to_pylist()]
     seen = Counter(
@@ -401,24 +400,23 @@ def formats(health: Arrow) -> str:
     return ", ".join([names[first], *parts])
 
 
-#: Columns that are those of its last record, and of its last snapshot.
+#: Columns taken from the last record, and from the last snapshot.
 _OF_LAST = (*STATE, "from_snapshot", "record_offset", "record_timestamp")
 _OF_SNAPSHOT = {
     "snapshot_offset": "record_offset",
     "snapshot_timestamp": "record_timestamp",
     "snapshot_epoch": "snapshot_epoch",
 }
-#: What is counted behind the snapshot, and the kind of record that it is.
+#: Counts of records after the snapshot, and the kind of each.
 _SINCE = {"updates_since": "update", "rejected_since": "rejected"}
 
 
 def snapshots_arrow(history: Arrow) -> pa.RecordBatch:
-    """Return the last snapshot of each share partition, and how many records followed it.
+    """Return the last snapshot of each share partition, and the number of records after it.
 
-    ``history`` has all rows of some share partitions, each contiguous and in log order. The result
-    is `sharelag.schemas.SNAPSHOTS`, one row per share partition that exists, in that order. Where
-    no snapshot was seen its columns are null, and the counts are those of all records that were
-    seen.
+    ``history`` has all rows of share partitions, each contiguous and in log order. The result is
+    `sharelag.schemas.SNAPSHOTS`, one row per share partition that exists, in that order. Without a
+    snapshot its columns are null, and the counts include all records.
     """
     table = as_table(history)
     if not table.num_rows:

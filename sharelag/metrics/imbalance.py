@@ -25,16 +25,16 @@ For the n known numbers x of a segment, sorted, with mean m and total t:
 All are invariant under changes of unit and order, and (except the shares) under repetition of all
 numbers.
 
-Why lag is spread unevenly, `skew_arrow` tells. Each of three reasons is about partitions (or
-members) that differ in something other than lag, and applies if the lag concentrates there: their
-share of the lag exceeds their share of the partitions (or members) by `EXCESS` or more.
+`skew_arrow` explains uneven lag. Each of three reasons concerns partitions (or members) that differ
+in something other than lag, and applies if the lag concentrates there: their share of the lag
+exceeds their share of the partitions (or members) by `EXCESS` or more.
 
     data_skew        partitions that received more than the average one
     starvation       partitions with fewer members than the average one
     assignment_skew  members with more partitions than the average one, by two or more
 
-An uneven lag that does not concentrate in any of these is only `uneven`: then look at single
-partitions and at what blocks their start offset.
+An uneven lag that concentrates in none of these is only `uneven`: look at single partitions and at
+the causes that block their start offset.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ from sharelag.tables.arrow import (
 )
 from sharelag.tables.words import counted
 
-#: What `spread_columns` says of the known numbers of a segment; all but ``min`` may be NaN.
+#: The figures of `spread_columns` for the known numbers of a segment; all but ``min`` may be NaN.
 FIGURES = (
     *("total", "mean", "min", "max", "max_mean", "gini", "cv", "top_share", "top3_share", "jain"),
     "hoover",
@@ -73,13 +73,13 @@ FIGURES = (
 
 
 def spread_columns(values: Floats, segment: Ints, segments: int) -> dict[str, NDArray[Any]]:
-    """Return how unevenly the numbers of each segment are spread, one row per segment.
+    """Return the imbalance of the numbers in each segment, one row per segment.
 
-    ``values`` are at least 0 (else it is a ValueError), and NaN where unknown; ``segment`` says
-    which segment each belongs to, from 0 to ``segments - 1``, in any order. The result has
-    ``items``, numbers known or not, ``unknown`` ones among them, and `FIGURES` of the known ones:
-    NaN if there are none. Total, mean and max are NaN, too, where all known ones are 0 and others
-    are unknown, as the sum may not be 0 then; and what is divided by the total where that is 0.
+    ``values`` are at least 0 (else ValueError), NaN where unknown; ``segment`` has the segment of
+    each, from 0 to ``segments - 1``, in any order. The result has ``items`` (the count of numbers),
+    ``unknown`` (of those that are NaN), and `FIGURES` of the known ones: NaN if there are none.
+    Total, mean and max are also NaN if all known numbers are 0 and others are unknown, because the
+    sum may not be 0; ratios to the total are NaN if it is 0.
     """
     known = ~np.isnan(values)
     if (values[known] < 0).any() or np.isinf(values).any():
@@ -102,11 +102,11 @@ def spread_columns(values: Floats, segment: Ints, segments: int) -> dict[str, ND
 
 
 def _figures(values: Floats, begins: Ints, numbers: Ints) -> dict[str, Floats]:
-    """Return the measures of non-empty, contiguous segments, each ascending."""
+    """Return the figures of non-empty, contiguous segments, each ascending."""
     largest = values[begins + numbers - 1]
     which = np.repeat(np.arange(len(numbers)), numbers)
     rank = np.arange(len(values)) - begins[which] + 1
-    # Divide by the largest so that squares and sums stay within a float; all 0 without a total.
+    # Divide by the largest so that squares and sums stay within a float.
     unit = np.where(largest > 0, largest, 1.0)
     part = values / unit[which]
 
@@ -138,7 +138,7 @@ def _figures(values: Floats, begins: Ints, numbers: Ints) -> dict[str, Floats]:
 # Each measure is a column of float64, null where unknown. Members come from the group records, the
 # others from the lag table, the history and the offsets.
 
-#: What identifies the rows of `partition_loads`.
+#: Key columns of `partition_loads`.
 KEYS = ["group_id", "topic", "topic_id", "partition"]
 
 
@@ -169,11 +169,10 @@ def partition_loads(
 ) -> pa.Table:
     """Return the load of each share partition.
 
-    ``groups`` adds the initialized partitions without a lag row; the members of groups that are not
-    in it are unknown. ``past`` has earlier ends by ``topic_id`` and ``partition``, of `OFFSETS` or
-    of an earlier lag table. The result has `KEYS`, ``as_of``, and as float64: ``lag``; ``arrived``
-    since ``past``; ``finished`` per hour, as observed; ``members``, how many are assigned to it.
-    Null where unknown.
+    ``groups`` adds the initialized partitions without a lag row; members of groups that it lacks
+    are unknown. ``past`` has earlier ends by ``topic_id`` and ``partition``, from `OFFSETS` or an
+    earlier lag table. The result has `KEYS`, ``as_of``, and as float64: ``lag``; ``arrived`` since
+    ``past``; ``finished`` per hour, as observed; ``members``, the number assigned. Null: unknown.
     """
     given = {"lag": lag, "members": members, "groups": groups, "observed": observed, "past": past}
     for name, rows in given.items():
@@ -190,7 +189,7 @@ def partition_loads(
 
 
 def member_loads(partitions: pa.Table, members: Arrow) -> pa.Table:
-    """Return the load of each member, of `partition_loads` for the same members.
+    """Return the load of each member from `partition_loads` of the same members.
 
     The columns are ``group_id``, ``member_id``, ``as_of`` of its group, and as float64
     ``partitions`` assigned to it and ``lag``, where a partition's lag is divided equally among its
@@ -214,16 +213,16 @@ def member_loads(partitions: pa.Table, members: Arrow) -> pa.Table:
 
 
 def topic_loads(partitions: pa.Table) -> pa.Table:
-    """Return the load of each topic of a group: sums over its partitions as far as known.
+    """Return the load of each topic of a group: sums over its known partitions.
 
-    A sum of 0 beside unknown ones is unknown. Columns are ``group_id``, ``topic``, ``topic_id``,
+    A sum of 0 beside unknown values is unknown. Columns are ``group_id``, ``topic``, ``topic_id``,
     ``as_of``, and as float64 ``lag``, ``arrived`` and ``finished``.
     """
     return _sum_groups(partitions, "topic_id").drop_columns("partitions")
 
 
 def _sum_groups(partitions: pa.Table, by: str) -> pa.Table:
-    """Sum loads up within groups; a sum of 0 beside unknown numbers is unknown."""
+    """Sum loads within groups; a sum of 0 beside unknown numbers is unknown."""
     known = pc.ScalarAggregateOptions(min_count=1)
     summed = partitions.group_by(["group_id", by]).aggregate(
         [
@@ -244,11 +243,11 @@ def _sum_groups(partitions: pa.Table, by: str) -> pa.Table:
 
 
 def broker_loads(partitions: pa.Table, brokers: Arrow) -> pa.Table:
-    """Return the load of each broker: sums over the partitions that it leads, as far as known.
+    """Return the load of each broker: sums over the known partitions that it leads.
 
     ``brokers`` has ``leader_id`` by share partition. The columns are those of `topic_loads`, with
     ``leader_id`` and ``partitions`` in place of the topic. Share partitions without a known leader
-    are in none of the rows.
+    are left out.
     """
     schemas.require(brokers, NEEDED["brokers"], "brokers")
     led = beside(keys(partitions, SHARE_PARTITION), brokers, SHARE_PARTITION)
@@ -285,17 +284,17 @@ def explode_partitions(table: pa.Table, column: str) -> tuple[Ints, pa.Array, pa
 
 
 def count_stateless(groups: pa.Table, states: Arrow) -> int:
-    """Return how many share partitions their groups have initialized and have no state.
+    """Return the number of share partitions that are initialized but have no state.
 
-    A group's coordinator notes them as initialized once their state was written: records of the
-    state topic are missing. ``states`` has the ``group_id topic_id partition`` of those with one.
+    A group coordinator marks a share partition as initialized after its state was written, so
+    records of the state topic are missing. ``states`` has ``group_id topic_id partition``.
     """
     _, place, _ = explode_partitions(groups, "initialized_topics")
     return int(pc.sum(pc.invert(pc.is_in(place, keys(states, SHARE_PARTITION)))).as_py() or 0)
 
 
 def name_topics(table: pa.Table, groups: pa.Table) -> pa.Table:
-    """Return a table of share partitions with the names of topics that only their groups know."""
+    """Add topic names to share partitions that only their groups' records know."""
     _, place, topics = explode_partitions(groups, "initialized_topics")
     names = _names_of(topics).take(pc.index_in(keys(table, SHARE_PARTITION), place))
     topic = pc.coalesce(flat(table.column("topic")), names)
@@ -360,7 +359,7 @@ OVER = ("partition", "topic", "member", "broker")
 
 
 def require_over(by: str | None) -> None:
-    """Refuse what imbalance is not measured over."""
+    """Raise `InputError` unless imbalance is measured ``by`` this, or it is None."""
     if by is not None and by not in OVER:
         raise InputError(f"cannot show an imbalance by {by!r}: choose one of {', '.join(OVER)}")
 
@@ -374,12 +373,12 @@ def imbalance_arrow(
     by: str | None = None,
     brokers: Arrow | None = None,
 ) -> pa.RecordBatch:
-    """Return how unevenly each measure is spread in each group and topic, as `IMBALANCE`.
+    """Return the imbalance of each measure in each group and topic, as `IMBALANCE`.
 
     Rows are sorted by group, topic (the whole group first), ``over`` and ``measure``; ``by``
-    chooses those over partition, topic, member or broker. Tables are as for
-    `partition_loads`: measures that need a missing one have no rows, nor have
-    brokers without `BROKERS` or a known leader.
+    restricts them to those over partition, topic, member or broker. Tables are as for
+    `partition_loads`. Measures without their table have no rows; neither have brokers without
+    `BROKERS` or a known leader.
     """
     require_over(by)
     partitions = partition_loads(lag, members, groups, observed, past)
@@ -409,10 +408,9 @@ def trend(
 ) -> pa.RecordBatch:
     """Return the imbalance at several moments.
 
-    Arrivals are counted since the previous moment; ``members`` may be known of some of the moments.
-    With ``by`` (partition, topic or member) only the rows over these. The result is
-    `sharelag.schemas.IMBALANCE` with the moments as ``as_of``; sorted by it, then as
-    `imbalance_arrow`.
+    Arrivals are counted since the previous moment; ``members`` may lack some moments. ``by``
+    (partition, topic or member) restricts the rows. The result is `sharelag.schemas.IMBALANCE` with
+    the moments as ``as_of``, sorted by it, then as `imbalance_arrow`.
     """
     found = [pa.RecordBatch.from_pylist([], schema=schemas.IMBALANCE)]
     past = None
@@ -427,7 +425,7 @@ def trend(
 def _spreads(
     loads: pa.Table, over: str, measures: Sequence[str], *within: str
 ) -> Iterator[pa.Table]:
-    """Yield each measure of a load table, one row per group, or per group and what is named."""
+    """Yield each measure of a load table, one row per group, or per group and ``within``."""
     names = ["group_id", *within]
     encoded = keys(loads, names).dictionary_encode()
     code, size = np.asarray(encoded.indices.to_numpy(), np.int64), len(encoded.dictionary)
@@ -447,7 +445,7 @@ def _spreads(
         yield table_of(columns, schemas.IMBALANCE, pad=True)
 
 
-NO_MEMBERS = "no_members"  # there is lag but no member: not a matter of balance
+NO_MEMBERS = "no_members"  # lag without members: not a matter of balance
 STARVATION = "starvation"
 ASSIGNMENT_SKEW = "assignment_skew"
 DATA_SKEW = "data_skew"
@@ -612,13 +610,13 @@ class _Groups:
         }
 
     def _above(self, values: Floats, code: Ints) -> Bools:
-        """Whether values exceed the mean of their group by more than rounding errors."""
+        """Return whether values exceed their group's mean by more than rounding errors."""
         number = np.bincount(code[~np.isnan(values)], minlength=self.size)
         mean = known_sums(values, code, self.size) / np.maximum(number, 1)
         return np.asarray(values - mean[code] > 1e-9 * np.abs(mean[code]))
 
     def _part(self, chosen: Bools, weight: Floats, shown_by: Floats, code: Ints) -> Floats:
-        """Return the share of the weight of the chosen, among those with a known choice."""
+        """Return the share of the weight in the chosen rows, among rows with a known choice."""
         known = ~np.isnan(shown_by) & ~np.isnan(weight)
         whole = known_sums(np.where(known, weight, np.nan), code, self.size)
         part = known_sums(np.where(known, weight * chosen, np.nan), code, self.size)

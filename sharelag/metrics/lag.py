@@ -2,14 +2,14 @@
 
     lag = end_offset - start_offset - delivery_complete_count                       (KIP-1226)
 
-as Kafka computes it from the persisted state; like Kafka's command, unknown where that is negative.
-The window breaks the distance down; for every row with known terms
+as Kafka computes it from the persisted state; like Kafka's command, unknown if negative. The window
+splits the distance; for every row with known terms
 
     end_offset - start_offset = unread + window_available + window_unknown + window_complete
 
 (if the end offset is older than the window, ``unread`` is 0 and the sum exceeds the distance). So
 lag is the sum of unread, available and unknown, unless the broker's count differs from its batches.
-Where it counts the whole window, all of that is complete (`sharelag.model.counts_all`).
+If it counts the whole window, the whole window is complete (`sharelag.model.counts_all`).
 
 `timeline_arrow` gives the lag at several moments, `diff_arrow` compares the states of two.
 """
@@ -53,11 +53,11 @@ from sharelag.tables.arrow import (
 OFFSET_KEYS = ["topic_id", "partition"]
 OFFSET_COLUMNS = [*OFFSET_KEYS, "topic", "log_start_offset", "end_offset", "as_of"]
 ROLLUP_KEYS = {"group": ["group_id"], "topic": ["group_id", "topic", "topic_id"]}
-#: Sums, each with the count of the share partitions that it leaves out.
+#: Sums, each with the count of share partitions left out.
 _UNKNOWN = {"lag": "unknown_lags", "effective_lag": "unknown_effective_lags"}
 _SUMMED = [*_UNKNOWN, *_UNKNOWN.values(), "unread"]
 _SUMMED += ["window_available", "window_unknown", "window_complete"]
-#: Columns of the roll-up, each with the column of the lag table that it aggregates, and how.
+#: Columns of the roll-up: the aggregated column of the lag table, and the function.
 ROLLUP_SUMS = {name: (name, "sum") for name in _SUMMED}
 ROLLUP_SUMS |= {"max_lag": ("lag", "max"), "as_of": ("as_of", "min")}
 
@@ -107,7 +107,7 @@ def lag_columns(joined: Arrow) -> pa.RecordBatch:
     sized = has_start & has_end
     columns = {
         "lag": (lag, is_known & (lag >= 0)),
-        # What a start offset beyond the end of the log leaves to do is not known, nor is the lag.
+        # Beyond the end of the log, the lag and the effective lag are unknown.
         "effective_lag": (
             np.maximum(np.maximum(end, window_end) - low - finished, 0),
             sized & ((start <= end) | (window_end > start)),
@@ -135,7 +135,7 @@ def lag_columns(joined: Arrow) -> pa.RecordBatch:
         gaps.UNKNOWN_TOPIC: ~present(joined, "topic"),
         gaps.NO_END_OFFSET_THEN: ~has_end & ~present(joined, "as_of"),
         gaps.NO_END_OFFSET: ~has_end,
-        gaps.NO_COMPLETE_COUNT: ~has_count,  # last: it leaves the effective lag known
+        gaps.NO_COMPLETE_COUNT: ~has_count,  # last, because the effective lag is still known
         gaps.NEGATIVE_LAG: is_known & (lag < 0),
     }
     arrays["lag_reason"] = first_reason(reasons)
@@ -148,7 +148,7 @@ def lag_columns(joined: Arrow) -> pa.RecordBatch:
 
 def rollup_keys(by: str) -> list[str]:
     """Return the key columns for ``"group"`` or ``"topic"``; other values are an InputError."""
-    if by not in list(ROLLUP_KEYS):  # which any value can be looked for in
+    if by not in list(ROLLUP_KEYS):  # a list, because values may be unhashable
         raise InputError(f"cannot sum lag by {by!r}: choose one of {', '.join(ROLLUP_KEYS)}")
     return ROLLUP_KEYS[by]
 
@@ -156,8 +156,8 @@ def rollup_keys(by: str) -> list[str]:
 def rollup_arrow(lag: Arrow, by: str) -> pa.RecordBatch:
     """Sum lag ``by`` group or topic, as `ROLLUP`; unknown lags are counted, not summed as zero.
 
-    ``lag`` is that of the known ones, and null with ``max_lag`` where they have none and others are
-    unknown: that nothing waits is not known then. So it is with ``effective_lag``.
+    ``lag`` sums the known lags. It is null, like ``max_lag``, if they are all 0 and others are
+    unknown; the same applies to ``effective_lag``.
     """
     keys = rollup_keys(by)
     table = as_table(lag)
@@ -186,8 +186,8 @@ def timeline_arrow(history: Arrow, past_offsets: Arrow, moments: Sequence[dateti
     ``history`` is in the order of `history_arrow`; ``past_offsets`` has one row per topic partition
     and moment, and other moments are ignored. The result is `sharelag.schemas.TIMELINE`, one row
     per moment and share partition that existed then, sorted by share partition, then moment. Lag is
-    null if the end offset at the moment is unknown, or before what was finished, or if earlier
-    records are missing.
+    null if the end offset at the moment is unknown or below finished offsets, or if earlier records
+    are missing.
     """
     wanted = np.unique(np.array([milliseconds(moment) for moment in moments], np.int64))
     if history.num_rows == 0 or not len(wanted):
@@ -209,7 +209,7 @@ def timeline_arrow(history: Arrow, past_offsets: Arrow, moments: Sequence[dateti
 
 
 def _places(table: pa.Table, ids: pa.Array, moment: Ints, moments: int) -> pa.Array:
-    """Return one number per topic partition and moment; a null one where one is not known."""
+    """Return one number per topic partition and moment; null where one of them is unknown."""
     topic = pc.index_in(flat(table.column("topic_id")), ids).fill_null(-1).to_numpy()
     partition, known = numbers(table, "partition")
     number = (topic.astype(np.int64) * 2**31 + partition) * moments + moment
@@ -316,7 +316,7 @@ def _add_finished(windows: pa.Table) -> tuple[Ints, Bools]:
 def _same(was: pa.Table, now: pa.Table) -> Bools:
     pairs = zip(was.column("runs").to_pylist(), now.column("runs").to_pylist(), strict=True)
     same = np.array([one == other for one, other in pairs], bool)
-    for name in _STATE:  # another leader alone does not move anything
+    for name in _STATE:  # a new leader alone changes no state
         one, other = was.column(name), now.column(name)
         same &= mask(pc.equal(one, other)) | mask(pc.and_(pc.is_null(one), pc.is_null(other)))
     return same

@@ -1,19 +1,19 @@
-"""What brokers measure themselves, beside what the records say.
+"""Brokers' own metrics of share partitions.
 
-Counts grow while a broker runs; two readings of the same broker give rates. A reading says
-something of a moment only where it is close to it. `measured_arrow` takes apart what the records
-leave unknown: acquired, or never delivered.
+Counts grow while a broker runs; two readings of the same broker yield rates. A reading describes a
+moment only if it is close to it. `measured_arrow` separates acquired offsets from those that were
+never delivered, which the state topic does not distinguish.
 
-``InFlightMessageCount`` is the length of the window in the memory of the leader, finished offsets
-within it included (``SharePartition.numInFlightRecords``). Where that window ends, members have
-offsets that no state was written of yet; what comes after it was never delivered.
+``InFlightMessageCount`` is the length of the window in the leader's memory, including finished
+offsets (``SharePartition.numInFlightRecords``). Offsets up to its end may be acquired without a
+persisted state; offsets beyond it were never delivered.
 
-A broker of Kafka 4.3.1 keeps the gauges of the first time that it loaded a share partition
-(KAFKA-21096). It loads it again when a group has members again, and they keep showing what was
-there before. So a gauge counts only where the broker has loaded each of its share partitions once,
-by ``PartitionLoadTimeMs``, or where it changed between two readings without a load between them.
-Brokers without that defect remove all metrics of a share partition when they unload it: a gauge
-shows the present, and locks that expired are counted since the last load.
+A broker of Kafka 4.3.1 keeps the gauges of the first load of a share partition (KAFKA-21096). It
+loads the share partition again when its group has members again, but the gauges keep the old
+values. So a gauge counts only if the broker has loaded each of its share partitions once, by
+``PartitionLoadTimeMs``, or if it changed between two readings without a load in between. Brokers
+without that defect remove all metrics of a share partition when they unload it: their gauges are
+current, and expired locks are counted since the last load.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from sharelag.schemas import MEASURED, SHARE_PARTITION, Arrow
 from sharelag.tables.arrow import as_table, beside, flat, keys, table_of
 from sharelag.tables.words import counted
 
-#: Types of acknowledgement, as Kafka counts them; a broker may count another in future.
+#: Types of acknowledgement that Kafka counts; later versions may add others.
 _TYPES = ("accept", "release", "reject", "renew")
-#: What people look for comes first.
+#: Metrics that are listed first.
 _ACKNOWLEDGED, _IN_FLIGHT = "RecordAcknowledgementsPerSec", "InFlightMessageCount"
 _EXPIRED, _BATCHES = "AcquisitionLockTimeoutPerSec", "InFlightBatchCount"
 _FIRST = (_ACKNOWLEDGED, _IN_FLIGHT, _EXPIRED, _BATCHES)
 _MAIN = ("Value", "Count", "Mean", "Max")
 _SHARE = "protocol=share"
-#: How brokers count what they do with letters of a group, since Kafka 4.4.
+#: Brokers' counts of a group's dead letters, since Kafka 4.4.
 _LETTERS = {
     "DeadLetterQueueRecordCount": "written",
     "DeadLetterQueueTotalProduceRequestsPerSec": "requests",
     "DeadLetterQueueFailedProduceRequestsPerSec": "failed requests",
 }
-#: Groups whose letters notes tell one by one.
+#: Maximum number of groups whose letters have a note each.
 _MOST_NOTES = 10
 _BEANS = (
     "kafka.server:type=ShareGroupMetrics",
@@ -57,9 +57,9 @@ _BEANS = (
 
 
 def about_share_groups(table: pa.Table) -> pa.Table:
-    """Return the figures about share groups: of each metric its value, count, mean and maximum.
+    """Return the figures about share groups: value, count, mean and maximum of each metric.
 
-    Acknowledgements, in-flight records and expired locks come first, else the order stays.
+    Acknowledgements, in-flight records and expired locks come first; otherwise the order stays.
     """
     tags = pc.binary_join(table.column("tags"), "\n").fill_null("")
     of_bean = pc.is_in(table.column("mbean"), pa.array(_BEANS))
@@ -77,11 +77,11 @@ def about_share_groups(table: pa.Table) -> pa.Table:
 def readings(table: pa.Table, metric: str, attribute: str, names: list[str]) -> pa.Table:
     """Return the last reading of a metric, and its rate since the reading before.
 
-    ``names`` are columns of `sharelag.schemas.BROKER_METRICS` that tell its figures apart on one
-    broker. The result has ``of`` (the broker, else the place that was read), the names, ``as_of``,
-    ``figure``, ``change`` since the reading before, which is null with one reading, the same as
-    ``increase``, and ``rate`` per second; these are null, too, where the count became smaller,
-    because the broker began to count again.
+    ``names`` are columns of `sharelag.schemas.BROKER_METRICS` that identify its figures on one
+    broker. The result has ``of`` (the broker, else the source), the names, ``as_of``, ``figure``,
+    ``change`` since the reading before, the same as ``increase``, and ``rate`` per second. All
+    three are null with one reading; the last two also if the count fell, because it was
+    reset.
     """
     chosen = pc.and_(
         pc.equal(table.column("metric"), metric), pc.equal(table.column("attribute"), attribute)
@@ -103,9 +103,9 @@ def readings(table: pa.Table, metric: str, attribute: str, names: list[str]) -> 
 
 
 def acknowledgement_words(table: pa.Table) -> list[str]:
-    """Say how members acknowledged records on each broker: accept, release, reject, renew.
+    """Summarize acknowledgements on each broker: accept, release, reject, renew.
 
-    Kafka counts them by broker, of all share groups together.
+    Kafka counts them by broker, for all share groups together.
     """
     rows = readings(table, _ACKNOWLEDGED, "Count", ["ack_type"]).to_pylist()
     brokers: dict[str, list[str]] = {}
@@ -113,7 +113,7 @@ def acknowledgement_words(table: pa.Table) -> list[str]:
         rate = "" if row["rate"] is None else f" (+{row['increase']:,.0f}, {row['rate']:.3g}/s)"
         words = f"{row['figure']:,.0f} {_place(row['ack_type'])[1]}{rate}"
         brokers.setdefault(row["of"], []).append(words)
-    named = set(table.column("broker").to_pylist())  # of the others the place that was read
+    named = set(table.column("broker").to_pylist())  # others are named by their source
     return [
         "acknowledgements since the start of "
         f"{'broker' if broker in named else 'the broker of'} {broker}, of all share groups: "
@@ -123,15 +123,15 @@ def acknowledgement_words(table: pa.Table) -> list[str]:
 
 
 def letter_words(table: pa.Table, groups: Collection[str] | None = None) -> list[str]:
-    """Say how brokers wrote letters of each group to its dead-letter queue (KIP-1191).
+    """Summarize the dead letters that brokers wrote for each group (KIP-1191).
 
-    A broker counts the letters of the share partitions that it leads, since it wrote the first one
-    of a group; here all brokers that were read are summed up. ``groups``: only these.
+    A broker counts the letters of the share partitions that it leads, since the first one of a
+    group; the result sums all brokers that were read. ``groups`` restricts it.
     """
     found = {
         metric: readings(table, metric, "Count", ["group_id"]).to_pylist() for metric in _LETTERS
     }
-    # A broker has each count of a group from the first one on, and its exporter may leave it out.
+    # After the first letter of a group a broker has all counts, but exporters may leave some out.
     exporting = {metric: {row["of"] for row in rows} for metric, rows in found.items()}
     told: dict[str | None, set[str]] = {}
     counts: dict[tuple[str, str | None], list[dict[str, Any]]] = {}
@@ -155,7 +155,7 @@ def letter_words(table: pa.Table, groups: Collection[str] | None = None) -> list
 
 
 def _letters_so_far(words: str, rows: list[dict[str, Any]], is_exported: bool) -> str:
-    """Say one sum over brokers; ``is_exported``: each of them shows this count of some group."""
+    """Describe a sum over brokers; ``is_exported``: all of them export this count."""
     if not rows and not is_exported:
         return f"{words} not exported (or none yet)"
     total = sum(row["figure"] for row in rows)
@@ -170,7 +170,7 @@ def _place(kind: str | None) -> tuple[int, str]:
     return (_TYPES.index(name) if name in _TYPES else len(_TYPES), name)
 
 
-#: A reading counts for a moment that it is at most so far from.
+#: Maximum distance between a reading and a moment that it describes.
 CLOSE = timedelta(seconds=60)
 _NAMES = ["group_id", "topic", "partition"]
 _STALE_GAUGES = "KAFKA-21096"
@@ -178,20 +178,20 @@ _TERMS = (
     *("start_offset", "effective_start_offset", "window_end_offset", "end_offset"),
     *("unread", "window_unknown"),
 )
-#: Columns beside those of share partitions.
+#: Columns other than keys.
 COLUMNS = tuple(name for name in MEASURED.names if name not in SHARE_PARTITION)
 
 
 def measured_arrow(
     lag: Arrow, metrics: pa.Table, as_of: datetime, kafka_version: str | None = None
 ) -> pa.Table:
-    """Return what brokers measured of share partitions at the moment of their lag.
+    """Return brokers' metrics of share partitions at the moment of their lag.
 
-    Readings further away than `CLOSE` from ``as_of`` say nothing of it; ``kafka_version`` is that
-    of the brokers, if known. The result is `sharelag.schemas.MEASURED`, a row for each row of lag.
-    All is null where no broker tells, or several do, since one alone leads. Gauges are null where
-    they may be of an earlier load, rates where counts may begin with one; bounds also where the
-    gauge contradicts the persisted window, as one was read later.
+    Readings further than `CLOSE` from ``as_of`` are ignored; ``kafka_version`` is that of the
+    brokers, if known. The result is `sharelag.schemas.MEASURED`, a row for each row of lag. All
+    values are null if no broker or several have them, because only one leads. Gauges are null if
+    they may be of an earlier load, rates if counts may start with a load, and bounds also if the
+    gauge contradicts the persisted window, because one was read later.
     """
     rows = as_table(lag)
     near = metrics.filter(pc.less_equal(metrics.column("as_of"), pa.scalar(as_of + CLOSE)))
@@ -200,7 +200,7 @@ def measured_arrow(
         readings(near, metric, attribute, _NAMES)
         for metric, attribute in ((_IN_FLIGHT, "Value"), (_BATCHES, "Value"), (_EXPIRED, "Count"))
     )
-    # Without figures that the last reading of their broker has no more: it removed them.
+    # Leave out figures that the last reading of their broker lacks: they were removed.
     gauges, of_batches, timeouts = (
         one.filter(pc.equal(one.column("as_of"), last).fill_null(True))
         for one in found
@@ -227,7 +227,7 @@ def measured_arrow(
 
 
 def _of(rows: pa.Table, found: pa.Table, as_of: datetime) -> pa.Table:
-    """Return the reading of each row at that moment; null where there are none or several."""
+    """Return the reading of each row at that moment; null if there are none or several."""
     found = found.filter(pc.greater_equal(found.column("as_of"), pa.scalar(as_of - CLOSE)))
     found = found.append_column("key", keys(found, _NAMES))
     single = found.group_by("key").aggregate([("key", "count")])
@@ -237,7 +237,7 @@ def _of(rows: pa.Table, found: pa.Table, as_of: datetime) -> pa.Table:
 
 
 def _is_current(gauges: pa.Table, loads: pa.Table, span: pa.Table) -> pa.Array:
-    """Whether the gauges are sure to describe the share partitions that are loaded now."""
+    """Return whether gauges certainly describe the share partitions as loaded now."""
     of, counts = flat(span.column("of")), gauges.group_by("of").aggregate([("figure", "count")])
     loaded, count = beside(of, loads, ["of"]), beside(of, counts, ["of"])
     once = pc.less_equal(flat(loaded.column("figure")), flat(count.column("figure_count")))
@@ -251,10 +251,10 @@ def _where(is_current: pa.Array, values: pa.Array | pa.ChunkedArray) -> pa.Array
 
 
 def _bounds(lag: pa.Table, span: pa.Table, is_current: pa.Array) -> dict[str, pa.Array]:
-    """Bounds of what is acquired and of what was never delivered, by the window in memory.
+    """Return bounds of acquired and of never delivered offsets from the window in memory.
 
-    That window begins between the start offset, which is written with the next change of state, and
-    the first offset that is not finished; so its end is known to that difference.
+    That window begins between the persisted start offset, which may lag behind, and the first
+    unfinished offset; its end is known within that difference.
     """
     terms, known = zip(*(numbers(lag, name) for name in _TERMS), strict=True)
     start, first, window_end, end, unread, holes = terms
@@ -273,7 +273,7 @@ def _bounds(lag: pa.Table, span: pa.Table, is_current: pa.Array) -> dict[str, pa
 
 
 def add_measured(table: pa.Table, measured: pa.Table) -> pa.Table:
-    """Return a table of share partitions with `sharelag.schemas.MEASURED`, if that has rows."""
+    """Add `sharelag.schemas.MEASURED` to a table of share partitions, if it has rows."""
     if not measured.num_rows:
         return table
     found = beside(keys(table, SHARE_PARTITION), measured, SHARE_PARTITION)
@@ -283,7 +283,7 @@ def add_measured(table: pa.Table, measured: pa.Table) -> pa.Table:
 
 
 def describe_measured(measured: pa.Table) -> dict[tuple[Any, ...], str]:
-    """Return what brokers measured of each share partition, in words; without those unknown."""
+    """Return brokers' metrics of each share partition in words, without unknown ones."""
     rows = {tuple(row[name] for name in SHARE_PARTITION): row for row in measured.to_pylist()}
     return {key: words for key, row in rows.items() if (words := _words(row))}
 

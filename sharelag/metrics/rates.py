@@ -4,11 +4,11 @@
     completion_rate = finished / span                       redelivery_rate = redelivered / span
     drain           = effective lag / (completion_rate - arrival_rate)
 
-Both rates are those since the last change of either, unless the end at
-the change is unknown: what a burst or a deployment has ended says nothing of what comes. They are
-in offsets per second, so transaction markers and compacted offsets count as they do in Kafka's lag.
-Records that retention deleted unread count as finished once Kafka's start offset has passed them,
-because the state topic does not distinguish them.
+Both rates are those since the last change of either, unless the end at the change is unknown: rates
+before a burst or a deployment do not predict the rates after it. They are in offsets per second, so
+transaction markers and compacted offsets count as they do in Kafka's lag. Records that retention
+deleted unread count as finished once Kafka's start offset has passed them, because the state topic
+does not distinguish them.
 
 The interval of the drain time is the 95 % confidence interval of the mean rate over the parts of
 that time (Student's t). Rates describe the past: they allow no forecast for a group that has lost
@@ -17,10 +17,10 @@ its members or finished nothing lately.
     finished in each part of the span    40 41 39 40 42 | 3 0 2 1 2
                                                         since
 
-A change is where all parts after it are beyond all parts before it, by more than chance: much
-further than one part is from the next, and than counts of so many differ. So neither a lump of
-acknowledgements nor a trend makes one, and a fall by a quarter that lasts is one. How fast the lag
-grows is looked at like arrivals and completions: it is much steadier than either.
+At a change, all parts after it lie beyond all parts before it by more than chance: much more than
+adjacent parts differ, and more than counts of that size vary. A lump of acknowledgements or a trend
+does not count, but a lasting fall by a quarter does. Growth of lag is tested like arrivals and
+completions, because it is much steadier than either.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from sharelag.metrics.columns import numbers
 from sharelag.metrics.observed import BINS, parts_of
 from sharelag.schemas import Arrow, Bools, Floats, Ints
 
-#: Parts on each side of a change: of fewer no mean would say anything.
+#: Minimum number of parts on each side of a change, for a meaningful mean.
 _LEAST = 2
-#: Differences between neighbouring parts that tell how much parts differ by chance.
+#: Number of differences between adjacent parts that estimate chance.
 _LEAST_STEPS = 4
-#: A change is so many standard errors, by those differences. Of random histories without a change,
-#: lumpy ones included, one in fifty has one then.
+#: Standard errors of a change, by those differences. With this threshold, one in fifty random
+#: histories without a change, lumpy ones included, seems to have one.
 _ERRORS = 5.5
-#: And so many of counts that follow Poisson's distribution.
+#: Standard errors of a change, by the Poisson distribution of counts.
 _COUNTED_ERRORS = 3.5
-#: The least change that begins a regime: of the rate itself, and of growth as a share of arrivals.
+#: Minimum change of a regime: of the rate itself, and of growth as a share of arrivals.
 _LEAST_CHANGE, _LEAST_GROWTH = 0.1, 0.05
-#: Changes of one share partition that are looked for.
+#: Maximum number of changes per share partition.
 _CHANGES = 4
-#: Where parts after a change begin, and where those before it end: at the same part, or one before.
+#: First part after a change, and end of the parts before it: the same part, or one earlier.
 _SPLITS = [
     (at, at - gap)
     for at in range(_LEAST, BINS - _LEAST + 1)
@@ -56,7 +56,7 @@ _SPLITS = [
     if at - gap >= _LEAST
 ]
 _TINY = 1e-9
-#: From each part to the next one.
+#: Number of steps between parts.
 _STEPS = np.arange(BINS - 1)
 #: The 97.5 % point of Student's t distribution with BINS - 1 degrees of freedom.
 STUDENT_T = 2.262157162798
@@ -68,8 +68,8 @@ _STUDENT_T = np.array([12.7062047, 4.3026527, 3.1824463, 2.7764451, 2.5705818, 2
 def last_change(finished: Floats, arrived: Floats | None = None) -> Ints:
     """Return the part of the span with which the present regime of each row begins.
 
-    Both are offsets in each part, ``[rows, BINS]``, NaN where unknown, which changes nothing. 0
-    where nothing changed.
+    Both are offsets in each part, ``[rows, BINS]``; NaN is unknown and never a change. Without a
+    change the result is 0.
     """
     since = np.zeros(len(finished), np.int64)
     # Steps from part to part that belong to no change.
@@ -95,10 +95,11 @@ def last_change(finished: Floats, arrived: Floats | None = None) -> Ints:
 
 
 def _change(parts: Floats, arrives: Floats | None, since: Ints, calm: Bools) -> tuple[Ints, Ints]:
-    """Return where the parts from ``since`` on change most, or ``since`` where they do not.
+    """Return the largest change of the parts from ``since`` on, or ``since`` if there is none.
 
-    Parts, ``[rows, BINS]``, are counts, or by how much the lag grew: a share of what ``arrives`` in
-    a part then. Also where the parts before end: that in which it changed may be of neither side.
+    Parts, ``[rows, BINS]``, are counts, or growth of the lag, as a share of what ``arrives`` in a
+    part. The second result is the end of the parts before, as the part with the change may belong
+    to neither side.
     """
     known = ~np.isnan(parts)
     sums, counts = _running(np.where(known, parts, 0)), _running(known)
@@ -109,7 +110,7 @@ def _change(parts: Floats, arrives: Floats | None, since: Ints, calm: Bools) -> 
     highest = np.fmax.accumulate(parts[:, ::-1], axis=1)[:, ::-1]
     found, end, best = since.copy(), since.copy(), np.zeros(len(parts))
     for at, until in _SPLITS:
-        # How much parts differ by chance: by the steps that are not the jump itself.
+        # Estimate chance by the steps other than the jump itself.
         others = calms[:, -1] - calms[:, at] + calms[:, until - 1]
         spread = squares[:, -1] - squares[:, at] + squares[:, until - 1]
         noise = np.where(others >= _LEAST_STEPS, spread / (2 * np.maximum(others, 1)), np.inf)
@@ -135,7 +136,7 @@ def _sureness(
     before: tuple[Floats, Floats],
     after: tuple[Floats, Floats],
 ) -> Floats:
-    """Return how many times as large as it has to be a change is; each side is sum and count."""
+    """Return the ratio of a change to its threshold; each side is a sum and a count."""
     (was, some), (now, others) = ((total, np.maximum(count, 1)) for total, count in (before, after))
     size, few = abs(now / others - was / some), 1 / some + 1 / others
     if arrives is None:
@@ -149,14 +150,14 @@ def _sureness(
 
 
 def _running(values: Floats | Bools) -> Floats:
-    """Return ``[rows, parts + 1]``: the sum of all parts before each."""
+    """Return the sum of all parts before each, ``[rows, parts + 1]``."""
     sums = np.zeros((len(values), values.shape[1] + 1))
     np.cumsum(values, axis=1, out=sums[:, 1:])
     return sums
 
 
 def mean_since(parts: Floats, since: Ints) -> tuple[Floats, Floats]:
-    """Return the mean of the parts since then, and the half-width of its 95 % interval."""
+    """Return the mean of the parts from ``since`` on, and the half-width of its 95 % interval."""
     counts = BINS - since
     chosen = np.arange(BINS) >= since[:, np.newaxis]
     mean = np.where(chosen, parts, 0).sum(axis=1) / counts
@@ -167,10 +168,10 @@ def mean_since(parts: Floats, since: Ints) -> tuple[Floats, Floats]:
 
 DRAINED = "drained"  # no record is left to deliver
 DRAINS = "drains"
-NEVER = "never"  # more arrive than are finished, by more than chance
+NEVER = "never"  # arrivals exceed completions by more than chance
 UNCERTAIN = "uncertain"  # arrivals and completions differ by no more than chance
 STALLED = "stalled"  # there is lag, but nothing was finished for a long time
-# there is lag, but nothing was finished lately: no forecast, and no alarm yet
+# there is lag, but nothing was finished lately: neither a forecast nor an alarm yet
 PAUSED = "paused"
 NOBODY = "nobody"  # there is lag, but the group has no members
 UNKNOWN = "unknown"
@@ -186,7 +187,7 @@ DRAINS_OF = {
     UNKNOWN: "too little is known about what arrived and what was finished",
 }
 
-#: Rates that differ by less are equal: both are quotients of integers.
+#: Tolerance for equal rates, which are quotients of integers.
 _SAME = 1e-9
 #: Milliseconds, about 285,000 years: the maximum of a drain time.
 _FOREVER = 2.0**53
@@ -196,17 +197,17 @@ _FOREVER = 2.0**53
 class Rates:
     """Offsets per second for each row of a lag table, 0 where unknown."""
 
-    span_ms: Ints  # of all that was observed
-    observed_ms: Ints  # of arrival and completion: since they last changed
+    span_ms: Ints  # of the whole observed span
+    observed_ms: Ints  # of arrival and completion: since their last change
     observed: Bools
     arrival: Floats
     has_arrival: Bools
     completion: Floats
-    any_finished: Bools  # in all of the span
-    silent: Bools  # nothing was finished since the rates last changed
+    any_finished: Bools  # in the whole span
+    silent: Bools  # nothing was finished since the last change of the rates
     redelivery: Floats
     deviation: Floats  # half-width of the confidence interval of the completion rate
-    # nothing is missing in the span; otherwise completion and redelivery are lower bounds
+    # no record is missing in the span; otherwise completion and redelivery are lower bounds
     whole: Bools
     last_finished: Ints  # milliseconds; also before the span
     has_finished: Bools
@@ -215,10 +216,10 @@ class Rates:
 def rates(lag: Arrow, observed: Arrow, ends: Ends, since_change: bool = True) -> Rates:
     """Return the rates of each share partition over its observed span.
 
-    ``observed`` is in the row order of the lag table; all null where nothing was observed. Arrivals
-    are counted from the beginning of the span, or from the first of the known ``ends`` if that is
-    later. With ``since_change`` only since the rates last changed; else over the whole span, and so
-    too where the end at the change is unknown but an earlier one is known.
+    ``observed`` is in the row order of the lag table; all null without an observation. Arrivals are
+    counted from the beginning of the span, or from the first of the known ``ends`` if that is
+    later. With ``since_change``, rates cover the time since their last change, or the whole span if
+    the end at the change is unknown but an earlier one is known.
     """
     (begin, seen), (end, _) = numbers(observed, "begin"), numbers(observed, "end")
     seen &= end > begin
@@ -233,7 +234,7 @@ def rates(lag: Arrow, observed: Arrow, ends: Ends, since_change: bool = True) ->
         since = np.where(has_usual & ~has_arrival, 0, since)
     completion, deviation = mean_since(parts, since)
     observed_ms = span - span * since // BINS
-    # Two parts may be equal by chance: what was counted in them is not that certain.
+    # Two parts may be equal by chance, so the interval has a minimum width.
     counted = 2 * np.sqrt(completion * 1000 / np.maximum(observed_ms, 1))
     deviation = np.where(since > 0, np.maximum(deviation, counted), deviation)
     arrival, has_arrival = _arrivals(lag, ends, begin + span * since // BINS)
@@ -271,14 +272,13 @@ def drain_columns(
     """Return the forecast columns of `sharelag.schemas.PROGRESS`.
 
     If records may be missing in the span, the drain time is an upper bound, and nothing counts as
-    stalled, uncertain or as never draining. A lag that does not drain at the mean rates is
-    uncertain, and not growing, if it may drain at rates within the confidence interval, which gives
-    the lower bound, or if the rates are equal.
+    stalled, uncertain or never draining. A lag that does not drain at the mean rates is uncertain,
+    and not growing, if it may drain at rates within the confidence interval, which gives the lower
+    bound, or if the rates are equal.
 
-    Times are in milliseconds. A share partition counts as stalled only if it was observed with lag
-    for the patience and for a part of the span: a new record of a quiet topic raises no alarm.
-    After the patience alone there is no forecast. ``is_empty``: the group is known to have no
-    members.
+    Times are in milliseconds. A share partition counts as stalled only if it had lag for the
+    patience and for a part of the span, so that a new record of a quiet topic raises no alarm. In
+    between it has no forecast. ``is_empty``: the group is known to have no members.
     """
     left, known = numbers(lag, "effective_lag")
     busy = known & (left > 0) & ~old.idle & found.observed
@@ -295,7 +295,7 @@ def drain_columns(
     low = _duration(left, found.completion + found.deviation, found.arrival)
     high = _duration(left, found.completion - found.deviation, found.arrival)
     paused = moves & np.isfinite(point) & (since >= patience) & (waits >= patience)
-    # Nothing was finished since, and it is not for long that there was something to do.
+    # Nothing was finished since, but lag has not lasted long.
     paused |= moves & found.silent
     foretold = ~(nobody | stalled | paused)
     drains = moves & np.isfinite(point) & foretold
@@ -329,9 +329,10 @@ def _arrivals(lag: Arrow, ends: Ends, begin: Ints) -> tuple[Floats, Bools]:
 
 
 def arrived_in_parts(lag: Arrow, ends: Ends, begin: Ints, span: Ints) -> Floats:
-    """Return offsets that arrived in each part of the span; NaN where unknown.
+    """Return the offsets that arrived in each part of the span; NaN where unknown.
 
-    The lag's end is rarely of the very end of the span: the last part is as its known share.
+    The end offset is rarely known at the end of the span, so the last part is extrapolated from its
+    known share.
     """
     times = [begin + span * n // BINS for n in range(BINS)]
     edges = [end_at(ends, time) for time in times]
@@ -344,24 +345,24 @@ def arrived_in_parts(lag: Arrow, ends: Ends, begin: Ints, span: Ints) -> Floats:
 
 
 def _duration(left: Ints, completion: Floats, arrival: Floats) -> Floats:
-    """Return milliseconds until nothing is left at these rates; infinite if never."""
+    """Return the milliseconds to drain at these rates; infinite if never."""
     net = completion - arrival
     gains = net > _SAME * completion
     lasts = left * 1000 / np.where(gains, net, 1)
     return np.where(gains & (lasts < _FOREVER), lasts, np.inf)
 
 
-#: A lag has not begun while it is less than this part of today's.
+#: The share of the present lag below which a lag has not begun.
 _LITTLE = 0.05
 
 
 def lag_began(lag: Arrow, observed: Arrow, ends: Ends) -> tuple[Floats, Bools]:
-    """Return when the lag of each share partition began, by tables as for `rates`.
+    """Estimate when the lag of each share partition began, from the tables of `rates`.
 
-    It began after the last part of the span before which there was almost none, at the moment from
-    which on what was left at its end had grown as fast as in the part that follows. That is in
-    milliseconds, NaN where nothing was observed; and whether it may have begun earlier: at the
-    beginning of the span there was lag, or it is unknown.
+    It began in the last part of the span with almost no lag at its start: the lag at the end of
+    that part is traced back at the growth of the next part. The result is in milliseconds, NaN
+    without an observation, with whether it may have begun earlier, because lag at the beginning of
+    the span was present or unknown.
     """
     (begin, seen), (end, _) = numbers(observed, "begin"), numbers(observed, "end")
     seen &= end > begin
@@ -370,7 +371,7 @@ def lag_began(lag: Arrow, observed: Arrow, ends: Ends) -> tuple[Floats, Bools]:
     left, known = numbers(lag, "effective_lag")
     waiting = np.where(known, left, np.nan)[:, np.newaxis]
     at_edges = waiting - np.cumsum(growth[:, ::-1], axis=1)[:, ::-1]
-    # Where it is not known, there may have been lag.
+    # Where it is unknown, there may have been lag.
     is_little = at_edges <= _LITTLE * waiting
     quiet = BINS - 1 - np.argmax(is_little[:, ::-1], axis=1)
     rows, after = np.arange(len(left)), np.minimum(quiet + 1, BINS - 1)

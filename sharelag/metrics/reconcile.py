@@ -33,7 +33,7 @@ from sharelag.tables.arrow import (
 
 DESCRIBED_LAG, NAIVE, EFFECTIVE, TRUE = "described", "naive", "effective", "true"
 
-# Why a number differs from the one it is compared with.
+# Reasons for differences.
 COMPLETE_IN_WINDOW = "complete_in_window"
 COUNT_DIFFERS = "count_differs"
 BELOW_LOG_START = "below_log_start"
@@ -57,7 +57,7 @@ REASONS = {
     UNKNOWN: "unexplained",
 }
 
-#: What identifies a row of Kafka's command.
+#: Key columns of Kafka's command.
 _PRINTED = ("group_id", "topic", "partition")
 
 
@@ -69,7 +69,7 @@ def reconcile_arrow(
     The result is `sharelag.schemas.RECONCILED`: one row per share partition of ``lag``, and one for
     each that only Kafka ``described``; sorted by group, topic, partition. ``scanned`` belongs to
     the same windows and offsets. The true lag of a read_uncommitted group excludes aborted records,
-    although the group receives them; the difference has their number.
+    although the group receives them; the difference has their count.
     """
     schemas.require(lag, schemas.LAG, "lag")
     rows = as_table(lag).select(schemas.LAG.names)
@@ -131,7 +131,7 @@ class _Terms:
         self.complete = _number(rows, "window_complete")
         self.log_start = _number(rows, "log_start_offset")
         self.naive = _Known(self.end.values - self.start.values, self.end.known & self.start.known)
-        #: How far the formula of lag is below 0, where Kafka prints a dash for it.
+        #: Offsets by which the lag formula is below 0, where Kafka prints a dash.
         below = np.maximum(self.count.values - self.naive.values, 0)
         self.below = np.where(self.naive.known & self.count.known, below, 0)
         #: Offsets of the window beyond the end offset.
@@ -150,8 +150,7 @@ def _effective(t: _Terms) -> list[_Difference]:
     both = t.lag.known & t.effective.known
     differs = t.count.values - t.complete.values
     rest = t.effective.values - t.lag.values - t.beyond - differs
-    # Only the batches show how many of the deleted offsets were finished; the lag table does not
-    # have their sum.
+    # Only the batches, which the lag table lacks, show how many deleted offsets were finished.
     deleted = np.clip(rest, np.minimum(t.start.values - t.log_start.values, 0), 0)
     return [
         _sized(EFFECTIVE, STALE_END_OFFSET, t.beyond, both),
@@ -184,9 +183,9 @@ def _described(t: _Terms, kafkas: pa.Table) -> list[_Difference]:
     both = lag.known & t.lag.known
     elsewhen = _differ(t.rows, kafkas, "as_of") | _differ(t.rows, kafkas, "start_offset")
     rest = lag.values - t.lag.values
-    # If only one side has a lag, or a row, there is a reason without a size.
+    # If only one side has a lag or a row, the reason has no size.
     one_sided = there & ours & (lag.known != t.lag.known)
-    negative = one_sided & (t.below > 0)  # Kafka saw another end offset, and a lag
+    negative = one_sided & (t.below > 0)  # Kafka saw another end offset
     return [
         _sized(DESCRIBED_LAG, ANOTHER_MOMENT, rest, both & elsewhen),
         _sized(DESCRIBED_LAG, UNKNOWN, rest, both & ~elsewhen),
@@ -199,7 +198,7 @@ def _described(t: _Terms, kafkas: pa.Table) -> list[_Difference]:
 
 
 def _with_rows_of(lag: pa.Table, described: pa.Table) -> pa.Table:
-    """Return the rows, followed by those that only Kafka's command printed."""
+    """Return the lag rows, followed by those that only Kafka's command printed."""
     only = described.filter(pc.invert(pc.is_in(keys(described, _PRINTED), keys(lag, _PRINTED))))
     columns = {name: only.column(name) for name in (*_PRINTED, "as_of")}
     return pa.concat_tables([lag.cast(schemas.LAG), table_of(columns, schemas.LAG, pad=True)])

@@ -1,16 +1,16 @@
 """Findings and histories from the tables of `sharelag.schemas.REQUEST_TABLES`.
 
-Findings: each check of Kafka's rules gives rows of `REQUEST_FINDINGS`. A log has the requests of
-the time in which it was written: what is not in it is never a finding.
+Findings: each check of Kafka's rules returns rows of `REQUEST_FINDINGS`. A log covers only a span
+of time, so a request that is missing from it is never a finding.
 
-Memberships: a heartbeat says only what has changed, and without a subscription or an assignment the
-one before holds (KIP-932, "ShareGroupHeartbeat"). A member joins with epoch 0 and leaves with -1.
+Memberships: a heartbeat carries only changes; without a subscription or an assignment the previous
+one holds (KIP-932, "ShareGroupHeartbeat"). A member joins with epoch 0 and leaves with -1.
 
-Share sessions: one begins at epoch 0, has each partition that a fetch names until one forgets it,
-and ends at epoch -1 (KIP-932, "ShareFetch").
+Share sessions: a session begins at epoch 0, contains each partition that a fetch adds until a fetch
+forgets it, and ends at epoch -1 (KIP-932, "ShareFetch").
 
-Batching: acknowledgements of whole batches cost least, and a batch that is acknowledged in parts is
-kept record by record from then on (KIP-932, "Batching").
+Batching: acknowledgements of whole batches cost least; a batch that is acknowledged in parts is
+tracked record by record from then on (KIP-932, "Batching").
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from sharelag.tables.arrow import (
 )
 
 _OF_GROUP = "GROUP_AUTHORIZATION_FAILED"
-#: Where a request stands in the log.
+#: The position of a request in the log.
 _LINE = ("source", "position")
-#: Requests by what tables call them.
+#: Requests by their names in tables.
 _CALLS = {
     "initialize": "InitializeShareGroupState",
     "read": "ReadShareGroupState",
@@ -55,16 +55,15 @@ _CALLS = {
 
 
 def _codes_of(*names: str) -> pa.Array:
-    """Return Kafka's numbers of errors."""
+    """Return Kafka's codes of errors."""
     return pa.array([code for code, one in ERRORS.items() if one.name in names], pa.int16())
 
 
 def find_failures(tables: Mapping[str, Arrow]) -> Iterator[tuple[pa.Table, pa.Array, pa.Array]]:
-    """Return what was answered with an error, by each of `REQUEST_TABLES`.
+    """Yield the rows of each of `REQUEST_TABLES` that were answered with an error.
 
-    An answer that failed as a whole is a row of ``requests`` alone, and not of each partition. With
-    the rows of a table come the request of each, as Kafka's message schemas call it, and Kafka's
-    number of its error.
+    A request that failed as a whole is a row of ``requests`` only, not of each partition. Each
+    table comes with the name of each row's request in Kafka's message schemas, and its error code.
     """
     whole = pa.array([], pa.string())
     names = {"requests": "api", "acknowledgements": "api"}
@@ -84,7 +83,7 @@ def find_failures(tables: Mapping[str, Arrow]) -> Iterator[tuple[pa.Table, pa.Ar
 
 
 def request_errors(tables: Mapping[str, Arrow]) -> pa.Table:
-    """Return which requests of which group were answered with which error.
+    """Count the errors of requests by group, request and error.
 
     The result is `sharelag.schemas.REQUEST_ERRORS`, the most frequent first.
     Acknowledgements are counted by runs of offsets.
@@ -119,19 +118,20 @@ _MEMBER = ("group_id", "member_id")
 _SESSION = ("broker", *_MEMBER)
 _RECORD = ("record_topic", "record_partition", "record_offset")
 _FENCED = _codes_of("FENCED_LEADER_EPOCH", "FENCED_STATE_EPOCH")
-#: With these the coordinator says that it does not have the member, or not with this epoch.
+#: Errors of a coordinator that does not have the member, or not with this epoch.
 _REMOVED = _codes_of("UNKNOWN_MEMBER_ID", "FENCED_MEMBER_EPOCH")
-#: After the largest session epoch the next is 1: 0 opens a session.
+#: The largest session epoch is followed by 1, because 0 opens a session.
 _LARGEST = 2**31 - 1
-#: Microseconds by which the times of a request log and of records may differ.
+#: Tolerance between the times of a request log and of records, in microseconds.
 _SLACK = 100_000
 
 
 def check_requests(tables: Mapping[str, Arrow], history: Arrow | None = None) -> pa.Table:
-    """Return what is wrong in a request log, as `sharelag.schemas.REQUEST_FINDINGS`, by time.
+    """Return violations of Kafka's rules in a request log, by time.
 
-    ``tables`` are `sharelag.schemas.REQUEST_TABLES` by name; a history of the same cluster serves
-    to find the record of every write.
+    ``tables`` are `sharelag.schemas.REQUEST_TABLES` by name; with a ``history`` of the same
+    cluster, writes without a record are found, too. The result is
+    `sharelag.schemas.REQUEST_FINDINGS`.
     """
     calls = as_table(tables["state_calls"])
     found = [
@@ -149,18 +149,18 @@ def check_requests(tables: Mapping[str, Arrow], history: Arrow | None = None) ->
 def session_epochs(requests: pa.Table) -> pa.Table:
     """Find gaps in the epochs of share sessions (KIP-932, "ShareFetch": FET-03).
 
-    A member opens a session with a broker at epoch 0, each ShareFetch or ShareAcknowledge has the
-    next one, and -1 closes it. Requests that failed as a whole do not count.
+    A member opens a session with a broker at epoch 0, each ShareFetch or ShareAcknowledge
+    increments it, and -1 closes it. Requests that failed as a whole do not count.
     """
     is_of_session = requests.column("session_epoch").is_valid()
     counts = pc.and_(pc.equal(requests.column("error_code"), 0), is_of_session)
-    # The sessions of a draft of KIP-932 have no member.
+    # Sessions of a KIP-932 draft have no member.
     counts = pc.and_not(counts, requests.column("legacy"))
     rows, first = series(requests.filter(counts), _SESSION)
     epoch = integers(rows, "session_epoch")
     before = np.roll(epoch, 1)
     expected = np.where(before == _LARGEST, 1, before + 1)
-    # What a closed session may begin again with is 0 alone.
+    # A closed session can only begin again at 0.
     expected[before == -1] = 0
     bad = ~first & (epoch != expected) & (epoch != 0) & (epoch != -1)
     words = "session epoch {now} follows {then}: a request is missing or was sent twice"
@@ -176,9 +176,9 @@ def member_epochs(heartbeats: pa.Table) -> pa.Table:
 
 
 def group_states(descriptions: pa.Table) -> pa.Table:
-    """Find groups that went from Stable to Dead at once (GRP-15).
+    """Find groups that went directly from Stable to Dead (GRP-15).
 
-    A group is Empty or Stable, and Dead once it was deleted, which only an empty group can be.
+    Only an Empty group can be deleted, and so become Dead.
     """
     rows, first = series(descriptions, ("group_id",))
     stable, dead = (mask(pc.equal(rows.column("group_state"), name)) for name in ("Stable", "Dead"))
@@ -188,7 +188,7 @@ def group_states(descriptions: pa.Table) -> pa.Table:
 
 
 def assignment_epochs(descriptions: pa.Table) -> pa.Table:
-    """Find assignment epochs that went back, which they must not at a fail-over (GRP-18)."""
+    """Find assignment epochs that went back, which they must not after a failover (GRP-18)."""
     rows, first = series(descriptions, ("group_id",))
     lives = mask(pc.not_equal(rows.column("group_state"), "Dead"))
     both = ~first & lives & np.roll(lives, 1)
@@ -196,12 +196,12 @@ def assignment_epochs(descriptions: pa.Table) -> pa.Table:
 
 
 def leader_epochs(calls: pa.Table) -> pa.Table:
-    """Find writes that were taken although another leader had written before (PSS-05)."""
+    """Find writes that were accepted after a newer leader had written (PSS-05)."""
     return _leaders_back(calls.filter(_writes(calls)), _LINE)
 
 
 def leader_epochs_of_records(history: Arrow) -> pa.Table:
-    """Find records of an older leader after those of a newer one, by the history (PSS-05)."""
+    """Find records of an older leader after those of a newer one in the history (PSS-05)."""
     table = _put_times(history)
     return _leaders_back(table.filter(table.column("leader_epoch").is_valid()), _RECORD)
 
@@ -209,12 +209,12 @@ def leader_epochs_of_records(history: Arrow) -> pa.Table:
 def _leaders_back(rows: pa.Table, order: Sequence[str]) -> pa.Table:
     rows, first = series(rows, SHARE_PARTITION, order)
     state = integers(rows, "state_epoch")
-    # A state that was created anew begins with its leader's epoch.
+    # A new state starts with its leader's epoch.
     return _went_back("leader epoch", rows, "leader_epoch", ~first & (state == np.roll(state, 1)))
 
 
 def _went_back(what: str, rows: pa.Table, column: str, follows: Bools) -> pa.Table:
-    """Find rows with an earlier epoch than the row before, which they follow."""
+    """Find rows with a lower epoch than the row before, where ``follows`` is true."""
     epoch = integers(rows, column)
     bad = follows & (epoch < np.roll(epoch, 1))
     words = f"{what} {{now}} after {{then}}: it never goes back"
@@ -228,7 +228,7 @@ def _epochs(name: str, rows: pa.Table, epoch: Ints, bad: Bools, words: str) -> p
 
 
 def fenced_calls(calls: pa.Table) -> pa.Table:
-    """Find calls that the coordinator refused because they came from an older leader or state."""
+    """Find calls that the coordinator fenced: of an older leader or state epoch."""
     rows = calls.filter(pc.is_in(calls.column("error_code"), _FENCED))
     words = [
         f"{row['call']} with leader epoch {row['leader_epoch']} and state epoch "
@@ -239,9 +239,9 @@ def fenced_calls(calls: pa.Table) -> pa.Table:
 
 
 def unlisted_errors(tables: Mapping[str, Arrow]) -> pa.Table:
-    """Find answers with an error that Kafka does not give to that request (SEC-05).
+    """Find responses with an error that Kafka does not return for that request (SEC-05).
 
-    What answers it is then no Kafka broker, one with a defect, or one that is newer than this.
+    They come from another server than Kafka, a defective broker, or a newer version.
     """
     codes = {api: (0, *_codes_of(*names).to_pylist()) for api, names in ANSWERS.items()}
     listed = pa.array([f"{api} {code}" for api, some in codes.items() for code in some])
@@ -259,9 +259,9 @@ def unlisted_errors(tables: Mapping[str, Arrow]) -> pa.Table:
 
 
 def partial_deletes(calls: pa.Table) -> pa.Table:
-    """Find topics of which the state of some partitions was deleted, and of others not (ADM-01).
+    """Find topics whose state was deleted for some partitions but not for others (ADM-01).
 
-    Leaders delete states one by one, so this may also be a deletion that goes on.
+    Leaders delete states one by one, so the deletion may still be in progress.
     """
     good = pc.equal(calls.column("error_code"), 0)
     kinds = pc.is_in(calls.column("call"), pa.array(["initialize", "write", "delete"]))
@@ -270,13 +270,13 @@ def partial_deletes(calls: pa.Table) -> pa.Table:
 
 
 def partial_deletes_of_records(history: Arrow) -> pa.Table:
-    """Find the same by tombstones in the state topic, by the history."""
+    """Find partial deletions by the tombstones in the history."""
     rows, first = series(_put_times(history), SHARE_PARTITION, _RECORD)
     return _partial(rows, first, "record_kind", "tombstone")
 
 
 def _partial(rows: pa.Table, first: Bools, column: str, deletes: str) -> pa.Table:
-    # The last row of each share partition says whether it has a state.
+    # The last row of each share partition decides whether it has a state.
     last = rows.filter(pa.array(np.append(first[1:], True)[: len(first)]))
     deleted = flat(pc.equal(last.column(column), deletes)).cast(pa.int64())
     topics = last.append_column("deleted", deleted).group_by(["group_id", "topic_id"])
@@ -293,11 +293,11 @@ def _partial(rows: pa.Table, first: Bools, column: str, deletes: str) -> pa.Tabl
 
 
 def unrecorded_writes(tables: Mapping[str, Arrow], history: Arrow) -> pa.Table:
-    """Find writes that a coordinator confirmed, and no record in the state topic.
+    """Find confirmed writes without a record in the state topic.
 
-    Only writes after the first record of their share partition are looked for, since the topic is
-    pruned, and only those before the last record of all, since the log may go on after the history
-    was read.
+    Writes before the first record of their share partition do not count, because the topic is
+    pruned; neither do those after the last record, because the log may go on after the history was
+    read.
     """
     calls, requests = as_table(tables["state_calls"]), as_table(tables["requests"])
     writes = calls.filter(_writes(calls))
@@ -310,7 +310,7 @@ def unrecorded_writes(tables: Mapping[str, Arrow], history: Arrow) -> pa.Table:
     moments = np.unique(np.concatenate([began, ended, at]))
     step = len(moments) + 1
     have = np.sort(theirs * step + np.searchsorted(moments, at))
-    # A record has its time in milliseconds: it may seem older than what made it.
+    # Records have milliseconds, so they may seem older than their request.
     low = np.searchsorted(have, mine * step + np.searchsorted(moments, began))
     high = np.searchsorted(have, mine * step + np.searchsorted(moments, ended), side="right")
     is_known = np.searchsorted(have, mine * step) < low
@@ -321,12 +321,12 @@ def unrecorded_writes(tables: Mapping[str, Arrow], history: Arrow) -> pa.Table:
 
 
 def _writes(calls: pa.Table) -> pa.ChunkedArray:
-    """Return which calls are writes that were taken."""
+    """Return which calls are accepted writes."""
     return pc.and_(pc.equal(calls.column("call"), "write"), pc.equal(calls.column("error_code"), 0))
 
 
 def _put_times(history: Arrow) -> pa.Table:
-    """Return a history with the times of its records as a request log has them."""
+    """Return a history with the times of its records in the type of a request log."""
     table = as_table(history)
     return table.append_column("timestamp", table.column("record_timestamp").cast(INSTANT))
 
@@ -338,18 +338,18 @@ def _findings(name: str, rows: pa.Table, words: Sequence[str]) -> pa.Table:
     return table_of(columns, schemas.REQUEST_FINDINGS, pad=True)
 
 
-#: What a heartbeat may leave out, since it is as before.
+#: Fields that a heartbeat omits if they have not changed.
 _KEPT = ("rack_id", "subscribed_topic_names", "assigned_partitions")
 _JOINS, _LEAVES = 0, -1
 _MEMBER_ENDS = ["removed", "left", "joined again", "changed"]
 
 
 def memberships(tables: Mapping[str, Arrow]) -> pa.Table:
-    """Return who was a member, and what each had subscribed to and was assigned.
+    """Return the periods of members with their subscriptions and assignments.
 
-    ``tables`` has all ``requests`` and ``heartbeats`` of the groups that are wanted. The result is
+    ``tables`` has all ``requests`` and ``heartbeats`` of the groups. The result is
     `sharelag.schemas.MEMBERSHIPS`, by group, member and time. A member that is silent until its
-    session times out does not end: no request says that it is gone.
+    session times out has no end, because no request reports it.
     """
     beats = as_table(tables["heartbeats"])
     code = beats.column("error_code")
@@ -367,11 +367,11 @@ def memberships(tables: Mapping[str, Arrow]) -> pa.Table:
     kept = {name: _kept(rows.column(name), ~ends, life) for name in _KEPT}
     epoch = integers(rows, "answered_epoch")
     changed = changes(epoch, *(codes(_texts(column)) for column in kept.values()))
-    # Of a member that is gone where the log begins, nothing but its end is known.
+    # Of a member that leaves with its first request in the log, only the end is known.
     opens = (~ends & (begins | changed)) | (ends & first)
     events = np.flatnonzero(opens | ends)
     mine = np.flatnonzero(opens[events])
-    # Where each span opens, and the event of the same member that ends it; -1: none.
+    # The row that opens each span, and the row of the same member that ends it; -1: none.
     at, after = events[mine], np.append(events, -1)[mine + 1]
     is_over = ends[at]
     until = np.where(is_over, at, np.where((after >= 0) & first[after], -1, after))
@@ -392,7 +392,7 @@ def memberships(tables: Mapping[str, Arrow]) -> pa.Table:
 
 
 def _kept(column: pa.ChunkedArray, counts: Bools, life: Ints) -> pa.Array:
-    """Return what holds at each row: its own value, or the last one of the same life."""
+    """Return the value in force at each row: its own, or the last one of the same life."""
     values = flat(column)
     place = np.arange(len(values))
     says = mask(values.is_valid()) & counts
@@ -406,7 +406,7 @@ def _at(values: pa.Array, rows: Ints) -> pa.Array:
 
 
 def _texts(values: pa.Array) -> pa.Array:
-    """Return a text for each value, the same for the same value; topics have no such characters."""
+    """Return equal texts for equal values, with separators that topic names cannot contain."""
     if not pa.types.is_list(values.type):
         return values.cast(pa.string())
     items = pc.list_flatten(values)
@@ -416,7 +416,7 @@ def _texts(values: pa.Array) -> pa.Array:
         items = pc.binary_join_element_wise(pc.struct_field(items, "topic_id"), numbers, ":")
     sizes = pc.list_value_length(values).fill_null(0).to_numpy(zero_copy_only=False)
     joined = pc.binary_join(lists_of(sizes, items), "\0")
-    # No topics and no word of topics are two things.
+    # An empty list of topics differs from null.
     marked = pc.binary_join_element_wise("=", joined, "")
     return pc.if_else(values.is_valid(), marked, pa.scalar(None, pa.string()))
 
@@ -427,10 +427,10 @@ _NEVER = np.iinfo(np.int64).max
 
 
 def sessions(tables: Mapping[str, Arrow]) -> pa.Table:
-    """Return which partitions were in which share session, by fetches.
+    """Return the partitions of each share session over time, as `SESSIONS`, sorted.
 
-    Of ``requests`` and ``session_partitions`` of `REQUEST_TABLES`: `SESSIONS`, sorted. Requests
-    that failed as a whole do not count.
+    ``tables`` has ``requests`` and ``session_partitions``. Requests that failed as a whole do not
+    count.
     """
     requests = as_table(tables["requests"])
     of_sessions = requests.column("session_epoch").is_valid()
@@ -451,7 +451,7 @@ def sessions(tables: Mapping[str, Arrow]) -> pa.Table:
     gone = np.asarray(rows.column("forgotten").to_numpy(), bool)
     opens = ~gone & (is_first | np.append(False, gone[:-1]))
     at, times = np.flatnonzero(opens), integers(rows, "timestamp")
-    # The first row after each, of the same partition and session, that forgets it.
+    # The next row of the same partition and session that forgets it.
     forgets = np.flatnonzero(gone)
     after = np.append(forgets, len(gone))[np.searchsorted(forgets, at)]
     run = np.cumsum(is_first)
@@ -471,7 +471,7 @@ def sessions(tables: Mapping[str, Arrow]) -> pa.Table:
 
 
 def _ends(made: pa.Table, first: Bools, begins: Bools, epoch: Ints) -> tuple[Ints, Ints]:
-    """Return when each session, by its number from 1 on, ended, and why (of `_SESSION_ENDS`)."""
+    """Return the end of each session, numbered from 1, and its reason (of `_SESSION_ENDS`)."""
     times, starts = integers(made, "timestamp"), np.flatnonzero(begins)
     end, why = (np.full(len(starts) + 1, value, np.int64) for value in (_NEVER, 0))
     following = starts[1:]
@@ -488,12 +488,12 @@ _RENEW = 4
 
 
 def batching(tables: Mapping[str, Arrow]) -> pa.Table:
-    """Return how many acknowledged runs are whole runs of those that were acquired.
+    """Return the number of acknowledged runs that cover whole acquired runs.
 
     ``tables`` has ``acquisitions`` and ``acknowledgements``. The result is
-    `sharelag.schemas.BATCHING`, sorted. A run is whole if it begins and ends where runs that the
-    member acquired do: clients acknowledge neighbours as one. Neither renewals nor what was refused
-    count; ``whole_ratio`` is null where nothing was acknowledged.
+    `sharelag.schemas.BATCHING`, sorted. A run is whole if its ends are ends of runs that the member
+    acquired, because clients merge adjacent acknowledgements. Renewals and refused acknowledgements
+    do not count; ``whole_ratio`` is null without acknowledgements.
     """
     acquired = as_table(tables["acquisitions"])
     acknowledged = as_table(tables["acknowledgements"])

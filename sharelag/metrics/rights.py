@@ -1,6 +1,6 @@
-"""Rights that commands need on a cluster, who has them, and how to grant those that are missing.
+"""Rights that commands need on a cluster, whether they are granted, and how to grant them.
 
-The rules are those of Kafka's ``StandardAuthorizer``; lines of ``kafka-acls.sh`` are for bash.
+Rules follow Kafka's ``StandardAuthorizer``; ``kafka-acls.sh`` commands are for bash.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from sharelag.model import CLUSTER, Right
 from sharelag.tables.words import shell_word
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
-#: Who a grant is for when the client settings do not tell.
+#: The principal of a grant if the client settings do not have it.
 SOMEBODY = "User:YOU"
 
 
 def grant(right: Right, principal: str = SOMEBODY, server: str = "HOST:PORT") -> str:
-    """Return the line that grants a right."""
+    """Return the command that grants a right."""
     to = [f"--allow-principal={principal}"]
     return _line(server, "--add", to, right.operation, right.resource_type, right.resource or "*")
 
 
 def allow_again(rule: Mapping[str, Any], server: str = "HOST:PORT") -> str:
-    """Return the line that removes a denial, a row of `sharelag.schemas.ACLS`."""
+    """Return the command that removes a denial, a row of `sharelag.schemas.ACLS`."""
     of = [f"--deny-principal={rule['principal']}"]
     if rule["acl_host"] != "*":
         of.append(f"--deny-host={rule['acl_host']}")
@@ -50,7 +50,7 @@ def _line(
     return " ".join(map(shell_word, words))
 
 
-#: ``StandardAuthorizerData.IMPLIES_DESCRIBE`` and its sibling: who may do these may do that, too.
+#: ``StandardAuthorizerData.IMPLIES_DESCRIBE`` and its sibling: operations that imply another.
 _IMPLIED_BY = {
     "DESCRIBE": frozenset(["READ", "WRITE", "DELETE", "ALTER"]),
     "DESCRIBE_CONFIGS": frozenset(["ALTER_CONFIGS"]),
@@ -65,16 +65,15 @@ def judge_rights(
     is_super: bool | None = None,
     may_be_open: bool = False,
 ) -> pa.Table:
-    """Return what a principal such as ``User:alice`` may do by rules, as `ASKED_RIGHTS`.
+    """Judge the rights of a principal such as ``User:alice`` by ACLs, as `ASKED_RIGHTS`.
 
     A right without a resource is judged by the rules for every name. No rule binds a super user;
-    ``is_super`` None: it is not known. ``may_be_open``: what no rule is about may be allowed to all
-    (``allow.everyone.if.no.acl.found``). The answer is null where it depends on the host the
-    principal comes from, and in place of what the rules do not allow to somebody who may be a super
-    user.
+    ``is_super`` None: unknown. ``may_be_open``: resources without a rule may be open to all
+    (``allow.everyone.if.no.acl.found``). The answer is null if it depends on the principal's host,
+    or if the rules do not allow it and the principal may be a super user.
 
-    A denial wins, and forbids one operation alone, or ALL. Reading, or deleting, starts with what
-    DESCRIBE allows: finding leaders and coordinators.
+    A denial wins, and forbids one operation or ALL. READ and DELETE also need DESCRIBE, to find
+    leaders and coordinators.
     """
     if is_super:
         return allow_all(wanted)
@@ -94,7 +93,7 @@ def judge_rights(
 
 
 def allow_all(wanted: Iterable[Right]) -> pa.Table:
-    """Return the same for a cluster without an authorizer."""
+    """Allow all rights, for a cluster without an authorizer, as `ASKED_RIGHTS`."""
     rows = [{**right._asdict(), "allowed": True} for right in dict.fromkeys(wanted)]
     return pa.Table.from_pylist(rows, schema=schemas.ASKED_RIGHTS)
 
@@ -102,7 +101,7 @@ def allow_all(wanted: Iterable[Right]) -> pa.Table:
 def repairs(
     rules: pa.Table, wanted: Iterable[Right], principal: str, server: str
 ) -> dict[Right, str]:
-    """Return what gives the rights that rules deny: lines that remove these, and grant the rest.
+    """Return the commands that restore denied rights: they remove denials and grant the rest.
 
     Parameters as for `judge_rights`; ``server`` is the address for Kafka's command.
     """
@@ -130,7 +129,7 @@ def _of(rules: pa.Table, principal: str) -> list[dict[str, Any]]:
 
 
 def _with_describe(right: Right) -> list[Right]:
-    """Return a right with that to describe, where what it allows starts with describing."""
+    """Return a right, with DESCRIBE if its operation needs that first."""
     if right.resource_type == "CLUSTER" or right.operation not in _IMPLIED_BY["DESCRIBE"]:
         return [right]
     return [right, right._replace(operation="DESCRIBE")]
@@ -153,7 +152,7 @@ def _is_allowed(rules: Sequence[dict[str, Any]], right: Right) -> bool | None:
 def _decides(
     rules: Sequence[dict[str, Any]], permission: str, operations: Collection[str]
 ) -> bool | None:
-    """Whether a rule says so for all hosts; None if only for some."""
+    """Return whether a rule applies to all hosts; None if only to some."""
     hosts = {rule["acl_host"] for rule in rules if _says(rule, permission, operations)}
     return True if _ANY in hosts else None if hosts else False
 
@@ -169,7 +168,7 @@ def _matches(rule: dict[str, Any], right: Right) -> bool:
 YES, NO, UNKNOWN = "yes", "no", "unknown"
 _FIRST = (NO, UNKNOWN, YES)
 
-#: They read all that causes are found by.
+#: Commands that read all evidence of causes.
 _EVIDENCE = (
     *("explain", "progress", "forecasts", "imbalance", "check", "report", "capture", "export"),
     *("simulate", "plan-reset --simulate", "plan-delete", "history --events", "dlq", "mcp"),
@@ -191,18 +190,18 @@ _DESCRIBE, _RESET, _DELETE, _DELETE_OFFSETS = (
 
 
 class Need(NamedTuple):
-    """One right: what takes it, and what for."""
+    """One right, with the commands that need it and the purpose."""
 
-    operation: str  # this and the type as Kafka calls them
+    operation: str  # named as in Kafka, like the type
     resource_type: str
-    resource: str | None  # None: each topic or group that was named
-    needed_by: tuple[str, ...]  # commands that end with an error without it
-    used_by: tuple[str, ...]  # commands that leave something unknown without it
-    purpose: str  # what is read by it
-    of_clients: bool = True  # whether a client is ever granted it
+    resource: str | None  # None: each named topic or group
+    needed_by: tuple[str, ...]  # commands that fail without it
+    used_by: tuple[str, ...]  # commands whose answers have unknowns without it
+    purpose: str  # the data that it allows to read
+    of_clients: bool = True  # whether clients can be granted it
 
 
-#: Rows are in this order. Kafka's own requests are in ``kafka.server.KafkaApis``.
+#: The order of rows. ``kafka.server.KafkaApis`` has the rights of Kafka's requests.
 NEEDS = (
     Need("DESCRIBE", "TOPIC", STATE_TOPIC, _STATE, (), "partitions and ends of the share state"),
     Need("READ", "TOPIC", STATE_TOPIC, _STATE, (), "records of the share state; no lag without"),
@@ -232,9 +231,9 @@ NEEDS = (
 
 
 def list_needs(groups: Iterable[str], topics: Iterable[str]) -> list[tuple[Right, Need]]:
-    """Return every right on every resource that was named, in the order of `NEEDS`.
+    """Return every right on every named resource, in the order of `NEEDS`.
 
-    Where no group or topic is named, the right on every one stands in for them.
+    Without a named group or topic, the right on every one stands in for it.
     """
     names: dict[str, list[str | None]] = {
         "GROUP": [*sorted(set(groups))] or [None],
@@ -257,11 +256,11 @@ def rights(
 ) -> pa.Table:
     """Return every right that commands need, whether it is granted, and how to grant it.
 
-    ``asked`` has `ASKED_RIGHTS`: what is known of some of them. Without names of groups or topics,
-    the right on every one is meant. ``principal`` gets it, such as ``User:alice``, by Kafka's
-    command with the address ``server``; ``repairs`` has what gives a right that a rule denies,
-    which a grant alone does not. The result is `sharelag.schemas.RIGHTS`, one row per right and
-    resource, those missing first.
+    ``asked`` has the known ones as `ASKED_RIGHTS`. Without names of groups or topics, rights on
+    every name are meant. Commands grant them to ``principal``, such as ``User:alice``, at the
+    address ``server``; ``repairs`` has commands for denied rights, which a grant alone does not
+    restore. The result is `sharelag.schemas.RIGHTS`, one row per right and resource, missing ones
+    first.
     """
     known = {
         Right(row["operation"], row["resource_type"], row["resource"]): row["allowed"]
@@ -290,15 +289,15 @@ _OWN = (STATE_TOPIC, GROUP_TOPIC)
 
 
 def failing(table: pa.Table) -> dict[str, list[str]]:
-    """Return the commands that would end with an error, each with the rights that it misses.
+    """Return the commands that would fail, each with its missing rights in words.
 
-    Of `sharelag.schemas.RIGHTS`, in words; several resources of one type are counted.
+    ``table`` is `sharelag.schemas.RIGHTS`; several resources of one type are counted.
     """
     names: dict[tuple[str, str], list[str]] = {}
     commands: dict[str, list[tuple[str, str]]] = {}
     for row in table.to_pylist():
         if row["granted"] == NO:
-            # The topics of coordinators are needed by other commands than those of users.
+            # Other commands need the coordinators' topics than need users' topics.
             about = row["resource"] if row["resource"] in _OWN else row["resource_type"].lower()
             right = row["operation"], about
             names.setdefault(right, []).append(row["resource"])
@@ -321,15 +320,15 @@ def _in_words(operation: str, about: str, names: list[str]) -> str:
 
 
 def failing_of_ours(table: pa.Table) -> list[str]:
-    """Return those of them that are commands of sharelag in their plain form."""
+    """Return the commands of sharelag that would fail without any option."""
     return [command for command in failing(table) if command in _STATE]
 
 
 def grants(table: pa.Table, of_consumers: bool = False) -> list[str]:
-    """Return the commands that grant what is missing, as few as do.
+    """Return the fewest commands that grant the missing rights.
 
-    With ``of_consumers`` they are what share consumers need, in place of what sharelag reads, which
-    never gets the right to change a group by these.
+    With ``of_consumers`` they are the rights of share consumers instead of sharelag's, which never
+    include the right to change a group.
     """
     missing = {}
     for row in table.to_pylist():
@@ -338,6 +337,6 @@ def grants(table: pa.Table, of_consumers: bool = False) -> list[str]:
         if row["granted"] == NO and row["grant"] and are_meant:
             missing[row["operation"], row["resource_type"], row["resource"]] = row["grant"]
     for operation, *what in list(missing):
-        if operation == "READ":  # which includes describing
+        if operation == "READ":  # implies DESCRIBE
             missing.pop(("DESCRIBE", *what), None)
     return list(dict.fromkeys(missing.values()))

@@ -1,7 +1,6 @@
-"""Settings of groups and brokers as rows: value, source, what Kafka accepts, what it refuses.
+"""Settings of groups and brokers as rows: value, source, accepted range and problems.
 
-Also which of them differ between two moments, and Kafka's commands that set what was checked. No
-I/O.
+Also their differences between two moments, and Kafka's commands that set checked values. No I/O.
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ def cautions(
     profile: str = NEWEST,
     queues: Queues | None = None,
 ) -> Iterator[Problem]:
-    """Return what will go wrong with settings though Kafka accepts them.
+    """Yield problems of settings that Kafka accepts.
 
-    Settings that are not among ``values`` have Kafka's defaults; ``brokers`` is how many there are,
-    ``queues`` what is known of the topics that groups name as dead-letter queues.
+    Settings missing from ``values`` have Kafka's defaults; ``brokers`` is the number of brokers,
+    ``queues`` describes the topics that groups name as dead-letter queues.
 
     ``AutoTopicCreationManager`` creates the state topic with the replication factor; a share
     coordinator writes with ``acks=all``, which ``min.insync.replicas`` refuses on too few replicas.
@@ -58,7 +57,7 @@ def cautions(
             "use letters, digits, dots, dashes and underscores, without __ at the beginning",
         )
     factor, least = (value_in(name, values, profile) for name in (_FACTOR, _LEAST))
-    # Kafka's defaults deserve no warning just because brokers hide their settings.
+    # No warning about Kafka's defaults just because brokers hide their settings.
     if not isinstance(factor, int) or values.keys().isdisjoint((_FACTOR, _LEAST)):
         return
     if _FACTOR in values and brokers is not None and factor > brokers:
@@ -78,9 +77,9 @@ def cautions(
         )
 
 
-#: No row has a problem.
+#: The text of a table without problems.
 NO_CONFLICT = "no setting conflicts with another, or with what Kafka accepts"
-#: Begins a problem of what Kafka does not refuse, and what does not work.
+#: The start of a problem with a value that Kafka accepts but that does not work.
 ACCEPTED = "Kafka accepts it, but "
 _UNTOLD = "by the settings that are known, as the input does not have their version"
 _GIVEN = "given"
@@ -93,11 +92,11 @@ def settings_in_force(
     brokers: int | None = None,
     kafka_version: str | None = None,
 ) -> pa.Table:
-    """Return the settings of some groups, then of their brokers, each checked with the others.
+    """Return the settings of groups, then of their brokers, each checked with the others.
 
     A setting that is not in ``settings`` has Kafka's default; ``given`` values are checked as if
-    they were set. ``brokers`` is how many the cluster has, where that is known, and without
-    ``kafka_version`` that of `choose_basis` counts. The result is `IN_FORCE`.
+    they were set. ``brokers`` is the number of brokers, if known. ``kafka_version`` defaults to
+    that of `choose_basis`. The result is `IN_FORCE`.
     """
     found = each_in_force(settings, [*groups, ""])
     theirs = found.pop("")
@@ -116,11 +115,11 @@ def settings_in_force(
 def choose_basis(
     settings: pa.Table, kafka_version: str | None = None, oldest: str = RELEASES[0], whose: str = ""
 ) -> Basis:
-    """Return the version by which to judge settings and commands of an input.
+    """Return the version to check settings and commands of an input against.
 
-    It is that of the brokers, where it is known. Otherwise brokers that describe settings, and none
-    of Kafka 4.4, are older; the rules of 4.3 hold for all of these. Of no settings it is the
-    newest. Parameters and errors as of `sharelag.model.versions.basis`.
+    It is that of the brokers, if known. Otherwise brokers that describe settings, but none of Kafka
+    4.4, are older, and the rules of 4.3 hold for all of them. Without settings it is the newest.
+    Parameters and errors as for `sharelag.model.versions.basis`.
     """
     untold, names = ASSUMED, set(settings.column("name").to_pylist())
     if names:
@@ -138,8 +137,8 @@ def is_refused(found: pa.Table) -> bool:
 def check_given(given: Mapping[str, str], profile: str = NEWEST) -> pa.Table:
     """Check values as if they were set on brokers and groups that have Kafka's defaults.
 
-    ``profile`` is a version, or "draft". Returns `IN_FORCE`: the settings that were given, and
-    those that they conflict with.
+    ``profile`` is a version, or "draft". The result is `IN_FORCE`: the given settings, and those
+    that they conflict with.
     """
     return pa.Table.from_pylist(list(_rows({}, given, None, profile)), schema=IN_FORCE)
 
@@ -147,10 +146,10 @@ def check_given(given: Mapping[str, str], profile: str = NEWEST) -> pa.Table:
 def lint_rows(
     properties: Mapping[str, object], settings: pa.Table | None = None, group: str = ""
 ) -> pa.Table:
-    """Return what is wrong with a consumer's properties, as `LINT`.
+    """Return the problems of a consumer's properties, as `LINT`.
 
-    ``settings`` are those of the consumer's group, by default that of the property ``group.id``.
-    Commands in hints name it.
+    ``settings`` are those of ``group``, by default the property ``group.id``, which commands in
+    hints name.
     """
     group = group or str(properties.get("group.id") or "")
     force = {} if settings is None else each_in_force(settings, [group])[group]
@@ -224,7 +223,7 @@ def _text(value: Typed) -> str | None:
 
 
 def _range(setting: Setting, values: Mapping[str, object], profile: str) -> str | None:
-    """Return what Kafka accepts, within the bounds that other settings set."""
+    """Return the accepted range, within the bounds of other settings."""
     if setting.kind == "bool":
         return "true, false"
     if setting.choices:
@@ -239,7 +238,7 @@ def _range(setting: Setting, values: Mapping[str, object], profile: str) -> str 
 def bounds(
     setting: Setting, values: Mapping[str, object], profile: str = NEWEST
 ) -> tuple[int | None, int | None]:
-    """Return the least and the greatest value that brokers with these values take of a setting."""
+    """Return the minimum and maximum of a setting that brokers with these values accept."""
     return (
         _bound(max, setting.least, setting.least_by, values, profile),
         _bound(min, setting.greatest, setting.greatest_by, values, profile),
@@ -258,10 +257,10 @@ _KEYS = ["scope", "group_id", "name"]
 
 
 def settings_drift(before: pa.Table, now: pa.Table, groups: Iterable[str]) -> pa.Table:
-    """Return the settings whose value differs between two moments, or where it comes from.
+    """Return the settings whose value or source differs between two moments, as `SETTINGS_DRIFT`.
 
-    Of these groups, and always of the brokers: `SETTINGS_DRIFT`, the groups' and then the brokers'.
-    What is not known at both moments is not in it.
+    It has those of the groups, then those of the brokers. Settings that are unknown at one of the
+    moments are left out.
     """
     names = pa.array(sorted(groups), pa.string())
     both = _known(now, names).join(
@@ -280,7 +279,7 @@ def settings_drift(before: pa.Table, now: pa.Table, groups: Iterable[str]) -> pa
 
 
 def _known(settings: pa.Table, groups: pa.Array) -> pa.Table:
-    """Return what is known of brokers and these groups, with a name where brokers have null."""
+    """Return the known settings of brokers and these groups, with a name in place of null."""
     scope, entity = settings.column("scope"), settings.column("entity")
     is_group = pc.and_(pc.equal(scope, "group"), pc.is_in(entity, value_set=groups))
     wanted = pc.or_(pc.equal(scope, "broker"), pc.fill_null(is_group, False))
@@ -297,11 +296,11 @@ def setting_commands(
     server: str | None = None,
     command_config: Path | None = None,
 ) -> list[str]:
-    """Return the command of each group that sets its values, for bash.
+    """Return a bash command per group that sets its values.
 
-    None where one of the values has a problem: a command sets all of them or none. ``found`` has
-    the checked values as `IN_FORCE`; settings of brokers are left out. ``profile`` is the version
-    whose settings they are; ``server`` and ``command_config`` are those of a running cluster.
+    A group has no command if one of its values has a problem, because a command sets all or none.
+    ``found`` has the checked values as `IN_FORCE`; settings of brokers are left out. ``profile`` is
+    the version of the settings; ``server`` and ``command_config`` are those of a running cluster.
     """
     refused = set(found.filter(found.column("problem").is_valid()).column("name").to_pylist())
     scopes = {name: getattr(find(name, profile), "scope", None) for name in given}
@@ -309,7 +308,7 @@ def setting_commands(
     if not of_groups or refused & given.keys():
         return []
     where = client_words(server, command_config)
-    # Commas end a value that has no brackets.
+    # Without brackets, a comma would end a value.
     quoted = {name: f"[{text}]" if "," in text else text for name, text in of_groups.items()}
     values = ",".join(f"{name}={text}" for name, text in quoted.items())
     change = ["--alter", "--add-config", values]
@@ -321,9 +320,9 @@ def setting_commands(
 
 
 def lint_table(checked: Checked) -> pa.Table:
-    """Return the options of a command line with what is wrong with each, as `LINT`.
+    """Return the options of a command line with their problems, as `LINT`.
 
-    Options that were not given and have a default of Kafka are among them, and say so.
+    They include options that were not given and have a default in Kafka, and say so.
     """
     values: dict[str, str | None] = {}
     for name, texts in checked.given.items():

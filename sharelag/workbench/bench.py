@@ -1,4 +1,4 @@
-"""`Workbench`: every question about an input. Each is worked out once, and its answer kept."""
+"""`Workbench`: every question about an input. Answers are computed once and cached."""
 
 from __future__ import annotations
 
@@ -41,12 +41,11 @@ _BESIDE_QUESTIONS = (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Workbench(Opened):
-    """A cluster, or what was recorded of one, at a moment. Make one with `sharelag.open`.
+    """A cluster or a capture at one moment. Make one with `sharelag.open`.
 
-    What was read once is kept, so that two answers never contradict each other; `refresh` gives a
-    workbench that reads again. It can be used from several threads. Questions that take a ``group``
-    are about all groups by default, and raise `sharelag.errors.InputError` if there is no such
-    group.
+    Tables are read once, so answers never contradict each other; `refresh` returns a workbench that
+    reads again. Methods are thread-safe. Those that take a ``group`` answer for all groups by
+    default, and raise `sharelag.errors.InputError` if the group does not exist.
     """
 
     # ---- questions -------------------------------------------------------------------------------
@@ -63,7 +62,7 @@ class Workbench(Opened):
     ) -> Result:
         """Return the lag of share partitions with its terms, or its sums (KIP-1226).
 
-        It needs windows and end offsets, nothing else; `progress` has the age of the lag.
+        It needs only windows and end offsets; `progress` has the age of the lag.
 
         Parameters
         ----------
@@ -72,13 +71,13 @@ class Workbench(Opened):
         by : {"group", "topic"}, optional
             Sums by group, or by group and topic.
         brief : bool
-            Restrict the answer to what Kafka computes lag from.
+            Restrict the columns to the terms of Kafka's own lag.
 
         Returns
         -------
         Result
             `sharelag.schemas.LAG`, one row per share partition; with ``by``
-            `sharelag.schemas.ROLLUP`. A lag that is not known is null, with a reason.
+            `sharelag.schemas.ROLLUP`. An unknown lag is null, with a reason.
 
         Raises
         ------
@@ -88,14 +87,14 @@ class Workbench(Opened):
         return self.ask("lag", group=group, by=by, brief=brief)
 
     def reconcile(self, described: str | None = None, true: bool = False) -> Result:
-        """Return the lag in several ways, and why they differ.
+        """Return the lag by several definitions, and why they differ.
 
         Parameters
         ----------
         described : str, optional
             Output of ``kafka-share-groups.sh --describe --offsets``.
         true : bool
-            Read the whole backlog of a running cluster, and count the records in it.
+            Read the whole backlog of a running cluster and count its records.
 
         Returns
         -------
@@ -105,26 +104,26 @@ class Workbench(Opened):
         Raises
         ------
         InputError
-            The backlog cannot be read there, or the text is not that of the command.
+            The input has no backlog to read, or the text is not the command's output.
         """
         return self.ask("reconcile", described=described, true=true)
 
     def explain(self, group: str | None = None) -> Result:
         """Return why groups lag, the most severe cause first, as `sharelag.schemas.CAUSES`.
 
-        Its summaries have a sentence on each group, including those without a cause.
+        Its summaries describe each group in a sentence, including groups without a cause.
         """
         return self.ask("explain", group=group)
 
     def progress(self, group: str | None = None) -> Result:
-        """Return how old the lag is, how fast it drains and how long records are kept.
+        """Return the age of the lag, its drain rate and the retention of its records.
 
         As `sharelag.schemas.PROGRESS`, one row per share partition.
         """
         return self.ask("progress", group=group)
 
     def forecasts(self, ledger: str | Path, horizon: str | timedelta = "5m") -> Result:
-        """Forecast age and drain of the lag, and score the forecasts that are due.
+        """Forecast the age and drain of the lag, and score the forecasts that are due.
 
         As `sharelag.schemas.FORECASTS`; its notes say how often such forecasts came true.
 
@@ -133,7 +132,7 @@ class Workbench(Opened):
         ledger : str or path
             The folder of that table, one per cluster; created if missing.
         horizon : str or timedelta
-            How far ahead to forecast ages; a drain that takes longer is not forecast.
+            How far ahead to forecast; a drain that takes longer is not forecast.
 
         Raises
         ------
@@ -143,14 +142,14 @@ class Workbench(Opened):
         return self.ask("forecasts", ledger=place_of(ledger), horizon=parse_span(horizon))
 
     def windows(self, group: str | None = None) -> Result:
-        """Return what coordinators hold, as `sharelag.schemas.WINDOWS` with names of topics.
+        """Return the windows of share partitions, as `sharelag.schemas.WINDOWS` with topic names.
 
-        With a request log, its ``notes`` say who holds what.
+        With a request log, its ``notes`` list the members that hold acquisition locks.
         """
         return self.ask("windows", group=group)
 
     def moments(self, group: str, topic: str | None = None, most: int = MOST_MOMENTS) -> Result:
-        """Return the windows of a group after each of its records, for going back in time.
+        """Return the windows of a group after each of its records.
 
         Parameters
         ----------
@@ -158,7 +157,7 @@ class Workbench(Opened):
         topic : str, optional
             Restrict the answer to this topic.
         most : int
-            Most moments to return, evenly spaced, with at most
+            Maximum number of moments, evenly spaced, with at most
             `sharelag.workbench.questions.lag.MOST_WINDOWS` windows together.
 
         Returns
@@ -179,14 +178,14 @@ class Workbench(Opened):
         return self.keep(question, lambda: self.reading.windows_at(keys, moments))
 
     def history(self, group: str | None = None, since: str | datetime | None = None) -> Result:
-        """Return what happened to share partitions, record by record.
+        """Return the changes of share partitions, record by record.
 
         Parameters
         ----------
         group : str, optional
             Restrict the answer to this group.
         since : str or datetime, optional
-            The first moment: a time, or a span before the end such as ``30m``.
+            The first moment: a time, or a duration before the end such as ``30m``.
 
         Returns
         -------
@@ -196,13 +195,13 @@ class Workbench(Opened):
         return self.ask("history", group=group, since=since)
 
     def over_history(self, question: Hashable, each: Each, schema: pa.Schema) -> pa.Table:
-        """Run a function over whole histories, once per name; see `Reading.over_history`."""
+        """Run a function over whole histories, once per question; see `Reading.over_history`."""
         return self.keep(
             ("over history", question), lambda: self.reading.over_history(each, schema)
         )
 
     def diff(self, before: str | datetime) -> Result:
-        """Return what changed since a moment, or within the last span such as ``2h``.
+        """Return the changes since a moment, or within the last duration such as ``2h``.
 
         As `sharelag.schemas.DIFF`, one row per share partition.
         """
@@ -245,7 +244,7 @@ class Workbench(Opened):
         return self.ask("events", group=group, since=since)
 
     def imbalance(self, group: str | None = None, by: str | None = None) -> Result:
-        """Return how unevenly load is spread.
+        """Return the imbalance of load.
 
         Parameters
         ----------
@@ -266,23 +265,23 @@ class Workbench(Opened):
         return self.ask("skew").table
 
     def members(self, group: str | None = None) -> Result:
-        """Return who is in the groups and which partitions each member has.
+        """Return the members of the groups and the partitions assigned to each.
 
         As `sharelag.schemas.MEMBER_ROWS`.
         """
         return self.ask("members", group=group)
 
     def group_states(self, group: str | None = None, states: str | Iterable[str] = ()) -> Result:
-        """Return state, epochs, members and lag of every group.
+        """Return the state, epochs, members and lag of every group.
 
-        As `sharelag.schemas.GROUP_STATES`; ``states`` keeps those in one of some states,
+        As `sharelag.schemas.GROUP_STATES`; ``states`` restricts it to groups in these states,
         such as ``["Empty"]``.
         """
         wanted = (states,) if isinstance(states, str) else tuple(states)
         return self.ask("group_states", group=group, states=wanted)
 
     def brokers(self, group: str | None = None) -> Result:
-        """Return which brokers lead the partitions of groups and keep their state.
+        """Return the brokers that lead the partitions of groups and coordinate their state.
 
         As `sharelag.schemas.BROKERS`, one row per share partition.
         """
@@ -301,7 +300,7 @@ class Workbench(Opened):
         return self.ask("snapshots")
 
     def designs(self, group: str | None = None) -> Result:
-        """Return what the history would cost in each design of share state, by group."""
+        """Return the cost of the history in each design of share state, by group."""
         return self.ask("designs", group=group)
 
     def dead_letters(
@@ -317,7 +316,7 @@ class Workbench(Opened):
             Topic of the queue, Parquet files, or records with the columns of Spark's Kafka source
             and ``headers``. Default: the topic that the group's setting names. No payload is shown.
         statuses : tuple of str
-            Restrict the answer to these; empty: all.
+            Restrict the answer to these statuses; empty: all.
 
         Returns
         -------
@@ -334,7 +333,7 @@ class Workbench(Opened):
     def redrive(
         self, group: str | None = None, queue: Any = None, statuses: tuple[str, ...] = ()
     ) -> Result:
-        """Return how records that were given up could be sent again; nothing is sent.
+        """Return how archived records could be sent again; nothing is sent.
 
         Parameters
         ----------
@@ -374,8 +373,8 @@ class Workbench(Opened):
         given : mapping of name to value, optional
             Values to check as if they were set, by Kafka's names.
         kafka_version : str, optional
-            Version to judge by, such as ``4.3.1``. Default: that of the input, or if it is not
-            known one that its settings belong to.
+            Kafka version to check against, such as ``4.3.1``. Default: that of the input or, if it
+            is unknown, one that its settings belong to.
 
         Returns
         -------
@@ -405,7 +404,7 @@ class Workbench(Opened):
         members: int | None = None,
         kafka_version: str | None = None,
     ) -> Result:
-        """Plan a reset of a group's start offsets; nothing is written anywhere.
+        """Plan a reset of a group's start offsets; nothing is written.
 
         Parameters
         ----------
@@ -414,8 +413,8 @@ class Workbench(Opened):
             The start or the end of each log, one offset for all, or the first record written at or
             after that time, or at most that long before.
         shift_by : int
-            Instead of ``to``: the number of offsets to shift forwards or, if negative, backwards,
-            from the first unfinished one.
+            Number of offsets to shift by, from the first unfinished one; negative: backwards.
+            Excludes ``to``.
         topic : str or sequence of str
             Restrict the reset to these, or with ``orders:0,2`` to these partitions. On a running
             cluster the group need not have any state of them.
@@ -427,8 +426,8 @@ class Workbench(Opened):
         members : int, optional
             Members of the simulation. Default: as many as there are now.
         kafka_version : str, optional
-            Version of Kafka's command, such as ``4.3.1``. Default: that of the input, or if it is
-            not known one that its settings belong to.
+            Version of Kafka's command, such as ``4.3.1``. Default: that of the input or, if it is
+            unknown, one that its settings belong to.
 
         Raises
         ------
@@ -454,7 +453,7 @@ class Workbench(Opened):
         members: int | None = None,
         kafka_version: str | None = None,
     ) -> Result:
-        """Plan a deletion of a group, or of its offsets of topics; nothing is written anywhere.
+        """Plan a deletion of a group, or of its offsets of topics; nothing is written.
 
         Parameters
         ----------
@@ -467,8 +466,8 @@ class Workbench(Opened):
         Returns
         -------
         Result
-            `sharelag.schemas.RESET_PLAN`: what members would find if they came back at once, by
-            ``share.auto.offset.reset`` of the group.
+            `sharelag.schemas.RESET_PLAN`: the start offsets that members would get if they rejoined
+            at once, by the group's ``share.auto.offset.reset``.
 
         Raises
         ------
@@ -485,14 +484,14 @@ class Workbench(Opened):
     def strip(self, group: str | None = None, topic: str | None = None, **given: Any) -> Strip:
         """Return the windows of a group offset by offset, as a widget that goes back in time.
 
-        It begins with the share partition that the first cause names, else with the most lag.
+        It shows the share partition of the first cause, or else the one with the most lag.
 
         Parameters
         ----------
         group : str, optional
-            Default: the one with the most lag.
+            Default: the group with the most lag.
         topic : str, optional
-            Restrict the answer to this topic.
+            Restrict the view to this topic.
         **given
             As for `sharelag_widgets.WindowStrip.of`, such as ``selection``.
 
@@ -521,17 +520,17 @@ class Workbench(Opened):
     def peek(
         self, group: str, topic: str, partition: int, offset: int, mask: Mask = ()
     ) -> PeekedRecord:
-        """Return the record at an offset with its state in the group, from a running cluster only.
+        """Return the record at an offset of a running cluster, with its state in the group.
 
-        It is read by a consumer that joins no group and commits nothing, and is not kept.
+        It is read by a consumer that joins no group and commits nothing, and is not cached.
 
         Parameters
         ----------
         group, topic : str
         partition, offset : int
         mask : iterable of str, or callable
-            JSON fields to hide, such as ``card.number``; or a function of the parsed JSON. What is
-            not JSON is then hidden entirely.
+            JSON fields to hide, such as ``card.number``, or a function of the parsed JSON. Payloads
+            that are not JSON are then hidden entirely.
 
         Raises
         ------
@@ -545,12 +544,12 @@ class Workbench(Opened):
         return peek(self.source, evidence.lag, evidence.windows, place, mask)
 
     def dashboard(self, group: str | None = None, **given: Any) -> Dashboard:
-        """Return a dashboard of the groups now, worst first, and one of them in detail.
+        """Return a dashboard of all groups now, worst first, with one group in detail.
 
         Parameters
         ----------
         group : str, optional
-            Default: the one with the most lag.
+            Default: the group with the most lag.
         **given
             As for `sharelag_widgets.dashboards.Now`, such as ``selection``.
 
@@ -563,7 +562,7 @@ class Workbench(Opened):
         return shown
 
     def broker_metrics(self, group: str | None = None, everything: bool = False) -> Result:
-        """Return the brokers' own metrics, from the places that `sharelag.open` was given.
+        """Return the brokers' own metrics, from the endpoints that `sharelag.open` was given.
 
         Parameters
         ----------
@@ -575,7 +574,7 @@ class Workbench(Opened):
         Raises
         ------
         InputError
-            No place was given, or one cannot be read.
+            No endpoint was given, or one cannot be read.
         """
         if self.metrics is None:
             raise InputError(
@@ -595,12 +594,12 @@ class Workbench(Opened):
         Parameters
         ----------
         group, topic : str, optional
-            Restrict the rights to this one. Default: each group and topic of the share state.
+            Restrict the rights to these. Default: each group and topic of the share state.
         principal : str, optional
             Another principal, such as ``User:alice``, judged by the ACLs that the cluster lists.
         super_users : collection of str, optional
-            Those of the brokers' setting ``super.users``, which brokers do not show: without it,
-            what the ACLs do not allow another principal is unknown if there may be any.
+            The brokers' setting ``super.users``, which brokers do not show. Without it, rights that
+            the ACLs do not allow to another principal are unknown, as it may be a super user.
 
         Raises
         ------
@@ -628,7 +627,7 @@ class Workbench(Opened):
         )
 
     def scenario(self, group: str | None = None, **given: Any) -> Scenario:
-        """Return a simulation that begins where a group is; see `sharelag.whatif.from_cluster`."""
+        """Return a scenario from a group's present state; see `sharelag.whatif.from_cluster`."""
         return scenario_from(self.evidence(group), group, **given)
 
     def members_wanted(self, group: str | None = None, goal: str = "30s") -> Wanted:
@@ -646,21 +645,20 @@ class Workbench(Opened):
         until: str | datetime | None = None,
         service: Service | None = None,
     ) -> Past:
-        """Return a span of a group's history, to be simulated as it was and otherwise.
+        """Return a span of a group's history, to simulate as it was and with changes.
 
-        ``sharelag.whatif.otherwise(past, variants(past.scenario, members=12))`` says what would
-        have been.
+        ``sharelag.whatif.otherwise(past, variants(past.scenario, members=12))`` simulates both.
 
         Parameters
         ----------
         group : str, optional
-            May be left out when there is one only.
+            May be omitted if there is only one.
         since : str or datetime
-            The first moment: a time with its zone, or a span before the last one such as ``1h``.
+            The first moment: a time with its zone, or a duration before the last such as ``1h``.
         until : str or datetime, optional
-            The last moment; that of the workbench when not given.
+            The last moment. Default: that of the workbench.
         service : Service, optional
-            Of the members; estimated from what they completed in the span when not given.
+            Service times of the members. Default: estimated from completions in the span.
 
         Raises
         ------
@@ -673,7 +671,7 @@ class Workbench(Opened):
     # ---- how it shows itself ---------------------------------------------------------------------
 
     def __dir__(self) -> list[str]:
-        # What Tab completes: questions, and not what they rest on.
+        # Tab completes questions, not the tables behind them.
         return sorted({*vars(Workbench), *_BESIDE_QUESTIONS})
 
     def __repr__(self) -> str:
@@ -684,8 +682,7 @@ class Workbench(Opened):
         return f"<sharelag workbench: {self.describe()}{when}{chosen}{tried}, {self.engine} engine>"
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        # Somebody looks at it: what is open, and its groups. A cluster that does not answer shows
-        # no stack trace.
+        # Show the input and its groups; a cluster that does not answer shows no stack trace.
         title = self.about or f"Share groups of {self.describe()}"
         try:
             groups = replace(self.lag(by="group"), title=title)

@@ -1,4 +1,4 @@
-"""How share groups are judged, what becomes of their lag, and causes in words."""
+"""Verdicts on share groups, forecasts of their lag, and causes in words."""
 
 from __future__ import annotations
 
@@ -47,21 +47,21 @@ COLUMNS = ("drain", "drain_ms", "drain_low_ms", "drain_high_ms", "arrival_rate",
 
 
 class Forecast(NamedTuple):
-    """What becomes of the lag of a group; the slowest share partition decides."""
+    """The forecast for a group's lag, which follows its slowest share partition."""
 
     kind: str  # one of `sharelag.metrics.rates.DRAINS_OF`
-    words: str  # in a cell
+    words: str  # as shown in a cell
     interval: str = ""  # of 95 % confidence, where there is a time
 
     def sentence(self) -> str:
-        """Return it in a row of facts: ``gone in 3.4 s (1.3 s to never)``."""
+        """Return the forecast with its interval: ``gone in 3.4 s (1.3 s to never)``."""
         if self.kind == UNCERTAIN:
             return "uncertain whether it drains"
         return f"gone {self.words} ({self.interval})" if self.interval else self.words
 
 
 def unforeseen(ages: Sequence[float], ahead: Forecast) -> str:
-    """Return what is not known of a lag that seems harmless; empty where all of it is.
+    """Return the unknowns of a lag that seems harmless; empty if there are none.
 
     ``ages`` are those of the group's share partitions, NaN where unknown.
     """
@@ -71,10 +71,7 @@ def unforeseen(ages: Sequence[float], ahead: Forecast) -> str:
 
 
 def forecast(rows: Sequence[Mapping[str, Any]]) -> Forecast:
-    """Forecast the lag of a group, by `sharelag.schemas.PROGRESS` of its share partitions.
-
-    At least the `COLUMNS`.
-    """
+    """Forecast a group's lag from the `COLUMNS` of `sharelag.schemas.PROGRESS`."""
     kinds = {row["drain"] for row in rows}
     if not rows:
         return Forecast(UNKNOWN, "unknown")
@@ -96,7 +93,7 @@ def forecast(rows: Sequence[Mapping[str, Any]]) -> Forecast:
     return Forecast(DRAINS, f"in {duration(slowest['drain_ms'])}", interval)
 
 
-#: How a headline names what is about no group.
+#: The subject of a headline that concerns no group.
 CLUSTER = "the cluster"
 #: Drains that need attention, whatever the cause.
 _NEVER = {
@@ -114,12 +111,12 @@ _OWN_RULE = {
 #: Drains without a forecast, and why.
 _NO_FORECAST = {kind: DRAINS_OF[kind] for kind in (NOBODY, PAUSED)}
 _FINE = "No problems found."
-#: What Kafka counts as lag are markers or compacted offsets.
+#: The lag consists of transaction markers or compacted offsets.
 _NOTHING_TO_READ = "nothing to read"
 
 
 def unknown_lags(evidence: Evidence) -> dict[str, list[tuple[str, str]]]:
-    """Judge each group by its unknown lags, as `sharelag.tables.gaps.judge_lags` says it."""
+    """Judge each group by its unknown lags, as `sharelag.tables.gaps.judge_lags` does."""
     facts = CauseInputs.of(evidence)
     end = facts.lag("end_offset")
     nothing_came = (end <= facts.lag("log_start_offset")) | ((facts.arrived == 0) & ~np.isnan(end))
@@ -127,7 +124,7 @@ def unknown_lags(evidence: Evidence) -> dict[str, list[tuple[str, str]]]:
 
 
 def worst_cause(group: Mapping[str, Any]) -> str | None:
-    """Return the first cause of a judged group; None where it has none."""
+    """Return the most severe cause of a judged group, or None."""
     causes = group["causes"]
     return causes[0]["cause"] if causes else None
 
@@ -139,11 +136,12 @@ def judge_groups(
 ) -> list[dict[str, Any]]:
     """Judge share groups by the causes of their lag, what is unknown, and broken rules.
 
-    Something that lasts for ``patience`` counts as a cause; ``broken`` has by group the rows of
-    `sharelag.schemas.CHECKED` that are not ok. The result has the worst first, then those with the
-    most lag: ``group_id``, ``level`` (of `sharelag.tables.level.LEVELS`), ``partitions``, ``lag``,
-    ``unknown_lags``, ``max_lag``, ``age_ms``, ``unknown_ages``, ``margin_ms``, ``drain`` (in
-    words), ``causes``, ``rules``, and ``why``, the main finding in a sentence (None: no problem).
+    A condition counts as a cause once it has lasted for ``patience``; ``broken`` has the rows of
+    `sharelag.schemas.CHECKED` that are not ok, by group. The result is sorted by level, worst
+    first, then by lag: ``group_id``, ``level`` (of `sharelag.tables.level.LEVELS`),
+    ``partitions``, ``lag``, ``unknown_lags``, ``max_lag``, ``age_ms``, ``unknown_ages``,
+    ``margin_ms``, ``drain`` (in words), ``causes``, ``rules``, and ``why``, the main finding in a
+    sentence (None: no problem).
     """
     causes, progress = rows_by_group(explain(evidence, patience)), rows_by_group(evidence.progress)
     dark, young = unknown_lags(evidence), suspect(evidence, patience)
@@ -220,7 +218,7 @@ def _cause(cause: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rule_of(one: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a verdict holds of one broken rule."""
+    """Return the fields of a broken rule that a verdict contains."""
     summary = {name: one[name] for name in ("rule", "level", "topic", "partition", "summary")}
     return summary | {"since": _time(one["since"]), "is_own": one.get("is_own", False)}
 
@@ -259,15 +257,14 @@ def _of_groups(groups: list[dict[str, Any]]) -> str:
 
 
 def _worst(group: Mapping[str, Any]) -> str:
-    """Describe what decides the level of a group."""
     found = [(outcome(one["severity"]), one["summary"]) for one in group["causes"]]
     found += [(one["level"], one["summary"]) for one in group["rules"]]
     return str(max(found, key=lambda one: rank(one[0]))[1])
 
 
-#: Columns of each share partition that the sentences need.
+#: Columns of share partitions that the sentences use.
 _DRAINS = ["group_id", *COLUMNS]
-#: Evidence whose name alone says too little.
+#: Evidence whose name needs an explanation.
 _WORDS = {
     "acquired at most": "members hold at most",
     "held_by": "",  # the value says it
@@ -276,14 +273,14 @@ _WORDS = {
     "refusal": "",  # in whole sentences
     "times": "seen this often:",
 }
-#: Evidence that is the same in all partitions that a cause is about.
+#: Evidence that is equal in all partitions of a cause.
 _OF_GROUP = (
     *("members", "led_by", "held_by", "limit", "lock duration ms", "arrived in all partitions"),
     *("defect", "refusal"),
 )
-#: What follows where no cause was found, and something is not known.
+#: The suffix for groups without a cause that have unknown values.
 _NOT_ALL = ", but not all is known"
-#: Columns before a sentence on a cause, in a terminal.
+#: The indent of a cause's sentence in a terminal.
 _INDENT = 5
 _LAGS = ["group_id", "effective_lag", "lag_reason", "end_offset", "log_start_offset"]
 
@@ -291,10 +288,10 @@ _LAGS = ["group_id", "effective_lag", "lag_reason", "end_offset", "log_start_off
 def summarize_groups(
     evidence: Evidence, causes: Arrow, patience: timedelta | None = None
 ) -> Iterator[GroupSummary]:
-    """Yield how each group is and its causes (`CAUSES`), in words; the worst group first.
+    """Yield the state and causes (`CAUSES`) of each group in words, worst group first.
 
-    ``patience`` is that with which the causes were found. Names are escaped for a terminal, not for
-    HTML.
+    ``patience`` is the one that the causes were found with. Names are escaped for a terminal, not
+    for HTML.
     """
     found, progress = rows_by_group(causes), rows_by_group(evidence.progress, _DRAINS)
     lag = rows_by_group(evidence.lag, _LAGS)
@@ -316,13 +313,13 @@ def summarize_groups(
 
 
 def _badness(group: dict[str, Any], causes: list[dict[str, Any]]) -> tuple[int, int, str]:
-    """Return what orders groups, worst first: severity of the first cause, then lag."""
+    """Return a sort key, worst first: severity of the first cause, then lag."""
     severity = min((SEVERITIES.index(one["severity"]) for one in causes), default=9)
     return severity, -(group["lag"] or 0), str(group["group_id"])
 
 
 def summary_lines(summaries: Iterable[GroupSummary]) -> Iterator[str]:
-    """Yield the same as lines for a terminal, with colours where standard output is one."""
+    """Yield summaries as lines, coloured if standard output is a terminal."""
     out = io.StringIO()
     is_seen = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if is_seen else 120
@@ -357,7 +354,7 @@ def _state(
     elif is_partial:
         parts.append("age unknown")
     ahead = forecast(progress)
-    # What is empty or not known has other words, and the rates of who has left foretell nothing.
+    # Empty and unknown lags have other words; rates of members that left predict nothing.
     if not nobody and group["lag"] != 0 and ahead.kind not in (DRAINED, NOBODY, UNKNOWN):
         parts.append(ahead.sentence())
     return ", ".join(parts)
@@ -370,8 +367,8 @@ def _nothing_found(
     progress: list[dict[str, Any]],
     ages: list[float],
 ) -> str:
-    """Nothing is wrong only where all is known, lag does not grow, and somebody works on it."""
-    unknown = [  # an empty log has nothing to know
+    """Nothing is wrong only if all is known, lag does not grow, and the group has members."""
+    unknown = [  # an empty log has no age
         row
         for row in lag
         if row["effective_lag"] is None
@@ -385,7 +382,7 @@ def _nothing_found(
         reasons = "; ".join(sorted({REASONS[one] for one in known}))
         return f"{nobody or 'nothing found'}{_NOT_ALL}{': ' * bool(reasons)}{reasons}"
     if not any(row["effective_lag"] for row in lag):
-        return "nothing wrong"  # a member is not missed where nothing waits
+        return "nothing wrong"  # without lag, no members are needed
     if found := nobody or (young.words() if young else _growth(progress)):
         return found
     why = unforeseen(ages, forecast(progress))
@@ -393,7 +390,7 @@ def _nothing_found(
 
 
 def _growth(progress: list[dict[str, Any]]) -> str:
-    """How fast lag grows or that it stands; empty where it does neither, as far as is certain."""
+    """Return how fast lag grows, or that it is stable; empty if neither is certain."""
     ahead = forecast(progress)
     if ahead.kind == NEVER:
         return f"no cause found yet; lag {ahead.words}"
@@ -418,11 +415,10 @@ def _cause_summary(row: dict[str, Any]) -> CauseSummary:
 
 
 def evidence_in_words(evidence: Mapping[str, str], is_of_many: bool) -> str:
-    """Say what shows a cause: what is about the group, then what is about one partition.
+    """Return the evidence of a cause as text: the group's first, then that of one partition.
 
-    ``evidence`` is that of a row of `sharelag.schemas.CAUSES`, without its ``partitions``; of a
-    cause of many partitions it shows one. Offsets have no separators between thousands, as in
-    commands.
+    ``evidence`` is that of a row of `sharelag.schemas.CAUSES`, without its ``partitions``. Offsets
+    have no thousands separators, as in commands.
     """
     whole = [name for name in evidence if name in _OF_GROUP or not is_of_many]
     parts = [_say_evidence(name, evidence[name]) for name in whole]
@@ -449,6 +445,6 @@ def _print(console: Console, cause: CauseSummary) -> None:
 
 
 def _print_hanging(console: Console, text: Text) -> None:
-    """Print a text whose further lines do not begin where another group would."""
+    """Print a text whose continuation lines are indented, unlike the first line of a group."""
     for place, line in enumerate(text.wrap(console, console.width - _INDENT)):
         console.print(Padding(line, (0, 0, 0, _INDENT * (place > 0))))

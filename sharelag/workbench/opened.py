@@ -1,4 +1,4 @@
-"""What every question of a workbench rests on: one reading, what was gathered, answers kept."""
+"""The basis of all questions of a workbench: one reading, its evidence, and cached answers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 
 
 class Tables(NamedTuple):
-    """What a question is answered from: a workbench, and a reading that has the tables it needs."""
+    """The inputs of a question: a workbench, and a reading with the tables that it needs."""
 
     bench: Opened
     read: Reading
@@ -40,7 +40,7 @@ class Tables(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Opened:
-    """An input at a moment, read once; `sharelag.workbench.bench.Workbench` asks it."""
+    """An input at a moment, read once; `sharelag.workbench.bench.Workbench` adds questions."""
 
     source: Input
     as_of: Moment = None
@@ -54,25 +54,25 @@ class Opened:
     cache: bool = False
     requests: Requests | None = None
     metrics: BrokerMetrics | None = None
-    #: A Delta table that keeps what answers foretell, and what became of it.
+    #: A Delta table with forecasts and their outcomes.
     ledger: str | None = None
     #: Whether only one question follows, so that no other answer can contradict it.
     asks_once: bool = False
     _once: Once = field(default_factory=Once, init=False)
-    _later: Opened | None = field(default=None, init=False)  # the same as of its end
+    _later: Opened | None = field(default=None, init=False)  # the same input as of its end
 
     # ---- another one -----------------------------------------------------------------------------
 
     def at(self, moment: str | Moment) -> Self:
-        """Open it as of another moment: a time with its zone, or offsets of the state topic."""
-        # Nobody foretells what is looked back at.
+        """Return the workbench as of another moment: a time, or offsets of the state topic."""
+        # There are no forecasts of the past.
         then = replace(self, as_of=as_moment(moment), ledger=None)
         object.__setattr__(then, "_later", self if self.as_of is None else self._later)
         return then
 
     def refresh(self) -> Self:
-        """Read the input again; where it holds what it held before, the answers are kept."""
-        # An input remembers what it asked, too; a copy of it does not.
+        """Return a workbench that reads again; the answers stay if the input has not changed."""
+        # An input caches its own requests; a copy of it does not.
         fresh = replace(self, source=copy_input(self.source), metrics=copy_input(self.metrics))
         version = self._once("version", self.source.version)
         if self.metrics is None and version is not None and version == fresh.source.version():
@@ -80,7 +80,7 @@ class Opened:
         return fresh
 
     def close(self) -> None:
-        """Take what this workbench keeps out of Spark's cache; a later question reads again."""
+        """Release this workbench's tables from Spark's cache; later questions read again."""
         for name in ("reading", "frames"):
             if name in self._once:
                 self._once(name, self._read).close()
@@ -93,7 +93,7 @@ class Opened:
         self.close()
 
     def only(self, *groups: str) -> Self:
-        """Return the same with these groups alone."""
+        """Return the workbench restricted to these groups."""
         if not all(isinstance(one, str) for one in groups):
             raise InputError(f"give groups one after the other, as strings, not as {groups}")
         chosen = replace(self, choice=replace(self.choice, groups=frozenset(groups)))
@@ -103,9 +103,9 @@ class Opened:
     # ---- questions -------------------------------------------------------------------------------
 
     def ask(self, name: str, **options: Any) -> Result:
-        """Answer a question of `sharelag.workbench.ask.QUESTIONS` from the tables that it needs.
+        """Answer a question of `sharelag.workbench.ask.QUESTIONS` from its tables.
 
-        With ``group`` among its options, there must be such a group.
+        A ``group`` among its options must exist.
         """
         asked = find_question(name)
 
@@ -120,25 +120,25 @@ class Opened:
         key = (name, *options.items())
         try:
             hash(key)
-        except TypeError:  # a table or a mapping may change, or another take its place in memory
+        except TypeError:  # unhashable tables and mappings may change, and ids may be reused
             return self._run(f"reading {name}", answer)
         return self._once(key, lambda: self._run(f"reading {name}", answer))
 
     def _reading_for(self, asked: Question, options: dict[str, Any]) -> Reading:
-        """Return the reading; for a single question without the history if that needs none."""
+        """Return the reading; for a single question, without the history if it needs none."""
         if self.asks_once and not asked.needs_history(options):
             keep = {"history": False} if self._is_here() else {}
             return self._once("reading", lambda: self._read(**keep))
         reading = self.reading
         of_states = asked.needs & {"lag", "windows", "brokers", "evidence"}
         if of_states and not self.asks_once and not asked.needs <= {"lag", "windows", "offsets"}:
-            reading.read_ahead()  # on Spark one pass finds what later questions need, too
+            reading.read_ahead()  # on Spark one pass collects the tables of later questions, too
         return reading
 
     def base(self, read: Reading, of_groups: bool = False) -> Result:
-        """Return where an answer from a reading comes from, and what is missing in it.
+        """Return a result with the source of a reading and what is missing in it.
 
-        ``of_groups``: the answer rests on the groups' own records, too.
+        ``of_groups``: the answer uses the groups' own records, too.
         """
         notes = () if len(read.table("lag")) else self._without_records()
         found = self._describe_reading(read, read.counted, self._lacks(of_groups), notes)
@@ -193,21 +193,21 @@ class Opened:
 
     @property
     def reading(self) -> Reading:
-        """What all answers come from."""
+        """The reading that all answers use."""
         return self._once("reading", self._read)
 
     @property
     def is_gathered(self) -> bool:
-        """Whether everything was read already; the lag alone takes a tenth of that time."""
+        """Whether all evidence was read already; lag alone takes a tenth of that time."""
         return "evidence" in self._once
 
     def here(self) -> Self | None:
-        """Return the same in this process, where that answers long before Spark does; else None.
+        """Return the workbench on the local engine if that is much faster than Spark, else None.
 
-        Only of so few records (`engines.FEW_RECORDS`). Both engines give the same rows; what is
-        read later of a cluster goes up to its end then.
+        The limit is `engines.FEW_RECORDS`. Both engines return the same rows; later reads of a
+        cluster go up to its end at that time.
         """
-        source = copy_input(self.source)  # it keeps what it has read, such as where its log ends
+        source = copy_input(self.source)  # an input caches its reads, such as the end of its log
         on_spark = engines.choose(self.engine, source) == "spark"
         if on_spark and not engines.is_sooner_here(source):
             return None
@@ -219,7 +219,7 @@ class Opened:
         return tuple(sorted(pc.unique(self.reading.table("lag").column("group_id")).to_pylist()))
 
     def evidence(self, group: str | None = None) -> Evidence:
-        """Everything that was gathered, of one group or all."""
+        """Return the evidence on one group or all."""
         gathered = self._once("evidence", self._gather)
         if group is None:
             return gathered
@@ -227,7 +227,7 @@ class Opened:
         return self._once(("evidence", group), lambda: gathered.of_group(group))
 
     def describe(self) -> str:
-        """Where the records come from, for people; no secrets."""
+        """Return the origin of the records in words, without secrets."""
         try:
             return self.source.describe()
         except ShareLagError as error:
@@ -269,7 +269,7 @@ class Opened:
     def frame_of(
         self, made: Callable[[SparkReading], DataFrame], left_out: int
     ) -> Callable[[], DataFrame] | None:
-        """Return the DataFrame of a result; None where its table did not come from Spark."""
+        """Return the DataFrame of a result, or None if its table did not come from Spark."""
         is_whole = self.reading.engine == "local" and not left_out
         return None if is_whole else lambda: made(self._on_spark())
 
@@ -296,7 +296,7 @@ class Opened:
             raise AttributeError(said)
 
     def state_of(self, group: str, *names: str) -> Evidence:
-        """Return the lag of a group and some more of its tables, without reading others."""
+        """Return the lag of a group and some of its other tables, without reading more."""
         reading = self.reading
         tables = self._run(
             "reading share groups", lambda: {name: reading.table(name) for name in ("lag", *names)}
@@ -316,12 +316,12 @@ class Opened:
         if group is not None and group not in there:
             if not there and (why := self._without_records()):
                 raise InputError(*why)
-            there = self._other_groups() or there  # of the others nothing was read
+            there = self._other_groups() or there  # the reading has only one group
             kinds = engines.other_groups(self.source)
             raise InputError(unknown_group(group, there, f"in {self.describe()}", kinds))
 
     def _without_records(self) -> tuple[str, ...]:
-        """Return what it means that there is no record of the state topic, if there is none."""
+        """Explain a state topic without records; empty if it has some."""
         counted = self.reading.counted
         is_now = self.as_of is None and not counted.records
         if is_now and counted.rejected and not self._other_groups():
@@ -331,17 +331,17 @@ class Opened:
         return (engines.without_records(self.source, self.as_of),)
 
     def _other_groups(self) -> list[str]:
-        """Return the groups with state, where only some were read."""
+        """Return all groups with state, if only some were read."""
         is_part = self.choice.groups or self.choice.topics
         return engines.group_names(self.source, self.choice.generation) if is_part else []
 
     def base_of_state(self, read: Reading, table: pa.Table) -> Result:
-        """Return what an answer says that rests on the state topic alone, not on end offsets."""
+        """Return the source and gaps of an answer from the state topic alone."""
         notes = () if len(table) else self._without_records()
         return self._describe_reading(read, read.counted, engines.rejects_of(read), notes)
 
     def base_of(self, evidence: Evidence) -> Result:
-        """Return what an answer says that rests on this evidence."""
+        """Return the source and gaps of an answer from this evidence."""
         notes, log = () if len(evidence.lag) else self._without_records(), self.requests
         notes += self.of_past_ends(evidence.lag)
         if evidence.lag_only:
@@ -360,14 +360,14 @@ class Opened:
         return replace(base, as_of=evidence.as_of, notes=said, unknown=unknown, lacks=lacks)
 
     def of_past_ends(self, lag: pa.Table, is_past: bool = False) -> tuple[str, ...]:
-        """Say by whose times ends of the moment, or earlier ones, are known."""
+        """Say whose clock dates the end offsets, of the moment or earlier."""
         if not (is_past or isinstance(self.as_of, datetime)):
             return ()
         names = frozenset(lag.column("topic").to_pylist())
         return self._once(("past ends", names), lambda: engines.past_by_records(self.source, lag))
 
     def _lacks(self, of_groups: bool) -> tuple[str, ...]:
-        """Return what answers of the reading lack, worked out once."""
+        """Return the gaps of answers from the reading, computed once."""
         return self._once(("lacks", of_groups), lambda: engines.lacks_of(self.reading, of_groups))
 
     def beside(self, read: Reading, lag: pa.Table) -> Beside:
@@ -388,9 +388,9 @@ class Opened:
     def held_beside(
         self, read: Reading, lag: pa.Table, rows: pa.Table, runs: bool = False
     ) -> Beside:
-        """Rows of share partitions beside who holds offsets of them, by a request log.
+        """Return rows of share partitions with the members that hold their offsets.
 
-        With ``runs``, also the acquired runs themselves, as ``held``, for pictures.
+        They come from a request log. With ``runs``, ``held`` has the acquired runs, for charts.
         """
         if self.requests is None:
             return Beside(rows)
@@ -402,7 +402,7 @@ class Opened:
         return Beside(rows, self.requests.words(read.now), (), self.requests.lacks)
 
     def keep(self, question: Any, work: Callable[[], _T]) -> _T:
-        """Work something out once; a question begins with the words that a progress bar shows."""
+        """Compute and cache an answer; a question starts with the text for a progress bar."""
         words = question if isinstance(question, str) else question[0]
         return self._once(question, lambda: self._run(f"reading {words}", work))
 
@@ -416,30 +416,30 @@ class Opened:
 
 
 def copy_input(source: Any) -> Any:
-    """Return an input that has not been asked anything yet."""
+    """Return a copy of an input without its caches."""
     if not is_dataclass(source) or isinstance(source, type):
         return source
-    # What brokers answered before says nothing of those that are silent now.
+    # Earlier answers of brokers say nothing about brokers that are silent now.
     config = getattr(source, "config", None)
     return replace(source) if config is None else replace(source, config=config.renewed())
 
 
 _LIMIT = "share.delivery.count.limit"
-#: Of a share partition, without its group.
+#: Keys of a share partition, without its group.
 _OF_TOPIC = ("topic_id", "partition")
 
 
 def only(table: pa.Table | None, group: str | None) -> Any:
-    """Return the rows of one group, or all; None stays as it is."""
+    """Return the rows of one group, or all; None stays None."""
     if group is None or table is None:
         return table
     return table.filter(pc.equal(table.column("group_id"), group))
 
 
 def worst_first(table: pa.Table, evidence: Evidence, group: str) -> pa.Table:
-    """Return rows of a group with the share partitions first that its causes name, then by lag.
+    """Sort a group's rows: share partitions that its causes name, then the others by lag.
 
-    The order of the rows of a share partition stays.
+    The order within a share partition stays.
     """
     from sharelag.metrics.explain import explain
 
@@ -458,14 +458,14 @@ def worst_first(table: pa.Table, evidence: Evidence, group: str) -> pa.Table:
 
 
 def first_come(table: pa.Table, first: pa.Table) -> pa.Table:
-    """Return a table with some share partitions before the rest, in the order of another table."""
+    """Move share partitions of another table to the front, in its order."""
     place = pc.index_in(keys(table, SHARE_PARTITION), keys(first, SHARE_PARTITION))
     ordered = table.append_column("_place", place).sort_by([("_place", "ascending")])
     return ordered.drop_columns("_place")
 
 
 def delivery_limit(settings: pa.Table, group: str) -> int | None:
-    """How often a record of a group may be delivered, as far as it is known."""
+    """Return a group's delivery limit, or None if unknown."""
     if not settings.num_rows:
         return None
     limit = in_force(settings, group)[_LIMIT].value

@@ -1,4 +1,4 @@
-"""An answer that shows itself: a table with its moment, meanings, and what is not known."""
+"""An answer that renders itself: a table with its moment, meanings and unknown values."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure
     from pyspark.sql import DataFrame, SparkSession
 
-#: The engine of what no cluster did.
+#: The engine of simulated results.
 SIMULATED = "what-if"
-#: Fields of a result that its presentation has, too.
+#: Fields that a result shares with its presentation.
 _SHARED = [one.name for one in fields(Presentation) if one.name not in ("when", "source", "charts")]
-#: Makes a figure in a theme.
+#: A function from a theme to a figure.
 Draw = Callable[[Any], Any]
 
 
 def chart(name: str, *about: Any, **looks: Any) -> Draw:
     """Return a function that draws a chart of `sharelag.charts` in a theme.
 
-    Nothing is imported or read before it is drawn: ``name`` is that of ``NAME_records`` and
-    ``NAME_figure``, ``about`` are the tables that the records are of, and ``looks`` what the figure
-    takes beside them, or functions that read these.
+    Imports and reads are deferred until then. ``name`` stands for ``NAME_records`` and
+    ``NAME_figure``, ``about`` are the arguments of the former, and ``looks`` the options of the
+    latter, as values or functions that read them.
     """
 
     def draw(theme: str) -> Any:
@@ -60,36 +60,36 @@ class Result:
     title
         The question.
     table
-        All rows, in a schema of `sharelag.schemas`; of a long history the latest, which `notes`
-        tell.
+        All rows, in a schema of `sharelag.schemas`; for a long history the latest, as `notes`
+        say.
     columns
         Heading to column, as shown.
     as_of
-        The moment that it describes; None: simulated, or not known.
+        The moment of the answer; None if simulated or unknown.
     source
-        Where the records come from.
+        The origin of the records.
     unknown
-        What is not known, and why: sentences.
+        Sentences: unknown values, and why.
     lacks
-        Those of ``unknown`` that make the answer incomplete: commands end with 3.
+        Those of ``unknown`` that make the answer incomplete: commands exit with 3.
     notes
-        What else to know: sentences.
+        Further sentences.
     rejected, repeated
-        Records that could not be decoded, and that repeat another one; both are left out.
+        Numbers of undecodable and of duplicate records; both are left out.
     order
-        The column whose largest values are shown when not all rows are.
+        The column whose largest values are shown if not all rows fit.
     summaries
-        Groups and causes in words, which are shown instead of the table.
+        Groups and causes in words, shown instead of the table.
     charts
-        What `figure` can draw, by name.
+        The charts that `figure` can draw, by name.
     means
-        What columns mean, where that differs from `sharelag.tables.declared`.
+        Meanings of columns that differ from `sharelag.tables.declared`.
     best, spans, more
-        Cells in bold, bars in a column, and a longer table: as a `Presentation` has them.
+        Cells in bold, bars in a column, and a longer table, as in `Presentation`.
     frame
-        Makes the DataFrame of all rows, where ``table`` may have some of them only.
+        Function that returns all rows as a DataFrame, if ``table`` may have only some of them.
     session
-        Gives the Spark session that goes with it.
+        Function that returns the Spark session of the answer.
     """
 
     title: str
@@ -127,8 +127,8 @@ class Result:
     ) -> Result:
         """Return an answer with a ``title``, a ``table`` in a ``view``, and an ``order``.
 
-        It comes from where this one does; ``notes``, ``unknown`` and ``lacks`` stand beside those
-        of this one, and ``more`` are its other attributes.
+        It has the source of this one; ``notes``, ``unknown`` and ``lacks`` are added to those of
+        this one, and ``more`` are other attributes.
         """
         return replace(
             self,
@@ -145,12 +145,12 @@ class Result:
 
     @classmethod
     def of(cls, shown: Presentation) -> Result:
-        """Return a result of what is shown of a simulation, or of anything else of no cluster."""
+        """Return a presentation, such as that of a simulation, as a result without a cluster."""
         shared = {name: getattr(shown, name) for name in _SHARED}
         return cls(as_of=None, source=shown.source, engine=SIMULATED, **shared)
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return the rows of ``table`` as pandas holds them."""
+        """Return the rows of ``table`` as a pandas DataFrame."""
         frame: pd.DataFrame = self.table.to_pandas(date_as_object=False)
         return frame
 
@@ -166,7 +166,7 @@ class Result:
     def __getitem__(self, column: list[str]) -> pd.DataFrame: ...
 
     def __getitem__(self, column: str | list[str]) -> pd.Series[Any] | pd.DataFrame:
-        """Return a column of ``table`` as pandas holds it, or several: ``bench.lag()["lag"]``.
+        """Return a column of ``table`` as a pandas Series, or several: ``bench.lag()["lag"]``.
 
         Raises
         ------
@@ -196,19 +196,19 @@ class Result:
             raise AttributeError(said)
 
     def plot(self, kind: str | None = None, **given: Any) -> View:
-        """Draw it in the colours of the page, light or dark, and as wide as the page is.
+        """Draw a chart in the colours of the page, light or dark, at its full width.
 
         Parameters
         ----------
         kind : str, optional
-            As for `figure`, which gives the same as a plotly figure.
+            As for `figure`, which returns the same as a plotly figure.
         **given
             As for `sharelag_widgets.PlotView`, such as ``selection``.
 
         Raises
         ------
         InputError
-            There is no chart of this kind.
+            The answer has no chart of this kind.
         SetupError
             The widgets are not installed.
         """
@@ -216,19 +216,19 @@ class Result:
         return shown
 
     def to_spark(self, spark: SparkSession | None = None) -> DataFrame:
-        """All rows as a Spark DataFrame, those of a long history too.
+        """Return all rows as a Spark DataFrame, including those of a long history.
 
         Parameters
         ----------
         spark : pyspark.sql.SparkSession, optional
-            Default: the one that the answer came from, the active one, or one for this machine.
+            Default: the session of the answer, the active one, or a local one.
         """
         if self.frame is not None:
             return self.frame()
         from sharelag.inputs.spark import session
 
         spark = spark or (session if self.session is None else self.session)()
-        from sharelag.inputs.spark.frames import frame_of  # only now: without pyspark it cannot be
+        from sharelag.inputs.spark.frames import frame_of  # imported here, as it needs pyspark
 
         return frame_of(spark, self.table)
 
@@ -244,7 +244,7 @@ class Result:
         Raises
         ------
         InputError
-            There is no such chart of the answer.
+            The answer has no such chart.
         """
         name = next(iter(self.charts), "") if kind is None else kind
         if name not in self.charts:
@@ -253,7 +253,7 @@ class Result:
         return self.charts[name](theme)
 
     def presentation(self) -> Presentation:
-        """Return what people are shown of it."""
+        """Return the answer as it is displayed."""
         simulated = self.engine == SIMULATED
         return Presentation(
             when="simulated" if simulated else f"as of {moment(self.as_of)}",
@@ -263,11 +263,11 @@ class Result:
         )
 
     def to_html(self, most: int = render.MOST) -> str:
-        """Return the result as a fragment of HTML, with at most so many rows."""
+        """Return the result as an HTML fragment, with at most ``most`` rows."""
         return render.as_html(self.presentation(), most)
 
     def to_text(self, most: int = render.MOST) -> str:
-        """Return the same as plain text."""
+        """Return the result as plain text, with at most ``most`` rows."""
         return render.as_text(self.presentation(), most)
 
     def __len__(self) -> int:
@@ -280,20 +280,20 @@ class Result:
         return self.to_html()
 
 
-#: What to do where nothing can be shown that lives in a page.
+#: The advice where widgets cannot be displayed.
 NO_WIDGETS = "the widgets are not installed here: pip install 'sharelag[notebook]'"
 
 
 class View(Protocol):
-    """A widget that shows rows: what all have; `sharelag_widgets` says what else each has."""
+    """The interface that all widgets of `sharelag_widgets` share."""
 
-    selection: Any  # what is picked, here or in a linked view
+    selection: Any  # picked here or in a linked view
 
     def summary(self) -> str:
-        """Return what is shown as text."""
+        """Return a textual summary of the view."""
 
     def close(self) -> None:
-        """Let go of the selection, which may outlive the view."""
+        """Detach from the selection, which may outlive the view."""
 
     def __getattr__(self, name: str) -> Any: ...
 
@@ -301,7 +301,7 @@ class View(Protocol):
 class Strip(View, Protocol):
     """`sharelag_widgets.WindowStrip`: a window offset by offset, at every moment."""
 
-    rows: pa.Table  # the moments; may be set
+    rows: pa.Table  # windows at all moments; may be set
 
     @property
     def shown_key(self) -> tuple[Any, ...] | None:
@@ -311,10 +311,10 @@ class Strip(View, Protocol):
 class Dashboard(View, Protocol):
     """`sharelag_widgets.dashboards.Now`: all groups, and one of them in detail."""
 
-    group: str | None  # the one that is shown; may be set
+    group: str | None  # the group shown; may be set
 
     def refresh(self) -> None:
-        """Read again, and wait for it."""
+        """Read again, and wait until all is shown."""
 
 
 def load_view(name: str) -> Any:

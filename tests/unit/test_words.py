@@ -39,7 +39,7 @@ def test_every_kind_of_text_is_read(every_text: list[Text]) -> None:
     ):
         assert module in places
     words = " ".join(text.words for text in every_text)
-    assert "A cluster, or what was recorded of one, at a moment." in words
+    assert "A cluster or a capture at one moment." in words
     assert "From this many records on Spark's start-up is worth its price." in words
     assert "notebooks/00_start_here.ipynb" in places
 

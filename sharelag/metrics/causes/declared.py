@@ -1,8 +1,8 @@
 """The causes of lag by severity: critical ones, warnings, notes, each in the order of the output.
 
-Critical: nothing is delivered or finished, or brokers lost what was finished. Warnings: records are
-at risk, or come faster than they are finished. Notes: the lag goes away by itself, or does not
-count records.
+Critical: nothing is delivered or finished, or brokers lost finished state. Warnings: records are at
+risk, or arrive faster than they are finished. Notes: the lag disappears by itself, or consists of
+offsets without records.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from sharelag.tables.level import CRITICAL, NOTE, WARNING
 )
 def no_members(given: CauseInputs) -> Found:
     """Find groups without members."""
-    # Without the time of a record, use the time when the last member left.
+    # Fall back to the time when the last member left.
     left = np.isnan(given.progress("age_ms")) & (given.now - given.emptied > given.patience)
     where = given.behind & (given.members == 0) & (waits(given) | left)
     lag = given.lag("effective_lag")
@@ -92,7 +92,7 @@ def count_regressed(given: CauseInputs) -> Found:
     """Find delivery complete counts that fell with the start offset."""
     times = given.observed("count_back")
     held = np.maximum(given.lag("lag") - given.lag("effective_lag"), 0)
-    # Once the start offset has passed what was counted wrongly, both lags are the same again.
+    # Once the start offset has passed the wrong count, both lags are equal again.
     where = (times > 0) & ~(given.observed("start_back") > 0) & (held != 0)
     evidence = {"times": times, "delivery complete count": given.lag("delivery_complete_count")}
     said = defect(given, "count_regressed", "count_back_record")
@@ -109,16 +109,16 @@ def count_regressed(given: CauseInputs) -> Found:
     what_if="",
 )
 def start_beyond_end(given: CauseInputs) -> Found:
-    """Find start offsets beyond the end of the log, which have been there for longer than patience.
+    """Find start offsets that have been beyond the end of the log for longer than patience.
 
     ``Admin.alterShareGroupOffsets`` accepts any offset, and an unclean election can shorten a log.
-    Kafka shows no lag then, and delivers nothing until the log has reached the start offset. Within
-    patience it may be an end offset that is older than the state.
+    Kafka then shows no lag, and delivers nothing until the log has reached the start offset. Within
+    patience, the end offset may just be older than the state.
     """
     start, end = given.lag("start_offset"), given.lag("end_offset")
     where = (start > end) & is_stuck(given)
     evidence = {"start offset": start, "end offset": end, "never delivered": start - end}
-    # It holds no offset of a lag: there is none.
+    # There is no lag whose offsets it could hold.
     return Found(where, given.unknown, given.observed("head_since"), evidence)
 
 
@@ -267,11 +267,10 @@ def lock_expiry(given: CauseInputs) -> Found:
     command="history --events",
 )
 def redelivery_storm(given: CauseInputs) -> Found:
-    """Find share partitions where more deliveries fail than succeed: in all, or of late.
+    """Find share partitions where more deliveries fail than succeed, overall or recently.
 
-    What is judged is the end of the span, at least two tenths of it, in which failures exceed
-    successes the most: an hour in which all went well must not hide the ten minutes since a server
-    broke down.
+    It judges the last part of the span, at least two tenths, in which failures exceed successes the
+    most, so that a good hour does not hide the ten minutes since a server broke down.
     """
     finished, released = (
         given.since_each_part(name)[:, :-1] for name in ("finished_bins", "released_bins")
@@ -411,7 +410,7 @@ def markers(given: CauseInputs) -> Found:
     nothing = requested & (np.isnan(record) | (record >= end))
     nothing |= given.is_hole & given.nothing_unread & (given.lag("window_available") == 0)
     is_open = given.reads_committed & (given.stable_end < end)
-    # An end offset from before the window's last record says nothing of what came since.
+    # An end offset from before the window's last record does not show later records.
     nothing &= given.lag("effective_start_offset") < end
     where = given.behind & nothing & ~is_open & ~given.is_compacted
     return Found(where, left, given.unknown, {"offsets without records": left})

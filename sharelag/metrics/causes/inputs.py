@@ -1,4 +1,4 @@
-"""The numbers of each share partition that decide about causes, and a cause as one declaration."""
+"""The facts of each share partition that decide about causes, and the form of a declaration."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ class CauseInputs:
 
     evidence: Evidence
     patience_given: timedelta | None = None
-    #: Of the patience: causes that have held for so long are found, too.
+    #: The share of the patience after which causes are found.
     part: float = 1.0
 
     @classmethod
     def of(cls, evidence: Evidence, patience: timedelta | None = None) -> CauseInputs:
-        """Return the facts of some evidence, which keeps what was worked out of it."""
+        """Return the facts of evidence, which caches them."""
         found: CauseInputs = evidence.cause_inputs.setdefault(patience, cls(evidence, patience))
         return found
 
     def younger(self, part: float) -> CauseInputs:
-        """Return the same for a part of the patience; all else was worked out already."""
+        """Return the facts for a part of the patience; all else stays cached."""
         other = copy(self)
         vars(other).pop("patience", None)
         vars(other)["part"] = part
@@ -87,7 +87,7 @@ class CauseInputs:
 
     @cached_property
     def refusals(self) -> NDArray[Any]:
-        """Why brokers write no letters to the dead-letter queue of each share partition's group."""
+        """Why brokers write no dead letters of each share partition's group."""
         said = Queues.of(self.evidence.settings).refusals(self.names)
         return np.array([said.get(group, "") for group in self.names], object)[self.group]
 
@@ -109,7 +109,7 @@ class CauseInputs:
         return found
 
     def since_each_part(self, name: str) -> Floats:
-        """Return how much was finished or released from each tenth of the span to its end.
+        """Return the offsets finished or released from each tenth of the span to its end.
 
         Of ``finished_bins`` or ``released_bins``, as ``[rows, BINS]``: the whole span in the first
         column, its last tenth in the last.
@@ -126,7 +126,7 @@ class CauseInputs:
 
     @cached_property
     def unknown(self) -> Floats:
-        """No number of any share partition."""
+        """NaN for every share partition."""
         return np.full(len(self.groups), np.nan)
 
     @cached_property
@@ -166,21 +166,21 @@ class CauseInputs:
 
     @cached_property
     def waiting(self) -> Floats:
-        """Records of a share partition that was never fetched; NaN where that is not known.
+        """Records of a share partition that was never fetched; NaN where unknown.
 
-        A group whose ``share.auto.offset.reset`` is not earliest may skip what is there.
+        A group whose ``share.auto.offset.reset`` is not earliest may skip them.
         """
         there = np.maximum(self.lag("end_offset") - self.lag("log_start_offset"), 0)
         return np.where(self.never_fetched & ((there == 0) | self.from_earliest), there, np.nan)
 
     @cached_property
     def left(self) -> Floats:
-        """Lag, or what waits in a share partition that was never fetched; NaN where unknown."""
+        """Lag, or `waiting` in a share partition that was never fetched; NaN where unknown."""
         return np.where(np.isnan(self.lag("lag")), self.waiting, self.lag("lag"))
 
     @cached_property
     def ages(self) -> Floats:
-        """Age of the oldest unfinished record; -inf where nothing ever came, NaN where unknown."""
+        """Age of the oldest unfinished record; -inf without any record, NaN where unknown."""
         return np.where(self.waiting == 0, -np.inf, self.progress("age_ms"))
 
     @property
@@ -193,7 +193,7 @@ class CauseInputs:
 
     @cached_property
     def never_fetched(self) -> Bools:
-        """True where the group has not finished or given back any record of the share partition."""
+        """Whether the group has neither finished nor released any record of the share partition."""
         return mask(pc.equal(self.evidence.lag.column("lag_reason"), NO_START_OFFSET))
 
     @cached_property
@@ -234,7 +234,7 @@ class CauseInputs:
 
     @cached_property
     def nothing_unread(self) -> Bools:
-        """Whether there is no record beyond the window, as far as it was looked up."""
+        """Whether no record lies beyond the window; False if unknown."""
         requested, record = self._record_at("window_end_offset")
         none = requested & (np.isnan(record) | (record >= self.lag("end_offset")))
         return np.asarray((self.lag("unread") == 0) | none, bool)
@@ -280,7 +280,7 @@ class CauseInputs:
 
     @cached_property
     def sampled_holes(self) -> tuple[Floats, Floats]:
-        """Number of unfinished offsets that were looked up, and of those without a record."""
+        """Number of unfinished offsets in the sample, and of those without a record."""
         times = pa.concat_tables([self.evidence.times, self.evidence.committed])
         requested, there = (floats(times.column(name)) for name in ("asked_offset", "offset"))
         place = keys(times, PARTITION).dictionary_encode()
@@ -301,7 +301,7 @@ class CauseInputs:
         return _offsets(self._windows, "runs", DeliveryState.AVAILABLE, least)
 
     def offsets_after(self, least: Floats, where: Bools) -> list[str]:
-        """Return these offsets in some share partitions: the first twenty runs as text."""
+        """Return these offsets of share partitions ``where``: the first twenty runs as text."""
         listed = [""] * len(where)
         for row in np.flatnonzero(where):
             runs = self._windows.column("runs")[row].as_py() or []
@@ -344,7 +344,7 @@ class CauseInputs:
 
     @cached_property
     def group(self) -> Ints:
-        """Which of `names` the group of each share partition is."""
+        """The index in `names` of each share partition's group."""
         group = flat(self.evidence.lag.column("group_id"))
         return np.asarray(pc.index_in(group, pa.array(self.names, pa.string())), np.int64)
 
@@ -355,7 +355,7 @@ class CauseInputs:
     @cached_property
     def _groups(self) -> pa.Table:
         group = flat(self.evidence.lag.column("group_id"))
-        # Without the topics of the group: each of its share partitions would get all of them.
+        # Without topics, which would be repeated for each share partition of the group.
         groups = self.evidence.groups.select(["group_id", "members", "emptied"])
         return beside(group, groups, ["group_id"])
 
@@ -384,7 +384,7 @@ class CauseInputs:
         return {}
 
     def _column(self, which: str, table: Arrow, name: str) -> Floats:
-        """Take a column as numbers, once: each of twenty causes looks at the same few."""
+        """Return a column as numbers, cached because twenty causes use the same few."""
         if (which, name) not in self._columns:
             found = floats(table.column(name))
             found.flags.writeable = False
@@ -406,7 +406,7 @@ def sums(values: Floats, of: NDArray[Any]) -> Floats:
 
 
 def _offsets(windows: pa.Table, column: str, state: int, least: Floats) -> Floats:
-    """Count the offsets of each window in a state with at least so many deliveries."""
+    """Count the offsets of each window in a state with at least ``least`` deliveries."""
     lists = flat(windows.column(column))
     counts = pc.list_value_length(lists).fill_null(0).to_numpy()
     batches = pc.list_flatten(lists)
@@ -425,12 +425,11 @@ def texts(values: Iterable[float]) -> list[str]:
 
 #: Where commands in an advice name the group.
 OF_GROUP = "--group GROUP"
-#: What explains that nothing is finished explains these in the same share partition.
+#: Causes that follow where nothing is finished in the same share partition.
 NOTHING_FINISHED = frozenset(
     {"head_of_line", "members_idle", "slow_consumers", "burst", "hot_partition"}
 )
-#: Changes that can be tried by one click: more members, an assignor that looks at the lag, no stuck
-#: records at the head.
+#: What-ifs of one click: more members, a lag-aware assignor, no stuck records at the head.
 MEMBERS, LAG_AWARE, HEADS = WHAT_IFS = ("members", "lag-aware", "heads")
 
 
@@ -459,24 +458,24 @@ class Cause:
     find: Finder
     #: Causes that this one explains in the same share partition.
     includes: AbstractSet[str] = frozenset()
-    #: What follows ``sharelag`` in the command that shows more; ``{more}``: two members more.
+    #: Arguments of ``sharelag`` that show more; ``{more}``: two members more.
     command: str = "history --events"
-    #: Which of `WHAT_IFS` fits; empty: none does. `HEADS` says that one record holds the others.
+    #: The fitting one of `WHAT_IFS`; empty: none. `HEADS` means that one record blocks the others.
     what_if: str = MEMBERS
-    #: Whether more members finish what it holds.
+    #: Whether more members finish the offsets that it holds.
     members_help: bool = True
-    #: Whether only the group's own records, which say who its members are, show it.
+    #: Whether it needs the group's own records, which have its members.
     needs_members: bool = False
 
 
 def cause(severity: str, summary: str, advice: str, **more: Any) -> Callable[[Finder], Cause]:
-    """Declare the cause that a function finds, under the function's name.
+    """Declare the cause that a function finds; the function's name is the cause's name.
 
     Parameters
     ----------
     severity : {"critical", "warning", "note"}
     summary, advice : str
-        What is wrong, and what to do; `OF_GROUP` in an advice becomes the option of the group.
+        The problem and its remedy; `OF_GROUP` in the advice becomes the group option.
     **more
         Other fields of `Cause`.
     """
@@ -501,13 +500,13 @@ def is_stuck(given: CauseInputs) -> Bools:
 
 
 def has_lately_released(given: CauseInputs, within: Floats) -> Bools:
-    """Whether records were released within so many milliseconds, or within patience."""
+    """Whether records were released within some milliseconds, or within patience."""
     ago = given.now - given.observed("last_released")
     return np.asarray(ago <= np.maximum(within, given.patience), bool)
 
 
 def head(given: CauseInputs) -> dict[str, Floats]:
-    """Return what is known of the record at the effective start offset, as evidence."""
+    """Return evidence on the record at the effective start offset."""
     is_older = np.where(given.observed("head_is_older") == 1, 1, np.nan)
     return {
         "offset": given.lag("effective_start_offset"),
@@ -518,13 +517,13 @@ def head(given: CauseInputs) -> dict[str, Floats]:
 
 
 def or_earlier(given: CauseInputs) -> dict[str, list[str]]:
-    """Say where the lag may have begun before what was observed."""
+    """Return evidence on lag that may have begun before the observed span."""
     words = "the beginning of what was observed, or earlier"
     return {"since": [words if is_older else "" for is_older in given.lag_began[1]]}
 
 
 def defect(given: CauseInputs, cause_name: str, record: str) -> dict[str, list[str]]:
-    """Name the defect of Kafka that a cause shows, and the last record that shows it."""
+    """Return a defect of Kafka as evidence, and the last record that shows it."""
     found = BY_CAUSE[cause_name]
     said = f"{found.issue}, fixed in {found.fixed_in}"
     return {"record": given.observed_text(record), "defect": [said] * len(given.groups)}
