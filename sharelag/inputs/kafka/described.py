@@ -169,7 +169,7 @@ _IS_ROW = re.compile(r"\S\s{2,}\S|\t")
 _NO_NAME, _SENTENCE = ("{", "[", "<", '"', "'"), (".", ":", "!", "?")
 #: Text that no name has: control and invisible characters, and those of binary data.
 _NO_TEXT = re.compile(r"[\x00-\x1f\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060\ufeff\ufffd]| \| |^\|")
-#: Maximum number of lines of a row beyond the first.
+#: Maximum number of lines of an incomplete row.
 _MOST_LINES = 4
 _NEEDED = (
     "give the complete output of kafka-share-groups.sh --list or --describe, or of kafka-groups.sh "
