@@ -1,6 +1,6 @@
 """Inputs: the only code that accesses brokers, disks and Spark sessions.
 
-A cluster, a capture, raw Parquet, a broker's files: all answer the same questions.
+A cluster, a capture, raw Parquet, a broker's files: all have the same interface.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
     "TableInput",
 ]
 
-#: Loaded when they are first needed: Spark's workers do without the Kafka client.
+#: Loaded on first use: Spark's workers do not need the Kafka client.
 _HOMES = {"Input": "contract", "RecordsOnly": "contract", "KafkaInput": "cluster"}
 
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class KafkaInput(RecordsOnly):
     """A running cluster.
 
-    ``state`` has the first and end offset of each state partition to read, by default of all when
-    first asked; ``unread`` says why partitions are missing: nobody answered for them.
+    ``state`` has the first and end offset of each state partition to read, by default those of the
+    first request; ``unread`` gives the reason for missing partitions: their leaders did not answer.
     """
 
     rereadable = False
@@ -61,7 +61,7 @@ class KafkaInput(RecordsOnly):
         if isinstance(as_of, datetime):
             return self.past_offsets(topic_ids, [as_of])
         offsets = kafka.list_offsets(self.config, self._names(topic_ids))
-        # Offsets of the state topic tell no time, so they have no end offsets to go with.
+        # Offsets of the state topic do not determine a time, so no end offsets match them.
         return offsets if as_of is None else without_ends(offsets)
 
     def past_offsets(self, topic_ids: Sequence[str], moments: Sequence[datetime]) -> pa.Table:
@@ -95,10 +95,10 @@ class KafkaInput(RecordsOnly):
         return len(self.state_ranges) + (len(self.unread.silent) if self.unread else 0)
 
     def without(self, error: NoLeaderError) -> KafkaInput | None:
-        """Return the same without the state partitions of an error; None where none is left.
+        """Return the input without the state partitions of an error; None if none is left.
 
-        A share partition has all of its records in one state partition, so what the others hold is
-        known as well as ever. What is made of several share partitions is not.
+        A share partition has all of its records in one state partition, so those of the others are
+        complete. Aggregates over several share partitions are not.
         """
         if error.topic != STATE_TOPIC or not error.silent:
             return None
@@ -110,7 +110,7 @@ class KafkaInput(RecordsOnly):
 
     @cached_property
     def group_records_refused(self) -> AuthorizationError | None:
-        """What reading the groups' records would end with; None where they may be read."""
+        """The error with which reading group records would fail; None if they may be read."""
         return brokers.refusal(self.config, GROUP_TOPIC)
 
     def _names(self, topic_ids: Sequence[str]) -> dict[str, str]:
@@ -123,7 +123,7 @@ class KafkaInput(RecordsOnly):
 
     @cached_property
     def state_ranges(self) -> dict[int, tuple[int, int]]:
-        """First and end offset of each state partition when this input was first asked."""
+        """First and end offset of each state partition at the first request."""
         if self.state is not None:
             return dict(self.state)
         return kafka.offset_ranges(self.config, STATE_TOPIC)
@@ -133,7 +133,7 @@ class KafkaInput(RecordsOnly):
         return vars(self).get("state_ranges") or replace(self).state_ranges
 
     def size(self) -> int:
-        # This does not settle up to where is read: Spark may take a while to start before it reads.
+        # Estimate only: Spark may take a while to start, and then reads up to a later end.
         return sum(end - first for first, end in self._sized.values())
 
     def describe(self) -> str:
@@ -141,7 +141,7 @@ class KafkaInput(RecordsOnly):
 
 
 def _release(config: ClientConfig) -> str | None:
-    """Ask brokers for their release; None where they do not answer, which other requests report."""
+    """Ask brokers for their release; None if they do not answer, which other requests report."""
     try:
         return brokers.broker_features(config).release
     except ClusterError:

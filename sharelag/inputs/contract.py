@@ -1,7 +1,7 @@
-"""What every input answers, and what is not known where there are records and nothing else.
+"""The interface of inputs, with unknown answers for inputs that have only records.
 
-Each input gives raw records for either engine, and the offsets of the topics that its share
-partitions are of. Nothing here looks into a record.
+Each input provides raw records for either engine, and the offsets of the topics of its share
+partitions. Nothing here decodes a record.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from sharelag.model.versions import Told
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: Kinds of gaps in records that nobody has put together as a whole.
+#: Kinds of gaps in records that were not collected as a whole.
 IN_PARTS = ("offsets", "partitions", "groups")
 
 
 class Input(Protocol):
     """An input, as both engines read it.
 
-    What an input does not say is unknown, as it is where there are records and nothing else.
+    Whatever an input does not define is unknown, as for records without anything else.
     """
 
     @property
@@ -37,27 +37,27 @@ class Input(Protocol):
 
     @property
     def rereadable(self) -> bool:
-        """Whether a DataFrame of it finds the same records each time it is read."""
+        """Whether its DataFrame has the same records each time it is read."""
         return True
 
     @property
     def may_lack(self) -> Collection[str]:
-        """Kinds of gaps that answers look for, since none is an error; see `IN_PARTS`."""
+        """Kinds of gaps to look for, because reading does not report them; see `IN_PARTS`."""
         return ()
 
     @property
     def patience(self) -> timedelta | None:
-        """How long something may last before it counts as stuck; None: as long as a lock."""
+        """How long something may last before it counts as stuck; None: the lock duration."""
         return None
 
     @property
     def cluster_id(self) -> str | None:
-        """The id of the cluster, where that is known."""
+        """The id of the cluster, if known."""
         return None
 
     @property
     def kafka_version(self) -> Told:
-        """The version or release of the brokers, which Spark's tasks may ask for, too."""
+        """The version or release of the brokers, possibly requested by Spark's tasks."""
         return None
 
     @abstractmethod
@@ -69,11 +69,11 @@ class Input(Protocol):
         """Read the same as a Spark DataFrame."""
 
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
-        """`sharelag.schemas.OFFSETS` of these topics; those that are not found are not in it."""
+        """`sharelag.schemas.OFFSETS` of these topics, without missing topics."""
         return schemas.OFFSETS.empty_table()
 
     def as_of(self) -> datetime | None:
-        """Return the time of the last end offsets that were recorded; None where none were."""
+        """Return the time of the last recorded end offsets; None if none were recorded."""
         return None
 
     def past_offsets(self, topic_ids: Sequence[str], moments: Sequence[datetime]) -> pa.Table:
@@ -81,7 +81,7 @@ class Input(Protocol):
         return schemas.OFFSETS.empty_table()
 
     def timed_by_producers(self, topics: Sequence[str]) -> Sequence[str]:
-        """Topics of which `past_offsets` goes by times that producers set, or may do so."""
+        """Topics whose `past_offsets` depend on timestamps of producers, or may do so."""
         return ()
 
     def logs(self, topic_ids: Sequence[str]) -> pa.Table:
@@ -91,12 +91,12 @@ class Input(Protocol):
     def leaders(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
         """`sharelag.schemas.LEADERS` of these topics and the coordinators', as far as known.
 
-        Metadata tells who leads now: of an earlier moment nothing is known.
+        Metadata has only current leaders: those of an earlier moment are unknown.
         """
         return schemas.LEADERS.empty_table()
 
     def nodes(self, as_of: object = None) -> pa.Table:
-        """`sharelag.schemas.NODES`: the brokers that are in the cluster, in the same way."""
+        """`sharelag.schemas.NODES`: the brokers of the cluster, as far as known."""
         return schemas.NODES.empty_table()
 
     def times(self, positions: pa.Table, read_committed: bool = False) -> pa.Table:
@@ -108,34 +108,34 @@ class Input(Protocol):
         return schemas.SETTINGS.empty_table()
 
     def partitions(self, topic: str) -> int | None:
-        """How many partitions the topic has, where that is known."""
+        """The number of partitions of the topic, if known."""
         return None
 
     @abstractmethod
     def size(self) -> int:
-        """About how many raw records there are; 0 also where nothing tells before they are read."""
+        """Estimate the number of raw records; 0 if unknown before they are read."""
 
     def version(self) -> Hashable:
-        """Return a value that changes with the content; None where that may always change."""
+        """Return a value that changes with the content; None if the content may change anytime."""
         return None
 
     @abstractmethod
     def describe(self) -> str:
-        """Where the records come from and as of when, for people; no secrets."""
+        """Describe the source and its moment for people, without secrets."""
 
 
 class RecordsOnly(Input):
-    """An input that knows of its records and nothing else, until it says more."""
+    """An input that knows only its records, unless it overrides a method."""
 
 
 def version_of(paths: Iterable[Path]) -> Hashable:
-    """Tell one state of some files from another, by their names, sizes and times."""
+    """Return a value that changes with some files, by their names, sizes and times."""
     return tuple((str(path), _state_of(path)) for path in sorted(paths))
 
 
 def _state_of(path: Path) -> tuple[int, int] | None:
     try:
         stat = path.stat()
-    except OSError:  # gone, or a link that leads nowhere: who reads it says so
+    except OSError:  # the file is gone, or a broken link: reading it reports that
         return None
     return stat.st_size, stat.st_mtime_ns

@@ -1,4 +1,4 @@
-"""Inputs of this machine: a capture, files with raw records and no more, and tables."""
+"""Local inputs: captures, files with raw records only, and tables."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CaptureInput(RecordsOnly):
-    """A folder that ``sharelag capture`` wrote."""
+    """A folder written by ``sharelag capture``."""
 
     holds_both = True
-    may_lack = IN_PARTS  # a file of its folder can have been lost
+    may_lack = IN_PARTS  # a file of the folder may be lost
     folder: Path
 
     @property
@@ -85,7 +85,7 @@ class CaptureInput(RecordsOnly):
         times = past.column("as_of")
         if not moments:
             return past.slice(0, 0)
-        # From the last known end before the first moment on: between two known ends it lies.
+        # Start at the last known end before the first moment: an end lies between two known ones.
         begin = pc.max(times.filter(pc.less_equal(times, min(moments)))).as_py() or min(moments)
         return past.filter(
             pc.and_(pc.greater_equal(times, begin), pc.less_equal(times, max(moments)))
@@ -113,7 +113,7 @@ class CaptureInput(RecordsOnly):
         return self._known("nodes", as_of)
 
     def _known(self, name: str, as_of: object) -> pa.Table:
-        """Return a table of the moment of the capture, without rows for an earlier one."""
+        """Return a table as of the capture, without rows for an earlier moment."""
         table = self._capture.extras[name]
         return table if is_noted(self.as_of(), as_of) else table.slice(0, 0)
 
@@ -128,7 +128,7 @@ class CaptureInput(RecordsOnly):
         return self._capture.info.topics.get(topic)
 
     def size(self) -> int:
-        # Only footers: what brings pandas along waits until the engine is chosen.
+        # Read only footers: delay the import of pandas until the engine is chosen.
         from sharelag.inputs.files.captures import count_records
 
         return count_records(self.folder)
@@ -137,7 +137,7 @@ class CaptureInput(RecordsOnly):
         return version_of(self.folder.rglob("*"))
 
     def as_of(self) -> datetime:
-        """When the end offsets were read."""
+        """The time at which the end offsets were read."""
         return self._capture.info.as_of
 
     @property
@@ -153,10 +153,10 @@ class CaptureInput(RecordsOnly):
         return f"capture of {info.cluster_id} at {info.as_of.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-# ---- raw records and nothing else ---------------------------------------------------------------
+# ---- raw records only ----------------------------------------------------------------------------
 
 
-#: How the names of Spark's tables look.
+#: Pattern of names of Spark tables.
 SPARK_TABLE = re.compile(r"\w+(\.\w+)*")
 
 
@@ -164,8 +164,8 @@ SPARK_TABLE = re.compile(r"\w+(\.\w+)*")
 class RawInput(RecordsOnly):
     """Parquet files with the columns of Spark's Kafka source; on Spark also the name of any table.
 
-    ``not_there`` is what to say of a name that is neither; without it, what reading it as Parquet
-    says.
+    ``not_there`` is the message for a name that is neither; by default it is that of reading the
+    name as Parquet.
     """
 
     holds_both = True
@@ -175,7 +175,7 @@ class RawInput(RecordsOnly):
 
     @property
     def only_spark_knows(self) -> bool:
-        """Whether this may be the name of a table or an address, which only Spark can look up."""
+        """Whether this may be the name of a table, or an address that only Spark can look up."""
         return self._local is None or SPARK_TABLE.fullmatch(self.path) is not None
 
     def batches(self, topic: str) -> Iterator[pa.RecordBatch]:
@@ -194,16 +194,16 @@ class RawInput(RecordsOnly):
         elif self.not_there:
             raise InputError(self.not_there)
         else:
-            return raw_frame(spark, list_raw(self.path))  # tells what is wrong with the path
+            return raw_frame(spark, list_raw(self.path))  # reports what is wrong with the path
         return as_frame(frame, schemas.RAW, self.path)
 
     def parquet_files(self, topic: str) -> list[RawFile] | None:
-        """Files with the raw records, which tasks may read themselves; None: Spark knows them."""
+        """Files with the raw records, which tasks may read themselves; None if only Spark can."""
         return list_raw(self.path) if self._is_there else None
 
     def size(self) -> int:
         if self._local is None:
-            return sys.maxsize  # Spark reads it
+            return sys.maxsize  # Spark must read it
         return sum(count_rows(file.path) for file in list_raw(self.path))
 
     def version(self) -> Hashable:
@@ -218,7 +218,7 @@ class RawInput(RecordsOnly):
 
     @property
     def _local(self) -> Path | None:
-        """The path on this machine; None: it is elsewhere."""
+        """The path on this machine; None for another place."""
         path = local_path(self.path)
         return None if path is None else Path(path)
 
@@ -229,7 +229,7 @@ class RawInput(RecordsOnly):
 
 @dataclass(frozen=True)
 class PrintedInput(RecordsOnly):
-    """A file of what Kafka's tools print of records, which must be on this machine."""
+    """A file with records that Kafka's tools printed, on this machine."""
 
     holds_both = True
     may_lack = IN_PARTS
@@ -247,7 +247,7 @@ class PrintedInput(RecordsOnly):
         return frame_of(spark, read_printed(self.path))
 
     def size(self) -> int:
-        return 0  # read in this process whatever the engine
+        return 0  # read in this process by either engine
 
     def version(self) -> Hashable:
         return version_of([self.path])
@@ -261,13 +261,13 @@ class PrintedInput(RecordsOnly):
 
 @dataclass(frozen=True)
 class SegmentsInput(RecordsOnly):
-    """A broker's log directories, which must be on this machine.
+    """A broker's log directories, on this machine.
 
-    ``control``: control records in users' topics count although there is a ``__share_group_state``.
-    ``unread``: what state partitions are not there, and do without.
+    With ``control``, control records in users' topics count even if there is a
+    ``__share_group_state``. ``unread`` names the missing state partitions to ignore.
     """
 
-    may_lack = ("offsets", "groups")  # a log directory says itself which partitions it has
+    may_lack = ("offsets", "groups")  # a log directory lists its partitions itself
     folders: tuple[Path, ...]
     control: bool = False
     unread: NoLeaderError | None = None
@@ -296,7 +296,7 @@ class SegmentsInput(RecordsOnly):
         return of_moment(offsets, topic_ids, noted, as_of)
 
     def size(self) -> int:
-        return 0  # read in this process whatever the engine: `auto` had better stay here
+        return 0  # read in this process by either engine: `auto` should choose it
 
     def describe(self) -> str:
         return f"log directory {self._named()}"
@@ -305,15 +305,15 @@ class SegmentsInput(RecordsOnly):
         return ", ".join(map(str, self.folders))
 
     def without(self, error: NoLeaderError) -> SegmentsInput | None:
-        """Return the same without the state partitions that an error is about, as a cluster's."""
+        """Return the input without the state partitions of an error, as clusters do."""
         is_mine = error.topic == STATE_TOPIC and error.silent and self.unread is None
         return replace(self, unread=error) if is_mine else None
 
     def places(self) -> set[tuple[str, int]]:
-        """Return the topics' partitions of all folders.
+        """Return the topic partitions of all folders.
 
-        It is an InputError if one is not a log directory, or two have the same partition: they are
-        replicas.
+        It is an InputError if one is not a log directory, or if two have the same partition: they
+        are replicas.
         """
         from sharelag.inputs.files.segments import partitions
 
@@ -330,7 +330,7 @@ class SegmentsInput(RecordsOnly):
         return set(found)
 
     def _require_whole(self, topic: str) -> bool:
-        """Refuse a state topic that lacks partitions; return whether control records count."""
+        """Reject a state topic that lacks partitions; return whether control records count."""
         if topic != STATE_TOPIC:
             return False
         there = {number for name, number in self.places() if name == topic}
@@ -368,8 +368,8 @@ class TableInput(RecordsOnly):
     """Raw records (`sharelag.schemas.RAW`) and end offsets as Arrow tables.
 
     Records of both topics may be mixed. The offsets, `sharelag.schemas.OFFSETS`, have one row per
-    topic partition, or several at different moments: then the last one up to the moment is the end,
-    and all of them are past ends.
+    topic partition, or several at different moments: then the last one up to a moment is the end at
+    that moment, and all of them are past ends.
     """
 
     holds_both = True
@@ -399,7 +399,7 @@ class TableInput(RecordsOnly):
         return int(self.raw.num_rows)
 
     def version(self) -> Hashable:
-        return id(self.raw)  # which nobody can write to
+        return id(self.raw)  # it is immutable
 
     def describe(self) -> str:
         without = "" if self.given_offsets is not None else ", without offsets"

@@ -1,7 +1,7 @@
-"""Figures that brokers and clients measure themselves, of dumps and of live addresses.
+"""Metrics of brokers and clients, from files and live addresses.
 
-Texts are Prometheus exposition and the four formats of Kafka's JmxTool; names are those of MBeans,
-or what the Prometheus JMX exporter makes of them.
+Formats are Prometheus exposition and the four of Kafka's JmxTool; names are those of MBeans, or
+those into which the Prometheus JMX exporter translates them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OTHER = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _TAKES = "a file with metrics, or http://HOST:PORT/metrics"
 _TEXTS = "what JmxTool printed, or Prometheus text"
 _NAMED = re.compile(r"([\w.-]+)=(.+)", re.DOTALL)
-#: Bytes of one file or answer; all metrics of a large broker are a tenth of it.
+#: Maximum size of a file or response in bytes; all metrics of a large broker are a tenth of it.
 MOST_BYTES = 256 << 20
 
 
@@ -50,7 +50,7 @@ def _read(place: str, timeout: float) -> pa.Table:
     broker, place = _named(place)
     if _ADDRESS.match(place):
         text, shown, at = _fetch(place, timeout)
-    elif other := _OTHER.match(place):  # the rest may hold a password
+    elif other := _OTHER.match(place):  # the rest may contain a password
         raise InputError(f"{other[0]} addresses are not read: give {_TAKES}")
     else:
         text, shown, at = _file(Path(place))
@@ -58,13 +58,13 @@ def _read(place: str, timeout: float) -> pa.Table:
 
 
 def _named(place: str) -> tuple[str | None, str]:
-    """Return the broker that a place names, if any, and the rest of it."""
+    """Split a place into its broker, if named, and the rest."""
     named = None if Path(place).exists() else _NAMED.fullmatch(place)
     return (named[1], named[2]) if named else (None, place)
 
 
 def from_root(place: str | Path) -> str:
-    """Return a place of metrics with its path from the root, for reading it again."""
+    """Return a place of metrics with an absolute path, for reading it again."""
     broker, where = _named(str(place))
     return absolute(where) if broker is None else f"{broker}={absolute(where)}"
 
@@ -81,7 +81,7 @@ def _file(path: Path) -> tuple[str, str, datetime]:
 
 def _fetch(address: str, timeout: float) -> tuple[str, str, datetime]:
     parts = urlsplit(address)
-    # A query may hold a token: it is sent, and shown nowhere.
+    # A query may contain a token: it is sent, but never shown.
     shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
     if "@" in parts.netloc:
         raise InputError(f"remove the password from the address {shown}: it would not be sent")
@@ -98,8 +98,8 @@ def _fetch(address: str, timeout: float) -> tuple[str, str, datetime]:
 
 
 def _content(file: BinaryIO) -> bytes:
-    """Return what a file has, as far as it matters whether that is too much."""
-    pieces, size = [], 0  # at once, it would take the memory of the largest file for the smallest
+    """Read a file, but no more than shows that it is too large."""
+    pieces, size = [], 0  # a single read would allocate the maximum size for the smallest file
     while size <= MOST_BYTES and (piece := file.read(1 << 20)):
         pieces.append(piece)
         size += len(piece)
@@ -107,7 +107,7 @@ def _content(file: BinaryIO) -> bytes:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Follows no redirection: requests go to the addresses that people gave, and to no other."""
+    """Reject redirections: requests go only to the addresses that the user gave."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None
@@ -122,11 +122,11 @@ def _text(content: bytes, shown: str) -> str:
         raise InputError(f"{shown} is not text: give metrics as text, not compressed") from error
 
 
-# ---- texts with metrics -------------------------------------------------------------------------
+# ---- texts with metrics --------------------------------------------------------------------------
 
 
 _NUMBER = r"[-+]?(?:\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|NaN|Infinity)"
-#: One figure a line, by what separates the name from the number.
+#: Formats with one number per line, by the separator of name and number.
 _LINES = {
     "time=": re.compile(rf"(.+)=({_NUMBER})"),
     "time\t": re.compile(rf"(.+)\t({_NUMBER})"),
@@ -139,12 +139,12 @@ _Sample: TypeAlias = "tuple[datetime, Name, float]"
 
 
 def metrics_of(text: str, source: str, at: datetime, broker: str | None = None) -> pa.Table:
-    """Read `sharelag.schemas.BROKER_METRICS` from text; InputError if it has none.
+    """Parse text as `sharelag.schemas.BROKER_METRICS`; InputError if it has no metrics.
 
-    The text is Prometheus exposition, or what ``kafka-run-class.sh org.apache.kafka.tools.JmxTool``
-    printed in any ``--report-format``, also many times (``--reporting-interval``). ``at`` is when
-    it was read, unless the text says it. Attributes of JMX that are texts are left out, and NaN is
-    null.
+    The text is Prometheus exposition, or the output of ``kafka-run-class.sh
+    org.apache.kafka.tools.JmxTool`` in any ``--report-format``, possibly repeated
+    (``--reporting-interval``). ``at`` is the time of reading, unless the text has one. JMX
+    attributes with text values are left out, and NaN becomes null.
     """
     start = next((mark for mark in (_HEADER, *_LINES) if text.startswith(mark)), None)
     try:
@@ -175,7 +175,7 @@ def _prometheus(text: str, at: datetime) -> Iterator[_Sample]:
 
 
 def _wide(text: str) -> Iterator[_Sample]:
-    """Yield a line of names and a line of numbers a reading, as JmxTool writes without a format."""
+    """Yield samples from JmxTool's default output: a line of names, then one line per reading."""
     names: list[str] = []
     for line in text.splitlines():
         if line.startswith(_HEADER):
@@ -199,7 +199,7 @@ def _by_line(text: str, pattern: re.Pattern[str]) -> Iterator[_Sample]:
     for line in text.splitlines():
         found = pattern.fullmatch(line)
         if found is None:
-            continue  # a text, of one line or of several
+            continue  # text values, of one line or several
         if found[1] == "time":
             when = _time(int(found[2]) / 1000)
         elif when is not None and (name := of_mbean(found[1])) is not None:
@@ -216,7 +216,7 @@ def _time(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-# ---- names of metrics ---------------------------------------------------------------------------
+# ---- names of metrics ----------------------------------------------------------------------------
 
 
 #: Attributes of Kafka's meters, histograms and gauges.
@@ -267,14 +267,14 @@ METRICS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         _GAUGE,
     ),
 }
-#: What KIP-932 called metrics while under discussion; only with the tag ``protocol=share``.
+#: Names of metrics in early drafts of KIP-932; only with the tag ``protocol=share``.
 _LEGACY = {
     "offset-commit-count": "share-acknowledgement-count",
     "offset-commit-rate": "share-acknowledgement-rate",
 }
 _TAGS = {"group": "group_id", "groupid": "group_id", "topic": "topic", "partition": "partition"}
 _TAGS |= {"acktype": "ack_type", "clientinstanceid": "client_instance_id"}
-#: Labels by which people tell brokers apart.
+#: Labels that commonly identify brokers.
 _BROKER = ("broker", "brokerid", "nodeid", "instance")
 _PROPERTY = re.compile(r'([^=,]+)=("(?:[^"\\]|\\.)*"|[^,]*)(?:,|$)', re.DOTALL)
 _QUOTED = re.compile(r"\\(.)", re.DOTALL)
@@ -284,7 +284,7 @@ _NOT_A_LETTER = re.compile(r"[^a-z0-9]")
 
 
 class Name(NamedTuple):
-    """What a name tells; None where it does not."""
+    """The parts of a metric's name; None if the name lacks them."""
 
     mbean: str | None
     metric: str
@@ -293,9 +293,9 @@ class Name(NamedTuple):
 
 
 def of_mbean(text: str) -> Name | None:
-    """Read ``kafka.server:type=X,name=Y,group=g:Count``, as JmxTool writes it; None if it is not.
+    """Parse ``kafka.server:type=X,name=Y,group=g:Count`` of JmxTool; None for any other text.
 
-    Kafka's older metrics have their name in the property ``name``, its newer ones in the attribute.
+    Kafka's older metrics have their name in the property ``name``, newer ones in the attribute.
     """
     object_name, _, attribute = text.rpartition(":")
     domain, colon, properties = object_name.partition(":")
@@ -310,11 +310,11 @@ def of_mbean(text: str) -> Name | None:
 
 
 def of_prometheus(name: str, labels: Mapping[str, str]) -> Name:
-    """Find the MBean of a sample of the JMX exporter, by its common rules or by its default ones.
+    """Find the MBean of a JMX exporter sample, by the exporter's common or default rules.
 
     Both may write in lower case, with ``-`` and ``.`` as ``_``. The exporter's example for Kafka
     has rules for two labels: of three, the group becomes a part of the name, or of the topic's
-    label. It is read from there, as it was written. Another sample keeps its name.
+    label, from which it is parsed. Any other sample keeps its name.
     """
     left = dict(labels)
     titled = left.get("name")
@@ -336,7 +336,7 @@ def of_prometheus(name: str, labels: Mapping[str, str]) -> Name:
 
 @cache
 def _names() -> dict[str, tuple[str, str, str]]:
-    """Every name that the exporter's rules give to a known metric, in letters and digits."""
+    """Map names that the exporter's rules give to known metrics, in letters and digits."""
     found: dict[str, tuple[str, str, str]] = {}
     for mbean, metrics in METRICS.items():
         bean = _plain(mbean.replace("type=", ""))
@@ -350,19 +350,19 @@ def _names() -> dict[str, tuple[str, str, str]]:
                 found[f"{bean}{whole}counttotal"] = (mbean, metric, "Count")
             if "Value" in attributes:
                 found[bean + whole] = (mbean, metric, "Value")
-                # The exporter removes the ending of a counter from the names of other types.
+                # The exporter drops a counter's suffix from names of other types.
                 found.setdefault(bean + whole.removesuffix("total"), (mbean, metric, "Value"))
             if "OneMinuteRate" in attributes:
                 for ending in ("", "total", "count"):
                     found[bean + short + ending] = (mbean, metric, "Count")
                 found[bean + whole + "total"] = (mbean, metric, "Count")
-            elif "Mean" in attributes:  # the rules name the quantiles alone, by a label
+            elif "Mean" in attributes:  # the rules put quantiles in a label
                 found.setdefault(bean + whole, (mbean, metric, "Mean"))
     return found
 
 
 def row_of(name: Name) -> dict[str, object]:
-    """Return the columns of `sharelag.schemas.BROKER_METRICS` that a name tells."""
+    """Return the columns of `sharelag.schemas.BROKER_METRICS` that a name determines."""
     row: dict[str, object] = {"mbean": name.mbean, "attribute": name.attribute}
     metric = name.metric
     is_share = name.labels.get("protocol") == "share"

@@ -1,4 +1,4 @@
-"""Offsets that an input noted: of some topics, and as of another moment."""
+"""Recorded offsets: of some topics, and as of another moment."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ _NO_TIME = -(2**63)
 def of_moment(
     offsets: pa.Table, topic_ids: Sequence[str], noted: datetime, as_of: object
 ) -> pa.Table:
-    """Return the offsets of some topics, known at one moment only."""
+    """Return the offsets of some topics, which are known at one moment only."""
     offsets = of_topics(offsets, topic_ids)
     return offsets if is_noted(noted, as_of) else without_ends(offsets)
 
 
 def without_ends(offsets: pa.Table) -> pa.Table:
-    """Return the same topic partitions, at a moment whose offsets are not known."""
+    """Return the same topic partitions at a moment with unknown offsets."""
     return with_columns(offsets, dict.fromkeys(("end_offset", "log_start_offset", "as_of")))
 
 
 def is_noted(noted: datetime, as_of: object) -> bool:
-    """Whether what was noted at one moment is known of another: of now, or not before it."""
+    """Whether values recorded at one moment apply to another: to now, or from that moment on."""
     return as_of is None or (isinstance(as_of, datetime) and as_of >= noted)
 
 
 def latest_until(offsets: pa.Table, past: pa.Table, as_of: datetime) -> pa.Table:
-    """Where topic partitions ended when last seen before a moment; ``as_of`` says when."""
+    """Return the last ends of topic partitions before a moment, with their time in ``as_of``."""
     is_seen = pc.and_(
         pc.less_equal(past.column("as_of"), as_of), past.column("end_offset").is_valid()
     )
@@ -47,8 +47,8 @@ def latest_until(offsets: pa.Table, past: pa.Table, as_of: datetime) -> pa.Table
 def latest_ends(offsets: pa.Table) -> pa.Table:
     """Return the last row of each topic partition; rows without a time come first.
 
-    Of several rows of one time it is that of the largest end, as logs only grow: whatever order
-    Spark has them in, and a known end before one that is not.
+    Of several rows at one time it is that of the largest end, because logs only grow: so the result
+    does not depend on Spark's order, and a known end precedes an unknown one.
     """
     rows = offsets.cast(schemas.OFFSETS, safe=False)  # Spark has microseconds
     times = flat(rows.column("as_of")).view(pa.int64()).fill_null(_NO_TIME).to_numpy()
@@ -61,7 +61,7 @@ def latest_ends(offsets: pa.Table) -> pa.Table:
 
 
 def fold_ends(batches: Iterable[pa.RecordBatch], find: Callable[[pa.Table], pa.Table]) -> pa.Table:
-    """Reduce offsets batch by batch, each together with what is left of those before."""
+    """Reduce offsets batch by batch, each together with the result for those before."""
     kept = schemas.OFFSETS.empty_table()
     for batch in batches:
         kept = find(pa.concat_tables([kept, as_table(batch).cast(kept.schema, safe=False)]))
@@ -75,7 +75,7 @@ def ends_as_of(offsets: pa.Table, topic_ids: Sequence[str], as_of: object) -> pa
     if is_time:
         rows = rows.filter(pc.less_equal(rows.column("as_of"), as_of))
     found = latest_ends(rows)
-    # Offsets of the state topic have no time, so no end offsets belong to them.
+    # Offsets of the state topic do not determine a time, so no end offsets match them.
     return found if as_of is None or is_time else without_ends(found)
 
 
@@ -118,14 +118,14 @@ def offsets_at(samples: pa.Table, moments: Sequence[datetime]) -> pa.Table:
     """Return offsets at some moments by samples of any times, both `sharelag.schemas.OFFSETS`.
 
     One row per partition and moment, with the moment in ``as_of``. An offset is known if the
-    samples before and after agree, since offsets only grow; it is null if they differ, and before
-    the first and after the last one.
+    samples before and after are equal, because offsets only grow; it is null if they differ, and
+    before the first and after the last sample.
     """
     samples = samples.filter(samples.column("end_offset").is_valid())  # of leaders that answered
     samples = samples.sort_by(ascending("topic_id", "partition", "as_of"))
     if samples.num_rows == 0 or not moments:
         return schemas.OFFSETS.empty_table()
-    # In this order partitions are numbered as they appear.
+    # In this order, partitions are numbered by first appearance.
     places = keys(samples, PLACE).dictionary_encode().indices.to_numpy().astype(np.int64)
     count = int(places[-1]) + 1
     requested = pa.array(moments, schemas.TIMESTAMP)
@@ -149,6 +149,6 @@ def offsets_at(samples: pa.Table, moments: Sequence[datetime]) -> pa.Table:
 
 
 def without_moments(offsets: pa.Table) -> pa.Table:
-    """Clear ``as_of`` where the end offset is null, so that the lag's reason is the moment."""
+    """Clear ``as_of`` for null end offsets, so that the reason for the null lag is the moment."""
     is_known = offsets.column("end_offset").is_valid()
     return with_columns(offsets, {"as_of": pc.if_else(is_known, offsets.column("as_of"), None)})

@@ -1,8 +1,8 @@
-"""The one place that turns what people name into an input.
+"""Turn what users name into an input.
 
-`open_named` takes an option or parameter each, as the command line and reports do; `open_input`
-finds out itself what a path, an address or a name is, as `sharelag.open` does. Other installed
-packages open addresses with a prefix of theirs:
+`open_named` takes one option or parameter for each kind of input, as the command line and reports
+do; `open_input` detects the kind of a path, an address or a name, as `sharelag.open` does. Other
+installed packages open addresses with their own prefix:
 
     [project.entry-points."sharelag.inputs"]
     s3state = "our_package:open_s3state"                # opens "s3state:...", given as a whole
@@ -28,8 +28,8 @@ from sharelag.plugins import Plugin, load_plugin, plugin_names
 from sharelag.schemas import conform_given
 from sharelag.tables.gaps import KAFKA_SOURCE
 
-# What reads files is imported where there are files: a cluster's lag in a terminal does without,
-# and without pyarrow's Parquet, which is a tenth of its CPU time (row P10 of the benchmarks).
+# Import readers of files only if there are files: the lag of a cluster in a terminal needs neither
+# them nor pyarrow's Parquet, which takes a tenth of its CPU time (row P10 of the benchmarks).
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from sharelag.inputs.spark.ends import Ends
     from sharelag.inputs.spark.frames import Tabular
 
-#: A prefix and a colon, followed by more than the port of a HOST:PORT.
+#: A prefix and a colon, not followed by only the port of a HOST:PORT.
 _PREFIXED = re.compile(r"([A-Za-z][\w+.-]+):(?!\d+\s*(,|$))")
-#: Prefixes that mean a cluster or files already.
+#: Prefixes that already mean a cluster or files.
 _OURS = frozenset(
     {"plaintext", "ssl", "sasl_plaintext", "sasl_ssl", "file", "http", "https", "hdfs", "viewfs"}
     | {"s3", "s3a", "s3n", "gs", "abfs", "abfss", "wasb", "wasbs", "dbfs"}
@@ -51,9 +51,9 @@ _NEEDED = tuple(name for name in vars(Input) if not name.startswith("_"))
 def open_plugin(where: str) -> Callable[[], Input] | None:
     """Find the installed package that opens an address, such as ``s3state:anything``.
 
-    ``HOST:PORT`` is never one. The result opens it; None when no installed package knows the
-    prefix. It is an InputError, which names the package, if two use the same prefix, or one uses
-    ours, or the package cannot be used.
+    Return a function that opens it; None if no installed package knows the prefix, as for
+    ``HOST:PORT``. It is an InputError, which names the package, if two packages use the same
+    prefix, one uses a prefix of sharelag, or the package cannot be used.
     """
     found = _PREFIXED.match(where)
     plugin = load_plugin("input", found[1], found[1].lower() in _OURS) if found else None
@@ -64,8 +64,8 @@ def _open_plugged(factory: Callable[..., Input], plugin: Plugin, where: str) -> 
     try:
         source = factory(where)
     except ShareLagError:
-        raise  # what the package has to say about the address
-    except Exception as error:  # whatever else a foreign function raises
+        raise  # the package's own error about the address
+    except Exception as error:  # a foreign function may raise anything
         raise plugin.failure(error, f"cannot open {where!r}") from error
     if missing := [name for name in _NEEDED if not hasattr(source, name)]:
         raise plugin.wrong(
@@ -79,7 +79,7 @@ _LOG = logging.getLogger(__name__)
 #: Seconds to wait for brokers.
 TIMEOUT = 10.0
 _ADDRESSES = re.compile(r"\s*(\w+://)?(\[[0-9a-fA-F:]+\]|[^\s:,/\\]+):\d+\s*(,.*)?")
-#: Generations whose records are control records in users' topics.
+#: Generations with control records in users' topics.
 _CONTROL = (0, 1)
 _SERVERS = "KAFKA_BOOTSTRAP_SERVERS"
 
@@ -111,12 +111,12 @@ def open_named(
 ) -> Input:
     """Open the one input that is named; none, or more than one, is a ChoiceError.
 
-    The first three name a running cluster, which the environment does only where nothing else is
-    named; ``timeout`` are the seconds to wait for its brokers. ``capture`` is one, an archive, or
-    the name of a sample, ``raw`` may be an address that an installed package opens, and
-    ``segments`` are a broker's log directories, as ``log.dirs`` names them: with commas between.
-    Records are tried as those of ``generation``: 0 and 1 are control records in users' topics.
-    ``spelled`` says how messages write the name of an option.
+    The first three parameters name a running cluster; the environment does so only if nothing else
+    is named. ``timeout`` are the seconds to wait for its brokers. ``capture`` is a capture, an
+    archive, or the name of a sample; ``raw`` may be an address that an installed package opens;
+    ``segments`` are a broker's log directories, separated by commas as in ``log.dirs``. Records are
+    decoded as those of ``generation``: 0 and 1 are control records in users' topics. ``spelled``
+    returns the name of an option for messages.
     """
     places = {"capture": capture, "raw": raw, "segments": segments}
     given = [name for name, place in places.items() if place]
@@ -153,8 +153,8 @@ def open_input(
 ) -> Input:
     """Open a cluster, a folder, files, a Spark table, a sample, or DataFrames.
 
-    The parameters are those of `sharelag.open`; other installed packages open addresses with a
-    prefix of theirs. It is an InputError where there is nothing of the kind at that place.
+    The parameters are those of `sharelag.open`; other installed packages open addresses with their
+    prefixes. It is an InputError if the place has no input.
     """
     if raw is not None or offsets is not None:
         return _of_frames(where, raw, offsets, engine, spark)
@@ -199,7 +199,7 @@ def open_input(
 
 
 def require_there(source: Input) -> None:
-    """Refuse an input of this machine that is not there; clusters and Spark are not asked."""
+    """Reject a missing local input, without asking clusters or Spark."""
     from sharelag.inputs.files.archive import ArchiveInput
 
     if isinstance(source, inputs.CaptureInput | ArchiveInput):
@@ -211,30 +211,30 @@ def require_there(source: Input) -> None:
 
 
 def capture_folder(named: str | Path) -> Path:
-    """Return the folder of a capture that is named by its path or as a sample.
+    """Return the folder of a capture, named by its path or as a sample.
 
-    What lies at the path comes first, unless a sample has that name and it holds no capture.
+    A path has precedence, unless it holds no capture and a sample has that name.
     """
     is_sample = str(named) in samples() and not _is_captured(Path(named))
     return folder_of(str(named)) if is_sample else Path(named)
 
 
 def open_capture(folder: Path) -> ArchiveInput | CaptureInput:
-    """Open a folder that ``sharelag capture`` wrote, with or without ``--follow``."""
+    """Open a folder written by ``sharelag capture``, with or without ``--follow``."""
     from sharelag.inputs.files.archive import ArchiveInput, is_archive
 
     return ArchiveInput(folder) if is_archive(folder) else inputs.CaptureInput(folder)
 
 
 def raw_input(path: str) -> RawInput | PrintedInput:
-    """Open raw records: what Kafka's tools printed, else Parquet."""
+    """Open raw records: output of Kafka's tools, otherwise Parquet."""
     from sharelag.inputs.files.printed import is_printed
 
     return inputs.PrintedInput(Path(path)) if is_printed(Path(path)) else inputs.RawInput(path)
 
 
 def _input_at(path: Path, generation: int | None) -> Input | None:
-    """Open what lies at a path; None where it is not one of the inputs."""
+    """Open the input at a path; None if it is not an input."""
     if _is_captured(path) or not path.exists():
         return open_capture(path)
     if path.is_dir() and any("-" in one.name and any(one.glob("*.log")) for one in entries(path)):
@@ -245,7 +245,7 @@ def _input_at(path: Path, generation: int | None) -> Input | None:
 
 
 def log_directories(named: str) -> tuple[Path, ...]:
-    """Return the folders that a text names, with commas between as in ``log.dirs``."""
+    """Split a list of folders, separated by commas as in ``log.dirs``."""
     is_one = "," not in named or Path(named).exists()
     return tuple(Path(name.strip()) for name in ([named] if is_one else named.split(",")))
 
@@ -262,7 +262,7 @@ def _tell_of_sample(name: str, kind: str) -> None:
 
 
 def _open_name(name: str, engine: str, spark: SparkSession | None) -> Input:
-    """Open what has no path here: a sample, an address that Spark knows, or a table of Spark's."""
+    """Open a name without a local path: a sample, an address that Spark knows, or a Spark table."""
     if name in samples():
         return inputs.CaptureInput(folder_of(name))
     if "://" in name:
@@ -276,7 +276,7 @@ def _open_name(name: str, engine: str, spark: SparkSession | None) -> Input:
 
 
 def _may_be_table(name: str, spark: SparkSession | None) -> bool:
-    """Whether the session has such a table; without one, a name with a dot may be of a catalog."""
+    """Whether Spark has such a table; without a session, a name with a dot may be a catalog's."""
     from sharelag.inputs.spark import existing
 
     session = spark or existing()
@@ -319,7 +319,7 @@ def _of_frames(
     from sharelag.inputs.spark.frames import FrameInput, as_frame, leaves_out_internal_topics
 
     records = as_frame(raw, schemas.RAW, "raw records", spark)
-    if leaves_out_internal_topics(records):  # a DataFrame of no rows could not say so
+    if leaves_out_internal_topics(records):  # a DataFrame without rows could not show it
         _LOG.warning("the raw records will be none: %s", KAFKA_SOURCE)
     if offsets is None or records.isStreaming:
         return FrameInput(records, offsets)

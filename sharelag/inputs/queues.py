@@ -1,4 +1,4 @@
-"""Records of dead-letter queues with their headers: of a cluster, of Parquet files, or a table."""
+"""Records of dead-letter queues, with headers: from a cluster, Parquet files, or a table."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _NEEDED = "give the name of its topic, Parquet files, or a table with Spark's co
 class Queue:
     """A dead-letter queue: a topic of a cluster, paths of Parquet files, or a table.
 
-    Files and tables have `sharelag.schemas.WITH_HEADERS`. With ``of_group`` a group's
-    setting names the topic, which then need not exist before the first letter.
+    Files and tables have `sharelag.schemas.WITH_HEADERS`. With ``of_group``, a group's setting
+    names the topic, which then need not exist before the first letter.
     """
 
     topic: str = ""
@@ -41,7 +41,7 @@ class Queue:
 
     @cached_property
     def ranges(self) -> dict[int, tuple[int, int]]:
-        """First and end offset of each partition when this queue was first asked."""
+        """First and end offset of each partition at the first request."""
         if self.config is None or (self.of_group and not is_topic_name(self.topic)):
             return {}
         try:
@@ -53,7 +53,7 @@ class Queue:
 
     @cached_property
     def refusal(self) -> str | None:
-        """Why brokers write no letters to a topic of a running cluster; None: nothing is known."""
+        """Why brokers cannot write letters to a topic of a running cluster; None if unknown."""
         if self.config is None:
             return None
         topics = [self.topic] if is_topic_name(self.topic) else []
@@ -66,11 +66,11 @@ class Queue:
 
     @property
     def paths(self) -> list[RawFile] | None:
-        """Parquet files; None without any."""
+        """Its Parquet files; None for a topic or a table."""
         return self.given if isinstance(self.given, list) else None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield its records in this process; InputError where a column is missing."""
+        """Yield its records in this process; InputError if a column is missing."""
         if self.config is not None:
             yield from read_queue(self.config, self.topic, self.ranges)
         elif self.paths is not None:
@@ -84,17 +84,17 @@ class Queue:
 def read_queue(
     config: ClientConfig, topic: str, ranges: dict[int, tuple[int, int]]
 ) -> Iterator[pa.RecordBatch]:
-    """Read ranges of a queue by a consumer that joins no group and commits nothing."""
+    """Read ranges of a queue with a consumer that joins no group and commits nothing."""
     yield from read_ranges(config, topic, ranges, lost=[], with_headers=True)
 
 
 def queue_of(source: Any, queue: Any) -> Queue:
-    """Return a queue by what people give for it.
+    """Return the queue that a user names.
 
-    That is a topic if ``source`` is a running cluster, a path, or a table: of Arrow, Spark, pandas
-    or polars. Anything else, and a path without files, is an InputError.
+    That is a topic if ``source`` is a running cluster, a path, or a table of Arrow, Spark, pandas
+    or polars. Any other value, and a path without files, is an InputError.
     """
-    kind = type(queue)  # a column of Spark seems to have every attribute: its fields
+    kind = type(queue)  # a Spark Column seems to have every attribute, as names of its fields
     if hasattr(kind, "sparkSession"):
         return Queue(given=queue)
     if hasattr(kind, "iloc") or hasattr(kind, "__arrow_c_stream__"):

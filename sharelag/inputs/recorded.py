@@ -1,4 +1,4 @@
-"""The recorded clusters that come with sharelag, to learn on without a cluster."""
+"""The recorded clusters that come with sharelag, to try it without a cluster."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parents[1]
-#: In a wheel within the package, in a checkout beside it.
+#: Within the package in a wheel, next to it in a checkout.
 _PLACES = (_PACKAGE / "captures", _PACKAGE.parent / "data" / "captures")
 CAPTURES = next((place for place in _PLACES if place.is_dir()), _PLACES[0])
 DEMO = "demo"
-#: Those that have more than one group, and what happens in each.
+#: Samples with more than one group, and what happens in each.
 _SHOPS = {
     DEMO: (
         "Forty minutes of a shop on three brokers, recorded while its members worked: eight share "
@@ -24,7 +24,7 @@ _SHOPS = {
 
 
 def samples() -> dict[str, str]:
-    """Return the recorded clusters by the names that `sharelag.open` takes, and what happens."""
+    """Return what happens in each recorded cluster, by the name that `sharelag.open` takes."""
     stories = sorted(CAPTURES.glob("scenarios/*/expected.json"))
     return _SHOPS | {
         path.parent.name: json.loads(path.read_text("utf-8"))["story"] for path in stories
@@ -32,5 +32,5 @@ def samples() -> dict[str, str]:
 
 
 def folder_of(name: str) -> Path:
-    """Return the capture of a sample, which need not be there."""
+    """Return the folder of a sample, which need not exist."""
     return CAPTURES / name if name in _SHOPS else CAPTURES / "scenarios" / name

@@ -1,8 +1,8 @@
-"""The one place where texts of users are decoded: what PowerShell redirects is often UTF-16.
+"""Decode users' texts: output that PowerShell redirects is often UTF-16.
 
-A mark at the beginning tells the encoding; without one, UTF-16 shows by its NULs, which stand in
-every other byte of ASCII and nowhere in UTF-8. Programs that join files leave such marks before any
-line, so they are removed there.
+A byte order mark determines the encoding; without one, UTF-16 is recognised by NULs in every other
+byte of ASCII, which UTF-8 does not have. Programs that concatenate files leave such marks before
+any line; they are removed there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import BinaryIO, Protocol
 
 MARK = "\ufeff"
 UTF_8 = "utf-8"
-#: By their first bytes; those of UTF-32 begin with those of UTF-16.
+#: Encodings by byte order mark; those of UTF-32 begin with those of UTF-16.
 _MARKS = {
     codecs.BOM_UTF8: UTF_8,
     codecs.BOM_UTF32_LE: "utf-32-le",
@@ -25,14 +25,14 @@ _MARKS = {
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
 _MARKED = re.compile(f"^{MARK}", re.MULTILINE)
-#: The prompts of shells: a user and a host, a shell's name, a folder, or a sign alone.
+#: Shell prompts: a user and a host, a shell's name, a folder, or a single sign.
 _PROMPT = (
     r"(?:\(\S+\) )?(?:\[?(?:I have no name!|[\w.+-]+)@[\w.-]+"
     r"[^\s$#%>]{0,200}(?: [^\s$#%>]{1,200})? ?"
     r"|(?:ba|da|a|k|z)?sh(?:-[\d.]+)?|[~/]\S{0,200} ?)?[$#%>](?:\s|$)"
 )
-#: What others write between the lines of a command: loggers, the JVM, kubectl, a shell's prompt,
-#: the line below the header of a pasted table, and Excel's about its separator.
+#: Lines of other origin in a command's output: loggers, the JVM, kubectl, a shell's prompt, the
+#: line below the header of a pasted table, and Excel's separator line.
 OTHERS = re.compile(
     r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|SLF4J[(:]|log4j:|(?:main )?(?:WARN|INFO|ERROR|DEBUG)\b"
     r"|W(?:ARNING|arning): |NOTE: |Picked up \w+:|(?:OpenJDK|Java HotSpot)\b.* warning: "
@@ -40,14 +40,14 @@ OTHERS = re.compile(
     r"|\S{0,200}(?:[$#>] )?\S{0,200}kafka(?:-[a-z]+)+\.(?:sh|bat)\b|[|+:-]+$|sep=.$"
     rf"|command terminated with exit code |(?:Shared c|C)onnection to \S+ closed|{_PROMPT}"
 )
-#: Bytes that tell the encoding of a file.
+#: Number of bytes that determine the encoding of a file.
 SAMPLE = 1 << 12
-#: Of UTF-16 one in so many characters is ASCII at least; one side of its pairs has most NULs.
+#: At least one of so many UTF-16 characters is ASCII; most NULs are on one side of the byte pairs.
 _LEAST_ASCII, _ONE_SIDED = 4, 4
 
 
 def encoding_of(begin: bytes, otherwise: str = UTF_8) -> str:
-    """Return the encoding of a text by its beginning; ``otherwise`` where nothing tells it."""
+    """Detect the encoding of a text from its beginning; ``otherwise`` is the default."""
     for mark, name in _MARKS.items():
         if begin.startswith(mark):
             return name
@@ -60,16 +60,16 @@ def encoding_of(begin: bytes, otherwise: str = UTF_8) -> str:
 
 
 def text_of(octets: bytes, errors: str = "strict", otherwise: str = UTF_8) -> str:
-    """Return a text of a user, with line feeds alone at the ends of lines.
+    """Decode a user's text, with line feeds only at the ends of lines.
 
-    Text that is not in its encoding is a UnicodeDecodeError if ``errors`` is ``strict``.
+    Invalid text in its encoding is a UnicodeDecodeError if ``errors`` is ``strict``.
     """
     text = octets.decode(encoding_of(octets, otherwise), errors)
     return _MARKED.sub("", text).replace("\r\n", "\n")
 
 
 def read_text(path: str | Path, errors: str = "strict", otherwise: str = UTF_8) -> str:
-    """Return the text of a user's file; see `text_of`."""
+    """Read and decode a user's file; see `text_of`."""
     return text_of(Path(path).read_bytes(), errors, otherwise)
 
 
@@ -81,27 +81,27 @@ class Octets(Protocol):
 
 
 class Recoded:
-    """A file in another encoding that is read as if it were UTF-8."""
+    """A file in another encoding, read as UTF-8."""
 
     def __init__(self, file: Octets, encoding: str) -> None:
         self._file, self._decoder = file, codecs.getincrementaldecoder(encoding)("replace")
 
     def read(self, size: int) -> bytes:
-        """Return what about so many bytes of the file are; nothing at its end."""
+        """Return the content of about so many bytes of the file; none at its end."""
         octets = self._file.read(size)
         return self._decoder.decode(octets, not octets).encode()
 
 
-# ---- packed texts -------------------------------------------------------------------------------
+# ---- packed texts --------------------------------------------------------------------------------
 
 
-#: Bytes of the file that are read at once.
+#: Bytes per read of the file.
 _AT_ONCE = 1 << 16
 _GZIP = 31
 
 
 class PackedText:
-    """A packed file that is read like another one; ``damage`` says why it ends too early."""
+    """A packed file, read as unpacked; ``damage`` is the reason if it ends too early."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -119,7 +119,7 @@ class PackedText:
         return b"".join(found)
 
     def _has_more(self) -> bool:
-        """Read on where nothing is left; note an end within a member."""
+        """Read on if the buffer is empty; record a premature end within a member."""
         if not self._packed:
             self._packed = self._file.read(_AT_ONCE)
         if self._reader is None:  # some tools fill the last block with zeros
@@ -148,7 +148,7 @@ class PackedText:
 def _until_it_fails(reader: zlib._Decompress, packed: bytes) -> bytes:
     """Unpack byte by byte, so that nothing before the damage is lost."""
     found = bytearray()
-    with suppress(zlib.error):  # that of the damage, which is known
+    with suppress(zlib.error):  # the known damage
         for at in range(len(packed)):
             found += reader.decompress(packed[at : at + 1])
     return bytes(found)

@@ -8,9 +8,9 @@
     data/offsets/day=DAY/*.parquet                repeated samples of log start and end offsets
     checkpoint/                                   Spark's checkpoint of the job
 
-``data`` is a link that is moved in one step (see below), so every reader of
-``data/records``, such as pyarrow or Spark, always sees every record exactly once. A day is that of
-archiving, not of the record, so that files sorted by path are in log order whatever the clocks say.
+``data`` is a link that is replaced atomically (see below), so that every reader of
+``data/records``, such as pyarrow or Spark, sees every record exactly once. A day is that of
+archiving, not of the record: files sorted by path are in log order even if clocks disagree.
 """
 
 from __future__ import annotations
@@ -71,15 +71,15 @@ class ArchiveInfo:
     """The metadata of an archive."""
 
     cluster_id: str
-    # first offset of each partition at creation; empty: the topic did not exist
+    # first offset of each partition at creation; empty if the topic did not exist
     topics: Mapping[str, Sequence[int]]
     options: Mapping[str, Any]
     tool_version: str = __version__
-    topic_ids: Mapping[str, str] = field(default_factory=dict)  # as far as they were known
+    topic_ids: Mapping[str, str] = field(default_factory=dict)  # those known at creation
 
 
 def is_archive(folder: Path) -> bool:
-    """Whether a folder is an archive."""
+    """Whether a directory is an archive."""
     path = folder / _ABOUT
     try:
         return path.is_file() and bool(read_description(path).get("kind") == KIND)
@@ -88,7 +88,7 @@ def is_archive(folder: Path) -> bool:
 
 
 def read_info(folder: Path) -> ArchiveInfo | None:
-    """Return an archive's metadata; None where nothing is, InputError where anything else is."""
+    """Return an archive's metadata; None if nothing is there, InputError if it is anything else."""
     path = folder / _ABOUT
     if not path.exists():
         there = {one.name for one in folder.iterdir()} if folder.is_dir() else {""}
@@ -115,10 +115,10 @@ def begin(
     config: ClientConfig,
     topic_ids: Mapping[str, str] | None = None,
 ) -> ArchiveInfo:
-    """Create an archive, or check that the existing one can be continued; return it as created.
+    """Create an archive, or check that the existing one can be continued; return its metadata.
 
-    ``topics`` maps names to the current first offset of every partition, ``topic_ids`` to their
-    ids. An archive of another cluster or of other topics is an InputError, as are other contents.
+    ``topics`` maps names to the current first offset of every partition, ``topic_ids`` to topic
+    ids. An archive of another cluster or of other topics is an InputError, as is any other content.
     """
     ids = topic_ids or {}
     found = read_info(folder)
@@ -143,7 +143,7 @@ def begin(
 
 
 def require_same_topics(folder: Path, info: ArchiveInfo, topic_ids: Mapping[str, str]) -> None:
-    """Refuse topics that were deleted and created again, whose offsets mean other records."""
+    """Reject topics that were deleted and created again: their offsets mean other records."""
     for name, known in info.topic_ids.items():
         if topic_ids.get(name, known) != known:
             raise InputError(
@@ -187,7 +187,7 @@ _ROW_GROUP_ROWS, _ROW_GROUP_BYTES = 100_000, 32 << 20
 
 @dataclass(frozen=True)
 class ArchiveInput(RecordsOnly):
-    """An archive; each request reads its current contents."""
+    """An archive; each method reads its current contents."""
 
     folder: Path
 
@@ -206,7 +206,7 @@ class ArchiveInput(RecordsOnly):
         return [str(path) for path in self._files(f"{RECORDS}/source={topic}")]
 
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
-        """Return `sharelag.schemas.OFFSETS` of these topics, without those never sampled.
+        """Return `sharelag.schemas.OFFSETS` of topics, without those never sampled.
 
         Offsets at a moment between two samples are null if the samples differ, and so is their
         ``as_of``.
@@ -224,7 +224,7 @@ class ArchiveInput(RecordsOnly):
         return offsets_at(pa.concat_tables(tables), moments)
 
     def gaps(self) -> pa.Table:
-        """Return ranges of offsets that were pruned before being read, as sorted, merged `GAP`."""
+        """Return ranges of offsets pruned before they were read, as sorted, merged `GAP`."""
         self.info()
         tables = [_read(path, GAP) for path in self._files(GAPS)]
         rows = pa.concat_tables([GAP.empty_table(), *tables])
@@ -250,7 +250,7 @@ class ArchiveInput(RecordsOnly):
         return self.info().cluster_id
 
     def partitions(self, topic: str) -> int | None:
-        return len(self.info().topics.get(topic, ())) or None  # when it was created
+        return len(self.info().topics.get(topic, ())) or None  # at creation
 
     def size(self) -> int:
         files = self._files(f"{RECORDS}/source={STATE_TOPIC}")
@@ -266,7 +266,7 @@ class ArchiveInput(RecordsOnly):
         return f"archive of {self.info().cluster_id} {upto}"
 
     def info(self) -> ArchiveInfo:
-        """Return the metadata of the archive; InputError where there is none."""
+        """Return the metadata; InputError if there is no archive."""
         info = read_info(self.folder)
         if info is None:
             raise InputError(
@@ -279,21 +279,21 @@ class ArchiveInput(RecordsOnly):
         return current(self.folder).files(table)
 
     def _newest(self, topic_ids: Sequence[str]) -> tuple[pa.Table, datetime | None]:
-        """Return the last sample and its time; topics missing from it have been deleted."""
+        """Return the last sample and its time; deleted topics are missing from it."""
         paths = self._files(OFFSETS)[-1:]
         table = _read(paths[0], schemas.OFFSETS) if paths else schemas.OFFSETS.empty_table()
         if not table.num_rows:
             return table, None
-        last = table.column("as_of")[-1]  # not the latest: clocks can go back
+        last = table.column("as_of")[-1]  # not the maximum: clocks can go back
         table = table.filter(pc.equal(table.column("as_of"), last))
         return of_topics(table, topic_ids), last.as_py()
 
 
 def compact(folder: Path, target_bytes: int = 128 << 20) -> int:
-    """Merge small files, also while a job is writing; return how many were merged.
+    """Merge small files, even while a job is writing; return how many were merged.
 
-    Merged files are about as large as ``target_bytes``. Without an archive, where it is read-only,
-    or where one of the files is damaged, it is an InputError, and no file has been changed.
+    Merged files have about ``target_bytes``. It is an InputError if there is no archive, it is
+    read-only, or a file is damaged; then no file has been changed.
     """
     ArchiveInput(folder).info()
     with hold_lock(folder / ".compacting"):
@@ -328,7 +328,7 @@ def _rows_of(paths: Sequence[Path], schema: pa.Schema) -> Iterator[pa.RecordBatc
 
 
 def write_parquet(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-    """Write one file with at most one row group in memory."""
+    """Write one file, with at most one row group in memory."""
     with writer(path, schema) as file:
         filled = (batch for batch in batches if batch.num_rows)
         for group in group_batches(filled, _ROW_GROUP_ROWS, _ROW_GROUP_BYTES):
@@ -367,33 +367,32 @@ def _read(path: Path, schema: pa.Schema) -> pa.Table:
     return read_table(path, schema)
 
 
-# ---- views: how files appear at once -------------------------------------------------------------
-# Files appear atomically by folders of hard links and one symbolic link:
+# ---- views: how files appear atomically ----------------------------------------------------------
+# Files appear atomically through directories of hard links and one symbolic link:
 #
-#     data -> .views/000000000042     what readers open; moved to the next view in one step
+#     data -> .views/000000000042     the view that readers open; replaced atomically
 #     .views/000000000041/...         earlier views, for readers that still use them
 #     .staging/...                    files being written; readers do not look there
 #
 # A view never changes. Every change creates the next view, of the remaining and the new files, and
-# then moves the link. So a process can be killed at any time: the link points to a complete view,
-# and the next process removes files that are in no view. Any reader of folders follows a link,
-# while only Spark understands the file list of Spark's file sink, and others would read incomplete
-# files.
+# then replaces the link. So a process can be killed at any time: the link points to a whole view,
+# and the next process removes files that are in no view. Any reader follows a link, but only Spark
+# understands the file list of Spark's file sink; other readers would see incomplete files.
 
 
 DATA, VIEWS, STAGING = "data", ".views", ".staging"
-#: Seconds that a replaced view is kept: longer than reading one takes.
+#: Seconds that a replaced view is kept: longer than it takes to read one.
 KEEP = 900.0
 _NOTE = "view.json"
 
 
 @dataclass(frozen=True)
 class View:
-    """One state of the folder."""
+    """One state of the archive's files."""
 
-    folder: Path | None  # None: nothing was committed yet
+    folder: Path | None  # None if nothing has been committed
     number: int = 0
-    batch: int = -1  # the last micro-batch in it
+    batch: int = -1  # its last micro-batch
     day: str = ""  # of the last commit, UTC
 
     def files(self, table: str) -> list[Path]:
@@ -406,7 +405,7 @@ def current(archive: Path) -> View:
     try:
         folder = archive / VIEWS / (archive / DATA).readlink().name
         note = json.loads((folder / _NOTE).read_text(encoding="utf-8"))
-        # The name alone is taken, and it is a number: a link of a damaged archive leads nowhere.
+        # Use only the name, a number: the link of a damaged archive may point anywhere.
         return View(folder, int(folder.name), int(note["batch"]), str(note["day"]))
     except FileNotFoundError:
         return View(None)
@@ -425,15 +424,15 @@ def commit(
     day: str = "",
     keep: float = KEEP,
 ) -> bool:
-    """Create the next view; False where there is nothing to do.
+    """Create the next view; return False if there is nothing to do.
 
-    That is so where the micro-batch was already committed, or a file to drop is no longer there. A
-    file system without hard links, or a full one, is an InputError.
+    That is the case if the micro-batch has been committed before, or a file to drop is gone. A file
+    system that is full or has no hard links is an InputError.
 
-    ``add`` has the new files by their paths in the view; they must be in the archive, because hard
-    links do not cross file systems. ``drop`` are the paths that they replace, ``batch`` is their
-    micro-batch, -1 for none, ``day`` that of the commit, UTC. Replaced views are kept for ``keep``
-    seconds.
+    ``add`` maps paths in the view to the new files, which must be in the archive, because hard
+    links do not cross file systems. ``drop`` are the paths that they replace, ``batch`` is the
+    number of the micro-batch (-1: none), ``day`` the UTC day of the commit. Replaced views are kept
+    for ``keep`` seconds.
     """
     with hold_lock(archive / ".lock"):
         before = current(archive)
@@ -477,7 +476,7 @@ def hold_lock(path: Path, wait: float = math.inf) -> Iterator[bool]:
 
 
 def staging(archive: Path, who: str) -> Path:
-    """Return an empty staging folder, without files that an earlier process left."""
+    """Return an empty staging directory, without files of earlier processes."""
     folder = archive / STAGING / who
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -486,7 +485,7 @@ def staging(archive: Path, who: str) -> Path:
 
 def _make(archive: Path, name: str, files: Mapping[str, Path], note: Mapping[str, object]) -> None:
     folder = archive / VIEWS / name
-    shutil.rmtree(folder, ignore_errors=True)  # from a process killed before it moved the link
+    shutil.rmtree(folder, ignore_errors=True)  # of a process killed before it replaced the link
     folder.mkdir(parents=True)
     made = {folder}
     for relative, path in files.items():
@@ -504,7 +503,7 @@ def _make(archive: Path, name: str, files: Mapping[str, Path], note: Mapping[str
 
 
 def _remove_old(archive: Path, newest: int, keep: float) -> None:
-    """Remove views that were replaced long ago; a file is removed with its last view."""
+    """Remove views replaced long ago; a file is deleted with the last view that links to it."""
     # A view was replaced when the next one was created.
     numbered = (path for path in (archive / VIEWS).iterdir() if path.name.isdecimal())
     views = sorted(path for path in numbered if int(path.name) <= newest)

@@ -1,4 +1,4 @@
-"""Save and load everything that an investigation needs, as a folder of Parquet files.
+"""Save and load all data that an investigation needs, as a folder of Parquet files.
 
     records/*.parquet         raw records: all of __share_group_state, and those of share groups of
                               __consumer_offsets
@@ -54,12 +54,12 @@ from sharelag.wire.decode import decode_arrow
 from sharelag.wire.encode import encode
 from sharelag.wire.fields import GROUP_KINDS, GROUP_TOPIC, STATE_TOPIC
 
-#: Takes the folder of the records; returns the other tables by file name, and the metadata.
+#: Receives the folder of the records; returns the other tables by file name, and the metadata.
 _Finish: TypeAlias = Callable[[Path], tuple[dict[str, pa.Table], "CaptureInfo"]]
 
 T = TypeVar("T")
 
-#: Version of the folder's layout; readers reject others.
+#: Version of the folder's layout; readers reject any other.
 FORMAT = 1
 _CONTENTS = {"capture.json", "offsets.parquet", "records"}
 EXTRAS = {
@@ -82,10 +82,10 @@ class CaptureInfo:
     topics: Mapping[str, int]  # number of partitions of the topics in records/
     options: Mapping[str, Any] = field(default_factory=dict)  # the client's, without secrets
     tool_version: str = __version__
-    # how long something may last before it counts as stuck; None: as long as a lock of the group
+    # how long something may last before it counts as stuck; None: the group's lock duration
     patience: timedelta | None = None
     kafka_version: str | None = None  # of the brokers: their release, such as 4.4
-    #: What a cluster did not show when it was captured, in sentences; not kept in the folder.
+    #: Sentences on data that the cluster did not provide; not stored in the folder.
     lacks: tuple[str, ...] = field(default=(), compare=False)
 
 
@@ -104,9 +104,9 @@ def write_capture(
 ) -> CaptureInfo:
     """Write a capture atomically: ``folder`` appears when the capture is complete.
 
-    ``records`` are `sharelag.schemas.RAW`, each partition's in their order; ``finish`` returns the
-    tables ``offsets`` and any of `EXTRAS`. A capture that exists is replaced with ``overwrite``,
-    and an InputError without.
+    ``records`` are `sharelag.schemas.RAW`, those of each partition in their order; ``finish``
+    returns the table ``offsets`` and any of `EXTRAS`. An existing capture is replaced with
+    ``overwrite``, and is an InputError without it.
     """
     check_place(folder, overwrite)
     try:
@@ -139,12 +139,12 @@ def write_capture(
 
 
 def count_records(folder: Path) -> int:
-    """Count the raw records of a capture by the footers of its files alone."""
+    """Count the raw records of a capture from the footers of its files."""
     return sum(map(parquet.count_rows, _record_files(folder)))
 
 
 def read_capture(folder: Path) -> Capture:
-    """Open a capture; InputError if a file is missing, or is of another format."""
+    """Open a capture; InputError if a file is missing or has another format."""
     paths = _record_files(folder)
     info = _from_json(folder / "capture.json")
     for path in paths:
@@ -248,7 +248,7 @@ def _from_json(path: Path) -> CaptureInfo:
 
 
 def _given(path: Path, about: dict[str, Any], name: str, parse: Callable[[str], T]) -> T | None:
-    """Parse what a description may have; an error names the file and the key."""
+    """Parse an optional value of a description; an error names the file and the key."""
     text = about.get(name)
     try:
         return None if text is None else parse(str(text))
@@ -272,14 +272,14 @@ def _count(partitions: object) -> int:
 
 #: The field with the CRC-32 of all others.
 _CHECKSUM = "crc32"
-#: Bytes that one may have: those that are written have about one thousand.
+#: Maximum size of a description in bytes; we write about one thousand.
 _MOST_BYTES = 1 << 20
-#: Characters of an error that a message repeats.
+#: Maximum number of characters that a message quotes from an error.
 _MOST_WORDS = 200
 
 
 def write_description(path: Path, about: Mapping[str, Any]) -> None:
-    """Write what a capture or an archive says of itself as JSON, with a checksum."""
+    """Write the description of a capture or archive as JSON, with a checksum."""
     text = json.dumps({**about, _CHECKSUM: _checksum(about)}, indent=2)
     path.write_text(text + "\n", encoding="utf-8")
 
@@ -287,8 +287,8 @@ def write_description(path: Path, about: Mapping[str, Any]) -> None:
 def read_description(path: Path) -> Any:
     """Read what `write_description` wrote, or earlier versions without a checksum.
 
-    What is not JSON in UTF-8 is a ValueError, what is damaged, too large or elsewhere an
-    InputError.
+    Text other than UTF-8 JSON is a ValueError; a file that is damaged, too large or outside of its
+    folder is an InputError.
     """
     check_inside(path, path.parent)
     octets = first_bytes(path, _MOST_BYTES + 1)
@@ -299,7 +299,7 @@ def read_description(path: Path) -> Any:
         written = about.pop(_CHECKSUM, None) if isinstance(about, dict) else None
         is_damaged = written is not None and written != _checksum(about)
     except UnicodeDecodeError:
-        # Its words have all bytes, which may be secret: those of any file that a link leads to.
+        # The original message quotes the bytes, which may be secret: a link may lead to any file.
         raise ValueError("not UTF-8") from None
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
@@ -313,7 +313,7 @@ def read_description(path: Path) -> Any:
 
 @contextmanager
 def describing(path: Path, what: str, advice: str) -> Iterator[None]:
-    """Name the file, in an InputError of few words, in what fields of a wrong kind raise."""
+    """Convert errors of fields of a wrong type to a short InputError that names the file."""
     try:
         yield
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
@@ -325,7 +325,7 @@ def describing(path: Path, what: str, advice: str) -> Iterator[None]:
 def check_fields(path: Path, about: Mapping[str, Any], kind: str, newest: int) -> None:
     """Check the fields that captures and archives have in common; ``kind`` is for messages.
 
-    Another format is an InputError; a field that is missing or of another type, a KeyError or
+    Another format is an InputError; a missing field or one of another type is a KeyError or
     TypeError.
     """
     found = about["format"]
@@ -343,19 +343,19 @@ def _checksum(about: Mapping[str, Any]) -> str:
     return f"{zlib.crc32(json.dumps(about, sort_keys=True).encode()):08x}"
 
 
-# ---- captures without their names ----------------------------------------------------------------
-# A capture is written again without its names, so that it can be given to others. They become
-# sequential ones (``group-03``) in the order of the originals, which answers that depend on that
-# order keep; the table of which name became which is not written. Only what was decoded is written:
-# a record that cannot be, and a field that is not known, may hold any text.
+# ---- captures without names ----------------------------------------------------------------------
+# A capture is written again without its names, so that it can be shared. Names become sequential
+# (``group-03``) in the order of the originals, on which some answers depend; the mapping is not
+# written. Only decoded data is written: a record that cannot be decoded, or an unknown field, may
+# contain any text.
 
 
-#: Takes a kind of name and a column of such names.
+#: Renames a column of names of one kind.
 _Change: TypeAlias = Callable[[str, pa.Array], pa.Array]
-#: What each original name becomes, by kind of name.
+#: New name by original name, by kind of name.
 _Names: TypeAlias = dict[str, dict[str, str]]
 
-#: Which names a column of records or tables has; "entity" is a group's or a topic's by its scope.
+#: The kinds of names in columns; "entity" is a group or a topic, depending on its scope.
 _COLUMNS = {
     "group_id": "group",
     "member_id": "member",
@@ -368,9 +368,9 @@ _COLUMNS = {
     "topic_name": "topic",
     "subscribed_topic_names": "topic",
 }
-#: Kafka's own topics keep their names: these say nothing of whose the cluster is.
+#: Kafka's own topics keep their names, which reveal nothing about the cluster's owner.
 _KEPT = {STATE_TOPIC, GROUP_TOPIC}
-#: Values of settings that cannot be a name of anything.
+#: Values of settings that cannot be names.
 _WORDS = {word for setting in CATALOGUE for word in setting.choices} | {"true", "false"}
 _PLAIN = re.compile(r"-?\d+(\.\d+)?|by_duration:[\dPpTtDdHhMmSs.,]+")
 
@@ -378,9 +378,9 @@ _PLAIN = re.compile(r"-?\d+(\.\d+)?|by_duration:[\dPpTtDdHhMmSs.,]+")
 def anonymise(source: Path, folder: Path, overwrite: bool = False) -> tuple[CaptureInfo, int]:
     """Write a capture without the names of groups, topics, members, clients, hosts and racks.
 
-    Return what it says of itself, and how many records were left out, because they cannot be
-    decoded. The cluster's id, the client's settings and the sizes of Kafka's topics are left out:
-    places in them are hashes of names. A folder that is in the way is an InputError.
+    Return its metadata, and the number of records left out because they cannot be decoded. The
+    cluster id, the client's settings and the sizes of Kafka's topics are left out, too: positions
+    in those topics are hashes of names. A folder that is in the way is an InputError.
     """
     check_place(folder, overwrite)
     capture = read_capture(source)
@@ -398,7 +398,7 @@ def anonymise(source: Path, folder: Path, overwrite: bool = False) -> tuple[Capt
             table = _change_names(rows, rename)
             hidden = {"unknown_tags": None}
             if topic == GROUP_TOPIC:
-                # Of topic names, which anybody with a list of candidates could find.
+                # A hash of topic names could be matched against a list of candidates.
                 hidden["metadata_hash"] = pc.multiply(table.column("metadata_hash"), 0)
             yield encode(with_columns(table, hidden), topic)
 
@@ -408,7 +408,7 @@ def anonymise(source: Path, folder: Path, overwrite: bool = False) -> tuple[Capt
             cluster_id="anonymised",
             topics={},
             options={},
-            tool_version=__version__,  # in the original it is a text that anybody can change
+            tool_version=__version__,  # the original's is free text
         )
         kept = {name: table for name, table in capture.extras.items() if table.num_rows}
         kept["offsets"] = capture.offsets
@@ -446,7 +446,7 @@ def _names_of(capture: Capture) -> _Names:
 
 def _nameless(table: pa.Table, rename: _Change) -> pa.Table:
     if "leader_id" in table.schema.names:
-        # Coordinators are found by hashes of names, which are others now.
+        # The partition of a coordinator's topic is the hash of a name that has changed.
         internal = pc.is_in(table.column("topic"), pa.array(sorted(_KEPT)))
         table = table.filter(pc.invert(internal))
     table = _change_names(table, rename)
@@ -473,7 +473,7 @@ def _change_names(table: schemas.Arrow, change: _Change) -> pa.Table:
 
 
 def _change_column(name: str, values: pa.Array, change: _Change) -> pa.Array:
-    """Return a column with other names, which may stand in lists and structs."""
+    """Return a column with new names, including names within lists and structs."""
     if pa.types.is_list(values.type):
         sizes = pc.list_value_length(values)
         ends = pc.cumulative_sum(sizes.fill_null(0))

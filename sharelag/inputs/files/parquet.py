@@ -1,8 +1,8 @@
-"""How Parquet is written and read, and what files from elsewhere may ask of this machine.
+"""Read and write Parquet files, and limit what foreign files can make us do.
 
-Each page has a checksum, which every reader compares. Damaged files end in one sentence that names
-the file. A few kilobytes of Parquet can claim billions of rows, or repeat one value of megabytes in
-each; a link in a folder can lead anywhere.
+Each page has a checksum, which every reader verifies. A damaged file is an error that names the
+file. A few kilobytes of Parquet can claim billions of rows, or repeat a value of megabytes in each;
+a link in a folder can lead anywhere.
 
 Delta tables are replaced as a whole or extended by deltalake: no jar, no Spark.
 """
@@ -34,23 +34,23 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 
-#: What pyarrow raises for bytes that are not as promised; names of columns are decoded late.
+#: Exceptions of pyarrow for damaged bytes; column names are decoded late.
 DAMAGE = (OSError, pa.ArrowException, UnicodeDecodeError)
-#: No log gets that far: a million records a second would take 146,000 years.
+#: No log gets that far: at a million records a second it would take 146,000 years.
 _LAST_OFFSET = 1 << 62
 _KEYS = ("topic_id", "partition")
 
 
 @contextmanager
 def reading_parquet(path: Path | str) -> Iterator[None]:
-    """Name the file, in an InputError, in whatever goes wrong while its bytes are read."""
+    """Convert any error while a file's bytes are read to an InputError that names the file."""
     try:
         yield
     except DAMAGE as error:
         if isinstance(error, PermissionError):
             refuse_unreadable(PermissionError(error.errno, os.strerror(errno.EACCES), str(path)))
         if isinstance(error, OSError) and error.errno:
-            raise  # nothing is damaged: it is missing, and who reads knows why, or the disk fails
+            raise  # not damage: the file is missing, which the caller explains, or the disk fails
         what = "damaged" if _has_magic(path) else "not a Parquet file"
         raise InputError(
             f"{path} is {what} ({first_line(error)}): restore it from a copy, or capture it again"
@@ -58,7 +58,7 @@ def reading_parquet(path: Path | str) -> Iterator[None]:
 
 
 def check_values(table: pa.Table, path: Path | str) -> None:
-    """Refuse null keys, offsets above 2**62 and times outside of the years 1 to 9999."""
+    """Reject null keys, offsets above 2**62 and times outside of the years 1 to 9999."""
     for field in table.schema:
         column = table.column(field.name)
         if field.name in _KEYS and column.null_count:
@@ -91,40 +91,40 @@ def _has_magic(path: Path | str) -> bool:
 
 
 #: Key bytes repeat across records, values do not: zstd compresses both to a quarter. It does not
-#: notice every flipped bit: without checksums, some are other numbers and names.
+#: detect every flipped bit: without checksums, some would change numbers and names.
 _WRITTEN = {"compression": "zstd", "write_page_checksum": True}
-#: What compares them in pyarrow, and in Spark's own reader. Files without any are read as they are.
+#: Options that verify checksums in pyarrow, and in Spark's reader. Files without any are accepted.
 COMPARED = {"page_checksum_verification": True}
 COMPARED_BY_SPARK = {"parquet.page.verify-checksum.enabled": "true"}
 
 
 def writer(where: Path | Any, schema: pa.Schema) -> pq.ParquetWriter:
-    """Begin a file that others read later; where it is, or a file that is open for writing."""
+    """Create a writer for a file that is read later; ``where`` is a path or an open file."""
     return pq.ParquetWriter(where, schema, **_WRITTEN)
 
 
 def write_table(table: pa.Table, where: Path | Any) -> None:
-    """Write a whole file."""
+    """Write a complete file."""
     pq.write_table(table, where, **_WRITTEN)
 
 
 def open_parquet(where: Path | Any, **options: Any) -> pq.ParquetFile:
-    """Open a file, whose pages are compared with their checksums as they are read."""
+    """Open a file; the checksums of its pages are verified as they are read."""
     return pq.ParquetFile(where, **COMPARED, **options)
 
 
 def count_rows(where: Path | str) -> int:
-    """Return how many rows the footer of a file counts."""
+    """Return the number of rows in the footer of a file."""
     with reading_parquet(where):
         return int(pq.read_metadata(where).num_rows)
 
 
 def check_whole(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Yield batches that are what their file promises.
+    """Yield batches, and verify that they have what their file promises.
 
-    No checksum covers the headers of pages: by a damaged one, pyarrow takes the column for shorter,
-    and leaves out what the others have. And it finds that a text is not UTF-8 only when somebody
-    looks at that row. Both are a pyarrow.ArrowInvalid here; ``rows`` is what the footer counts.
+    No checksum covers the headers of pages: if one is damaged, pyarrow truncates the column, and
+    drops the rows of the others. It also detects text that is not UTF-8 only when that row is
+    accessed. Both raise a pyarrow.ArrowInvalid here; ``rows`` is the number in the footer.
     """
     found = 0
     for batch in batches:
@@ -135,17 +135,17 @@ def check_whole(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Rec
         raise pa.ArrowInvalid(f"{found:,} of {rows:,} rows could be read")
 
 
-# ---- how large a file may become ----------------------------------------------------------------
+# ---- maximum sizes -------------------------------------------------------------------------------
 
 
-#: Rows and bytes without compression that any file may have.
+#: Rows and uncompressed bytes that any file may have.
 _SMALL_ROWS, _SMALL_BYTES = 1_000_000, 64 << 20
-#: What larger files may have for each of their bytes. Each record has its own offset, and
-#: keys and values of state repeat each other: recorded captures have 0.05 rows, and 8 bytes.
+#: Rows and uncompressed bytes that larger files may have per byte. Each record has its own offset,
+#: while keys and values of state repeat: recorded captures have 0.05 rows and 8 bytes.
 _ROWS_A_BYTE, _BYTES_A_BYTE = 20, 1000
-#: Bytes in memory of a batch of rows, and of a table that is read at once.
+#: Bytes in memory of a batch of rows, and of a table that is read as a whole.
 BATCH_BYTES, TABLE_BYTES = 256 << 20, 1 << 30
-#: Rows that are read at once, where they are small.
+#: Maximum number of rows per batch.
 AT_ONCE = 50_000
 _TEXTS = ("key", "value", "topic")
 _TEXT_TYPES = (
@@ -155,10 +155,10 @@ _TEXT_TYPES = (
 
 
 def check_footer(path: Path | str, footer: pq.FileMetaData) -> None:
-    """Refuse a Parquet file that would become much larger than people write it.
+    """Reject a Parquet file that would become much larger than real data.
 
-    It is an InputError beyond a million rows or 64 MiB, if it claims more than 20 rows, or 1,000
-    bytes without compression, a byte; and a pyarrow.ArrowInvalid if its row groups have other rows.
+    Beyond a million rows or 64 MiB, it is an InputError to claim more than 20 rows, or 1,000
+    uncompressed bytes, per byte; and a pyarrow.ArrowInvalid if the row groups have another total.
     """
     size = Path(path).stat().st_size
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
@@ -172,10 +172,10 @@ def check_footer(path: Path | str, footer: pq.FileMetaData) -> None:
 
 
 def readable_group(file: pq.ParquetFile, number: int, names: list[str]) -> pq.RowGroupMetaData:
-    """Return a row group once the first row of some of its columns has been read.
+    """Return a row group after the first row of some of its columns has been read.
 
-    Where sizes in a damaged footer contradict the schema, pyarrow aborts the process on a request
-    for the column's metadata, but raises `OSError` on reading the column.
+    If sizes in a damaged footer contradict the schema, pyarrow aborts the process when the column's
+    metadata is requested, but raises `OSError` when the column is read.
     """
     next(file.iter_batches(1, [number], names, use_threads=False), None)
     return file.metadata.row_group(number)
@@ -188,11 +188,11 @@ def rows_within(
     rows: int,
     texts: Sequence[str] = _TEXTS,
 ) -> int:
-    """Return how many rows of some row groups to read at once: at most ``rows``.
+    """Return the number of rows of some row groups to read at once: at most ``rows``.
 
-    They are fewer where values of ``texts``, which may be of any length, are so large in a
-    dictionary that they would take more than `BATCH_BYTES`: a footer counts a repeated value once.
-    Values that are larger than `check_footer` lets a file be are an InputError.
+    Fewer if large dictionary values of ``texts``, which have any length, would exceed
+    `BATCH_BYTES`: a footer counts a repeated value once. Values beyond the limits of `check_footer`
+    are an InputError.
     """
     paths = [footer.schema.column(at).path for at in range(footer.num_columns)]
     places = {name: paths.index(name) for name in texts if name in paths}
@@ -210,7 +210,7 @@ def batches_within(
     columns: Sequence[str] | None = None,
     texts: Sequence[str] = _TEXTS,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield all rows of an open file, or some columns, as many at once as `rows_within` allows."""
+    """Yield all rows of an open file, or some columns, in batches limited by `rows_within`."""
     rows = rows_within(path, file.metadata, range(file.num_row_groups), AT_ONCE, texts)
     yield from check_whole(file.iter_batches(rows, columns=columns), file.metadata.num_rows)
 
@@ -218,7 +218,7 @@ def batches_within(
 def _rows_of_group(
     path: Path | str, file: pq.ParquetFile, number: int, rows: int, places: Mapping[str, int]
 ) -> int:
-    """Return how many rows of a row group to read at once, where texts have these places."""
+    """Return the number of rows of a row group to read at once; ``places`` are those of texts."""
     group = readable_group(file, number, list(places))
     if not group.num_rows:
         return rows
@@ -242,12 +242,12 @@ def _rows_of_group(
 
 
 def read_table(path: Path | str, schema: pa.Schema) -> pa.Table:
-    """Read the columns of a schema, and as its types, from a small table of a capture or archive.
+    """Read a small table of a capture or archive, with the columns and types of a schema.
 
-    Texts stay in dictionaries until it is known how large they are without: a thousand rows may
-    repeat one of many megabytes. It is an InputError if the file is damaged, lacks a column, has
-    values that no cluster has, takes more than `TABLE_BYTES`, or has more values in lists than it
-    may have rows.
+    Texts stay dictionary-encoded until their decoded size is known: a thousand rows may repeat one
+    of many megabytes. It is an InputError if the file is damaged, lacks a column, has values that
+    no cluster has, exceeds `TABLE_BYTES`, or has more list values than the permitted number of
+    rows.
     """
     batches, total = [], 0
     with reading_parquet(path):
@@ -285,7 +285,7 @@ def _check_lists(path: Path | str, file: pq.ParquetFile, stored: pa.Schema) -> N
 
 
 def check_inside(path: Path, folder: Path) -> None:
-    """Refuse a path that is not a regular file inside its folder, such as a link out of it."""
+    """Reject a path that is not a regular file inside its folder, such as a link out of it."""
     if not path.is_file():
         raise InputError(f"{path} is not a file: restore it from a copy, or capture it again")
     if not path.resolve().is_relative_to(folder.resolve()):
@@ -310,7 +310,7 @@ def _largest(column: pa.Array) -> int:
 
 
 def _octets(column: pa.Array) -> int:
-    """Return the bytes of a column once its texts are out of their dictionary."""
+    """Return the bytes of a column after dictionary decoding."""
     if not isinstance(column, pa.DictionaryArray):
         return int(column.nbytes)
     lengths = pc.binary_length(column.dictionary).cast(pa.int64())
@@ -323,7 +323,7 @@ def _too_much(path: Path | str, size: int, what: str) -> InputError:
     )
 
 
-# What deltalake itself keeps; its shortest log retention is a day.
+# Table properties; the shortest log retention that deltalake accepts is a day.
 _SETTINGS = {
     "delta.logRetentionDuration": "interval 1 days",
     "delta.deletedFileRetentionDuration": "interval 1 hours",
@@ -335,7 +335,7 @@ _OF = " of cluster "
 
 
 def open_table(place: Path | str) -> DeltaTable | None:
-    """Open a table; None where there is none, InputError where it cannot be read."""
+    """Open a table; None if there is none, InputError if it cannot be read."""
     if find_spec("deltalake") is None:
         raise InputError("Delta tables need deltalake: pip install 'sharelag[lake]'")
     kind: type[DeltaTable] = import_module("deltalake").DeltaTable
@@ -346,7 +346,7 @@ def open_table(place: Path | str) -> DeltaTable | None:
 def replace_table(place: Path | str, table: pa.Table, name: str, about: Mapping[str, str]) -> None:
     """Replace the rows of a table in one commit, or create it with a name.
 
-    ``about`` is kept in its history with the commit. It is an InputError when it cannot be written.
+    ``about`` is stored with the commit. It is an InputError if the table cannot be written.
     """
     # An older version may have written another schema.
     how = {"mode": "overwrite", "schema_mode": "overwrite", "configuration": _SETTINGS}
@@ -354,12 +354,12 @@ def replace_table(place: Path | str, table: pa.Table, name: str, about: Mapping[
 
 
 def name_of(what: str, cluster: str | None) -> str:
-    """Name a table by what it has, and by the cluster that this is of, where it is known."""
+    """Name a table by its content, and by its cluster if that is known."""
     return what + (f"{_OF}{cluster}" if cluster else "")
 
 
 def require_same(found: DeltaTable, place: Path | str, what: str, cluster: str | None) -> None:
-    """Refuse a table of anything else, or known to be of another cluster; see `name_of`."""
+    """Reject a table of other content, or of another known cluster; see `name_of`."""
     name, _, other = str(found.metadata().name).partition(_OF)
     if name != what:
         raise InputError(f"{place} is not a table of {what}: choose another folder")
@@ -372,7 +372,7 @@ def require_same(found: DeltaTable, place: Path | str, what: str, cluster: str |
 def append_rows(place: Path | str, table: pa.Table, name: str, about: Mapping[str, str]) -> None:
     """Append rows to a table in one commit, or create it; parameters as for `replace_table`.
 
-    Processes that create a table at the same time stop each other: the others append to it then.
+    If several processes create a table at the same time, one wins, and the others append to it.
     """
     from deltalake.exceptions import CommitFailedError
 
@@ -402,19 +402,19 @@ def _write(
 
 @contextmanager
 def translate_errors(what: str) -> Iterator[None]:
-    """Raise what deltalake says as an error that says what to do."""
+    """Convert errors of deltalake to errors that say what to do."""
     from deltalake.exceptions import DeltaError
 
     try:
         yield
-    except BaseException as error:  # which a panic in Rust is, as of a folder with [ in its name
+    except BaseException as error:  # also a panic in Rust, as for a folder with [ in its name
         if not isinstance(error, DeltaError | OSError) and type(error).__name__ != "PanicException":
             raise
         raise InputError(f"{what} ({first_line(error)}): check the path and permissions") from error
 
 
 def remove_old_files(place: Path | str, keep: timedelta) -> None:
-    """Remove the files of states that were replaced longer ago, and of killed writers."""
+    """Remove files of states replaced longer ago than ``keep``, and of killed writers."""
     found = open_table(place)
     if found is not None:
         hours = keep // timedelta(hours=1)

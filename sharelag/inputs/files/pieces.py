@@ -1,7 +1,7 @@
-"""Which parts of Parquet files hold which state partitions, so that tasks read them themselves.
+"""Plan which parts of Parquet files each task reads, so that it has whole state partitions.
 
-Only the footers of the files are read. All records of a share partition lie in one state partition,
-so a task that has whole state partitions needs no other task's records.
+The plan reads only the footers. All records of a share partition are in one state partition, so a
+task with whole state partitions needs no other task's records.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 T = TypeVar("T")
 
-#: Bytes of a batch. What is made of a batch while it is read and decoded takes several times as
-#: much, and all of it should still be in the processor's cache when it is replayed.
+#: Bytes of a batch. Reading and decoding it takes several times as much, all of which should still
+#: be in the processor's cache when the batch is replayed.
 _BYTES = 8 << 20
 
 
 def rows_at_once(most: int, rows: int, size: int) -> int:
-    """Return how many rows to read at once: at most ``most``, fewer where they are large.
+    """Return how many rows to read at once: at most ``most``, fewer if rows are large.
 
-    ``rows`` and ``size`` are those of a file or a part of it, in bytes without compression.
+    ``rows`` and ``size`` (uncompressed bytes) are those of a file or a part of it.
     """
     return max(1, min(most, _BYTES * rows // max(size, 1)))
 
@@ -56,7 +56,7 @@ def rows_at_once(most: int, rows: int, size: int) -> int:
 def group_batches(
     batches: Iterable[pa.RecordBatch], rows: int, size: int
 ) -> Iterator[list[pa.RecordBatch]]:
-    """Put consecutive batches together, up to so many rows and bytes unless one alone has more."""
+    """Group consecutive batches up to so many rows and bytes; a larger batch stays alone."""
     found: list[pa.RecordBatch] = []
     count = total = 0
     for batch in batches:
@@ -72,18 +72,18 @@ def group_batches(
 def gather_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
     """Join small batches, each the end of a row group, up to so many rows or `_BYTES`.
 
-    What is done with a batch costs the same for a single row as for thousands.
+    The overhead of a batch is the same for a single row as for thousands.
     """
     for found in group_batches(batches, rows, _BYTES):
         yield found[0] if len(found) == 1 else one_batch(pa.Table.from_batches(found))
 
 
 def by_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Put raw records of the same partition together, each table a row group to be written.
+    """Group raw records by partition into tables, each a row group to write.
 
-    Brokers answer with some records of each partition in turn: in that order no task could read
-    whole ones by itself. Records of a partition stay in order; at most `_HELD_BYTES` and a batch
-    are held.
+    Brokers return some records of each partition in turn: in that order no task could read whole
+    partitions on its own. Records of a partition stay in order; at most `_HELD_BYTES` and a batch
+    are held in memory.
     """
     held: dict[tuple[str, int], list[pa.RecordBatch]] = {}
     size = Counter[tuple[str, int]]()
@@ -95,7 +95,7 @@ def by_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
             ((largest, _),) = size.most_common(1)
             del size[largest]
             yield pa.Table.from_batches(held.pop(largest))
-    # What is left of neighbours together: a row group takes as long to open as to read a thousand.
+    # Join small remainders: opening a row group takes as long as reading a thousand rows.
     for _, places in groupby(sorted(held), key=itemgetter(0)):
         rest = (one_batch(pa.Table.from_batches(held[place])) for place in places)
         for group in group_batches(rest, _FEW_ROWS, _BYTES):
@@ -118,18 +118,18 @@ def _apart(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, int], pa.RecordBa
 # ---- pieces of files ----------------------------------------------------------------------------
 
 
-#: Records of a batch that is read at once, where they are small.
+#: Rows of a batch, if rows are small.
 _BATCH_ROWS = 50_000
-#: The same in a process that has only one.
+#: The same for a process that reads only one batch.
 _FEW_ROWS = 20_000
-#: Bytes that are held while records are put together by partition.
+#: Maximum bytes in memory while records are grouped by partition.
 _HELD_BYTES = 64 << 20
-#: Bytes that a task should read at least, with a record's row as `_ROW_BYTES` in addition, because
-#: dictionaries hide what repeated values cost. A task of this size takes a fraction of a second.
+#: Minimum bytes for a task, plus `_ROW_BYTES` per record, because dictionaries hide the cost of
+#: repeated values. A task of this size takes a fraction of a second.
 _TASK_BYTES, _ROW_BYTES = 16 << 20, 64
-#: State partitions stay whole unless one of them is larger than this part of all.
+#: State partitions stay whole unless one of them exceeds this part of the total.
 _LARGEST_PART = 0.25
-#: The least and the greatest value of a column; None if there may be others.
+#: Minimum and maximum of a column; None if there may be other values.
 _Range: TypeAlias = tuple[Any, Any] | None
 
 
@@ -139,17 +139,17 @@ class Piece(NamedTuple):
     file: RawFile
     row_group: int
     rows: int
-    size: int  # bytes in memory, about
-    first: float  # the least and the greatest partition in it
+    size: int  # approximate bytes in memory
+    first: float  # its minimum and maximum partition
     last: float
-    footer: tuple[int, int, int]  # rows, row groups and bytes, by which a rewritten file is known
+    footer: tuple[int, int, int]  # rows, row groups and bytes, to detect a rewritten file
 
 
 class Plan(NamedTuple):
-    """What each task reads."""
+    """The pieces of each task."""
 
     tasks: list[list[Piece]]
-    whole: bool  # whether no partition of the topic is in more than one task
+    whole: bool  # whether no partition is divided among tasks
 
 
 def plan(
@@ -157,14 +157,14 @@ def plan(
 ) -> Plan:
     """Divide the records of a topic among tasks.
 
-    Row groups of another internal topic alone are left out where a topic is named: users' topics
-    may have control records with share state. Partitions are whole where none is much larger than
-    others.
+    If a topic is named, row groups with only the other internal topic are skipped; those of users'
+    topics are not, because they may have control records with share state. Partitions stay whole
+    unless one is much larger than the others.
     """
     pieces = [piece for file in of_paths(paths) for piece in pieces_of(file, topic, schema)]
     groups, total = _groups(pieces), _size(pieces)
     if max(map(_size, groups), default=0) <= max(2 * _TASK_BYTES, _LARGEST_PART * total):
-        # By files again, so that each is opened once a task.
+        # In the order of files, so that each task opens a file once.
         order = {piece: number for number, piece in enumerate(pieces)}
         count = min(len(groups), max(1, round(total / _TASK_BYTES)))
         tasks = [chain.from_iterable(task) for task in deal_out(groups, _size, count)]
@@ -177,7 +177,7 @@ def _size(pieces: Iterable[Piece]) -> int:
 
 
 def deal_out(items: Iterable[T], size_of: Callable[[T], int], count: int) -> list[list[T]]:
-    """Give items to so many tasks of about equal size, largest first."""
+    """Distribute items among so many tasks of about equal size, largest first."""
     tasks: list[list[T]] = [[] for _ in range(count)]
     sizes = [0] * count
     for item in sorted(items, key=size_of, reverse=True):
@@ -209,7 +209,7 @@ def parquet_batches(
     files: Iterable[str | RawFile], topic: str | None = None, schema: pa.Schema = schemas.RAW
 ) -> Iterator[pa.RecordBatch]:
     """Read raw records batch by batch, each file in its order; ``topic`` as for `plan`."""
-    # One file and one batch after the other: what is read ahead is held in memory.
+    # One file and batch at a time: whatever is read ahead stays in memory.
     for file in of_paths(files):
         try:
             pieces = list(pieces_of(file, topic, schema))
@@ -233,16 +233,16 @@ def _read(
                 span = pc.min_max(records.column("partition"))
                 least, most = span["min"].as_py(), span["max"].as_py()
                 if least is not None and not piece.first <= least <= most <= piece.last:
-                    # Another task would have others of their records.
+                    # Another task would have other records of these partitions.
                     raise pa.ArrowInvalid("its footer has other partitions than its records")
             yield records
 
 
 def _complete(batch: pa.RecordBatch, of: RawFile, columns: pa.Schema) -> pa.RecordBatch:
-    """Return the columns of a schema of those rows of a file that meet its conditions."""
+    """Return the columns of a schema for the rows of a file that meet its conditions."""
     if not of.where:
         return complete_columns(batch, of.known, columns, of.path)
-    # Times are compared to the microsecond, as Spark does; Kafka has milliseconds.
+    # Compare times to the microsecond, as Spark does; Kafka has milliseconds.
     exact = [
         one.with_type(pa.timestamp("us", "UTC")) if one.type == schemas.TIMESTAMP else one
         for one in columns
@@ -253,14 +253,14 @@ def _complete(batch: pa.RecordBatch, of: RawFile, columns: pa.Schema) -> pa.Reco
 
 @contextmanager
 def _as_planned(of: RawFile, pieces: Sequence[Piece]) -> Iterator[pq.ParquetFile]:
-    """Open the file of some pieces, which must still be the one that was planned with."""
+    """Open the file of some pieces, and verify that it is the one in the plan."""
     path = of.path
     changed = f"{path} changed while it was being read: open the input again"
     try:
         file = open_parquet(path)
     except FileNotFoundError:
-        raise  # an archive's readers know why a file may be gone
-    except (OSError, pa.ArrowException) as error:  # its footer could be read before
+        raise  # readers of an archive know why a file may be missing
+    except (OSError, pa.ArrowException) as error:  # the footer was readable before
         raise InputError(changed) from error
     with file, reading_parquet(path):
         if any(_footer(file.metadata) != piece.footer for piece in pieces):
@@ -287,22 +287,22 @@ def pieces_of(of: RawFile, topic: str | None, schema: pa.Schema = schemas.RAW) -
 
 
 def _may_meet(where: Sequence[Condition], spans: Sequence[_Range]) -> bool:
-    """Whether any row could meet the conditions, judging by the minima and maxima of columns."""
+    """Whether any row can meet the conditions, by the minima and maxima of columns."""
     for (_, comparison, value), span in zip(where, spans, strict=True):
         values = value if comparison == "in" else [value]
         if span is None or any(_kind(one) != _kind(values[0]) for one in span):
-            continue  # such as a time without its zone
+            continue  # such as a time without a zone
         if not any(_WITHIN[comparison](*span, one) for one in values):
             return False
     return True
 
 
 def _kind(value: Any) -> tuple[type, bool]:
-    """Return what values have to have in common to be compared."""
+    """Return the type that values must share to be comparable."""
     return type(value), getattr(value, "tzinfo", None) is None
 
 
-#: Whether values between a minimum and a maximum may meet a comparison with another value.
+#: Whether any value between a minimum and a maximum can meet a comparison with another value.
 _WITHIN: dict[str, Callable[[Any, Any, Any], bool]] = {
     "<": lambda minimum, _, value: minimum < value,
     "<=": lambda minimum, _, value: minimum <= value,
@@ -313,7 +313,7 @@ _WITHIN: dict[str, Callable[[Any, Any, Any], bool]] = {
 
 
 def is_other(name: str, topic: str) -> bool:
-    """Whether a topic cannot have the records: a user's one may have those of the state topic."""
+    """Whether a topic cannot have the records; users' topics may have those of the state topic."""
     is_internal = name.startswith("__") or name.endswith((STATE_TOPIC, GROUP_TOPIC))
     return not name.endswith(topic) and (is_internal or topic != STATE_TOPIC)
 
@@ -333,7 +333,7 @@ def _ranges(
     file: pq.ParquetFile, of: RawFile, number: int, more: Sequence[str] = ()
 ) -> list[_Range]:
     """Return the ranges of topic and partition in a row group, and of more columns."""
-    # The path, because a field inside a struct may have the name of one of these columns.
+    # Use the path: a field inside a struct may have the name of one of these columns.
     paths = [file.schema.column(n).path for n in range(file.metadata.num_columns)]
     columns = ("topic", "partition", *more)
     names = [name for name in dict.fromkeys(columns) if name in paths]
@@ -348,14 +348,14 @@ def _range(file: pq.ParquetFile, group: pq.RowGroupMetaData, at: int) -> _Range:
     if column.physical_type != planned.physical_type:  # pyarrow would abort on its statistics
         raise pa.ArrowInvalid(f"the types of {planned.path} in its footer contradict each other")
     found = column.statistics
-    # Nulls are in neither of the two, and a writer need not count them.
+    # Statistics exclude nulls, and a writer need not count them.
     if found is None or not found.has_min_max or not found.has_null_count or found.null_count:
         return None
     return found.min, found.max
 
 
 def _groups(pieces: Sequence[Piece]) -> list[list[Piece]]:
-    """Put pieces that may share a partition together, in the order of the files."""
+    """Group pieces that may share a partition, in the order of the files."""
     groups: list[list[int]] = []
     reach = float("-inf")
     for index in sorted(range(len(pieces)), key=lambda n: pieces[n].first):
@@ -367,7 +367,7 @@ def _groups(pieces: Sequence[Piece]) -> list[list[Piece]]:
 
 
 def _in_sequence(pieces: Sequence[Piece]) -> list[list[Piece]]:
-    """Cut the files into tasks, whatever partitions are in each."""
+    """Divide the files into tasks in sequence, regardless of partitions."""
     tasks: list[list[Piece]] = [[]]
     size = 0
     for piece in pieces:

@@ -1,10 +1,10 @@
-"""Read records back that Kafka's tools printed: JSON of its formatters, text of its log dump.
+"""Parse records that Kafka's tools printed: JSON of its formatters, text of its log dump.
 
-``kafka-console-consumer.sh`` with the formatter of share group state, or of groups, prints objects
-one after another, without a newline between; ``kafka-dump-log.sh --share-group-state-decoder``
-prints a line a record. Both are made records again, byte for byte as Kafka writes them. What
-``sharelag decode -o json`` prints is read, too. Log lines between records are passed over, and what
-is neither they nor a record is a reject.
+``kafka-console-consumer.sh`` with the formatter of share group state, or of groups, prints JSON
+objects without a newline between them; ``kafka-dump-log.sh --share-group-state-decoder`` prints one
+line per record. Both are encoded again, byte for byte as Kafka writes them. The output of
+``sharelag decode -o json`` is read, too. Log lines between records are skipped; any other text is a
+reject.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ _STATE_TYPES = {kind.type for kind in STATE_KINDS}
 
 
 class NotPrintedError(Exception):
-    """An object that no tool prints of a record; the message says why."""
+    """An object that no tool prints for a record; the message gives the reason."""
 
 
 def number(value: Any, name: str, kind: str) -> int:
-    """Return a number that its type can hold; else NotPrintedError."""
+    """Return an integer that fits its type, or raise NotPrintedError."""
     bits, signed = INT_SIZES[kind] * 8, not kind.startswith("u")
     least, end = (-(1 << bits - 1), 1 << bits - 1) if signed else (0, 1 << bits)
     if type(value) is not int or not least <= value < end:
@@ -62,7 +62,7 @@ def number(value: Any, name: str, kind: str) -> int:
 
 
 def text(value: Any, name: str) -> str:
-    """Return a text that Kafka can hold; else NotPrintedError."""
+    """Return a string that Kafka can encode, or raise NotPrintedError."""
     if not isinstance(value, str):
         raise NotPrintedError(f"{name} is {_short(value)}: it must be a string")
     try:
@@ -77,8 +77,8 @@ def text(value: Any, name: str) -> str:
 class Printed:
     """The records of one text.
 
-    Snapshots of Kafka 4.0 have no timestamps, which tells them. Its updates look like today's
-    without a count, and are those of the snapshots before them.
+    Snapshots of Kafka 4.0 are recognised by their missing timestamps. Its updates look like current
+    ones without a count, so they belong to the version of the snapshot before them.
     """
 
     def __init__(self) -> None:
@@ -90,15 +90,15 @@ class Printed:
         return bool(self._of_kafka_4_0)
 
     def encode(self, key: Any, value: Any) -> tuple[str, bytes, bytes | None]:
-        """Return topic, key and value of a record; of another kind's, no more than its type."""
+        """Return topic, key and value of a record; for other record types, only the type."""
         key = _object(key, "its key")
         kind_of = key.get("type")
-        # The log dump prints it as a text.
+        # The log dump prints the type as a string.
         if isinstance(kind_of, str) and re.fullmatch("[0-9]{1,5}", kind_of):
             kind_of = int(kind_of)
         record_type = number(kind_of, "its type", "int16")
         generation, data = key.get("generation"), key.get("data")
-        if data != "unknown":  # as a formatter says of types that it does not know
+        if data != "unknown":  # the formatter's output for types it does not know
             _object(data, "the data of its key")
         is_state = record_type in _STATE_TYPES and data != "unknown" and "topicId" in data
         is_of_group = generation is None and not is_state
@@ -128,7 +128,7 @@ class Printed:
 
 def _older(generation: int) -> tuple[RecordKind, ...]:
     found = [layout.kind for layout in LAYOUTS if layout.generation == generation]
-    # A delta's key has all fields of a checkpoint's.
+    # The key of a delta has all fields of a checkpoint's key.
     return tuple(sorted(found, key=lambda kind: -len(kind.key) - len(kind.value)))
 
 
@@ -142,7 +142,7 @@ def _encode(
             try:
                 row = _columns(kind.key, key)
                 row |= {"tombstone": True} if fields is None else _columns(kind.value, fields)
-            except NotPrintedError as error:  # an epoch that the next layout has room for
+            except NotPrintedError as error:  # such as an epoch that only the next layout can hold
                 wrong = wrong or error
             else:
                 return encode_record(kind, row)
@@ -150,7 +150,7 @@ def _encode(
 
 
 def _columns(fields: tuple[Field, ...], data: _Row) -> _Row:
-    """Return printed fields by column; a tagged one that is not there has its default."""
+    """Return printed fields by column; an absent tagged field has its default."""
     missing = [f.json_name for f in fields if f.tag is None and f.json_name not in data]
     if missing:
         raise NotPrintedError(f"{missing[0]} is missing")
@@ -193,7 +193,7 @@ def _short(value: Any) -> str:
     return shown if len(shown) <= 40 else f"{shown[:40]}..."
 
 
-# ---- a regular piece at once --------------------------------------------------------------------
+# ---- regular pieces, parsed as a whole -----------------------------------------------------------
 
 
 def _type_of(field: Field, name: str = "json_name") -> pa.DataType:
@@ -207,7 +207,7 @@ def _struct_of(fields: tuple[Field, ...], name: str = "json_name") -> pa.StructT
 
 
 _KEY = STATE_KINDS[0].key
-#: Every field of either kind once.
+#: Every field of either kind, once.
 _VALUE = tuple({field.json_name: field for kind in STATE_KINDS for field in kind.value}.values())
 _PRINTED = pa.schema(
     [
@@ -219,22 +219,22 @@ _PRINTED = pa.schema(
     ]
 )
 _TOMBSTONE = re.compile(r'"value":\s*null')
-#: Longer names are for the careful path to judge.
+#: Longer names are left to the parser of single records.
 _NAME = 1000
 
 
 def regular_records(text: str, first: int) -> pa.RecordBatch | None:
-    """Read a piece of printed records as whole columns, `sharelag.schemas.RAW`.
+    """Parse a piece of printed records as whole columns, `sharelag.schemas.RAW`.
 
-    ``first`` is the number of the first object, which is its offset where none is printed. It is
-    None where the piece has anything but whole records of today's state topic: those take the
-    careful path.
+    ``first`` is the number of the first object, which serves as its offset if none is printed.
+    Return None if the piece has anything but complete records of the current state topic: those
+    are parsed one by one.
     """
     read = read_objects(pa.py_buffer(text.encode()), _PRINTED, "error")
     if read is None:
         return None
     (table,) = read.combine_chunks().to_batches()
-    # Any other null looks to Arrow like a field that is absent.
+    # Arrow does not distinguish any other null from an absent field.
     tombstones = table.column("value").null_count
     if not tombstones == text.count("null") == len(_TOMBSTONE.findall(text)):
         return None
@@ -271,7 +271,7 @@ def regular_records(text: str, first: int) -> pa.RecordBatch | None:
 
 
 class DumpLines(NamedTuple):
-    """Lines of a log dump, taken apart; null where a line does not have it."""
+    """The parts of lines of a log dump; null where a line lacks one."""
 
     offsets: pa.Array
     times: pa.Array
@@ -279,23 +279,23 @@ class DumpLines(NamedTuple):
     """Key and value, as the formatters print them."""
 
 
-#: What is before a key, between key and value, and in the place of a value in a line of a dump.
+#: The text before a key, between key and value, and in place of a deleted value.
 _BEFORE, _BETWEEN, _DELETE = " key: {", "} payload: ", "<DELETE>"
 _OFFSET = r"^\| offset: (?P<offset>[0-9]{1,18})\b"
 _TIME = rf"{_OFFSET} \w+: (?P<time>-?[0-9]{{1,18}}) "
 
 
 def take_lines_apart(lines: list[str]) -> DumpLines:
-    """Return the parts of lines of a log dump, each for itself."""
+    """Split lines of a log dump into their parts, column by column."""
     whole = pc.utf8_rtrim(pa.array(lines, pa.string()), "\r")
-    # A group's id may have both marks, and is between the first of one and the last of the other.
+    # A group id may contain both marks; it lies between the first of one and the last of the other.
     head, rest = _halves(whole, _BEFORE)
     key, payload = _halves(rest, _BETWEEN, reverse=True)
     times = pc.struct_field(pc.extract_regex(head, _TIME), "time")
     is_tombstone = pc.equal(payload, _DELETE)
     is_object = pc.and_(pc.starts_with(payload, "{"), pc.ends_with(payload, "}"))
     is_record = pc.and_(times.is_valid(), pc.or_(is_tombstone, is_object)).fill_null(False)
-    # A dump prints both numbers as texts.
+    # A dump prints both numbers as strings.
     key = pc.replace_substring_regex(key, r'^"type":"([0-9]{1,5})"', r'"type":\1')
     value = pc.replace_substring_regex(payload, r'^\{"version":"([0-9]{1,5})"', r'{"version":\1')
     value = pc.if_else(is_tombstone, "null", value)
@@ -308,7 +308,7 @@ def take_lines_apart(lines: list[str]) -> DumpLines:
 
 
 def regular_lines(lines: DumpLines, topic: str, partition: int) -> pa.RecordBatch | None:
-    """Read lines of one segment's log dump as whole columns; see `regular_records`."""
+    """Parse lines of one segment's log dump as whole columns; see `regular_records`."""
     if lines.objects.null_count:
         return None
     batch = regular_records("\n".join(lines.objects.to_pylist()), 0)
@@ -320,7 +320,7 @@ def regular_lines(lines: DumpLines, topic: str, partition: int) -> pa.RecordBatc
 
 
 def _halves(texts: pa.Array, mark: str, reverse: bool = False) -> tuple[pa.Array, pa.Array]:
-    """Return what is before and behind the first mark, or the last; null where there is none."""
+    """Return the text before and after the first mark, or the last; null without a mark."""
     marked = pc.if_else(pc.match_substring(texts, mark), texts, None)
     parts = pc.split_pattern(marked, mark, max_splits=1, reverse=reverse)
     return pc.list_element(parts, 0), pc.list_element(parts, 1)
@@ -340,30 +340,30 @@ def _is_whole(rows: pa.StructArray, fields: tuple[Field, ...]) -> bool:
 
 _DUMP = "Dumping "
 _SEGMENT = re.compile(r"\d+\.\w")
-#: How an object begins, which a group's id cannot look like: its quotation marks are escaped.
+#: How an object begins; a group id cannot look like this, because its quotation marks are escaped.
 _BEGIN = re.compile(r'\{\s*"(?:key|reject)"\s*:')
-#: What is before the objects of a consumer that prints where a record is.
+#: The text before an object if the consumer prints partition and offset.
 _WHERE = re.compile(r"(?:CreateTime:-?\d+\t)?Partition:(\d{1,9})\tOffset:(\d{1,18})\t$")
-#: What a consumer says at its end, and what is between the objects of a list.
+#: The last line of a consumer, and the delimiters of a list of objects.
 _ENDS, _OF_LIST = "Processed a total of", ("[", "]", ",")
-#: A line of another program, maybe behind the name of its container; no end of a record.
+#: A line of another program, perhaps after its container's name; not the end of a record.
 _OF_OTHERS = re.compile(
     rf'(?:[^\s{{}}"]{{1,200}}\s{{1,9}}){{0,12}}?(?:\[\d{{4}}-|{OTHERS.pattern})'
 )
-#: What the end of a record has that was cut, before any other object.
+#: What the truncated end of a record contains before any other object.
 _OF_RECORD = re.compile(r'"\w+":|\}$')
 _PLACES = ("CreateTime:", "Partition:", "Offset:")
-#: Characters that may be read again, for each of a text, because an object is not whole and
-#: another may begin in it; and how many an object counts that does not say where it breaks.
+#: How often each character may be read again, because an object is incomplete and another may begin
+#: within it; and how many characters count for an object whose fault has no position.
 _AGAIN, _UNKNOWN = 64, 10_000
-#: Characters of objects, and lines of a dump, that are read at once.
+#: Characters of objects, and lines of a dump, that are parsed together.
 _PIECE, _LINES = 1 << 20, 4096
-#: Bytes of a file in which the first record has to begin.
+#: The first record must begin within so many bytes of a file.
 _LOOK = 1 << 16
 
 
 def is_printed(path: Path) -> bool:
-    """Whether a file holds what Kafka's tools print of records, maybe behind lines of a log."""
+    """Whether a file has records that Kafka's tools printed, perhaps after lines of a log."""
     begin = first_bytes(path, _LOOK)
     if begin.startswith(b"PAR1"):
         return False
@@ -372,12 +372,12 @@ def is_printed(path: Path) -> bool:
 
 
 def read_printed(path: Path) -> pa.RecordBatch:
-    """Read what Kafka's tools printed, as `sharelag.schemas.RAW` of both topics, in their order.
+    """Read printed records of both topics as `sharelag.schemas.RAW`, in their order.
 
-    The formatters print no place: such records count up from 0 in partition 0, without a time. Text
-    that is not a whole record becomes one without a key. It is an InputError if nothing of the text
-    is what Kafka's tools print, or its objects are so deep in each other that nobody waits for
-    reading.
+    The formatters print no partition, offset or time: such records get offsets from 0 in partition
+    0, without a timestamp. Text that is not a complete record becomes one without a key. It is an
+    InputError if the file has no output of Kafka's tools, or if its objects are nested so deeply
+    that parsing would take too long.
     """
     text = _plain(path.read_bytes())
     batches: list[pa.RecordBatch] = []
@@ -409,7 +409,7 @@ def _batch(rows: list[_Row]) -> pa.RecordBatch:
 
 
 def _plain(octets: bytes) -> str:
-    # Not splitlines: a group's id may have what Unicode takes for the end of a line.
+    # Not splitlines: a group id may contain characters that Unicode counts as line ends.
     lines = unwrap_lines(pa.array(text_of(octets, "replace").split("\n"), pa.string()))
     return "\n".join(lines.to_pylist()).lstrip()
 
@@ -421,12 +421,12 @@ def _dump_begins(text: str) -> bool:
 
 
 def _read_objects(text: str, path: Path) -> Iterator[pa.RecordBatch | tuple[_Row, str]]:
-    """Yield the records of a piece, or one row per object, with its fault."""
+    """Yield the records of a piece as a batch, or one row per object with its fault."""
     decoder, printed = json.JSONDecoder(), Printed()
     at, count, again, careful = 0, 0, _AGAIN * (len(text) + _UNKNOWN), 0
     while at < len(text):
         if at >= careful:
-            careful = _next(text, at + _PIECE)  # most pieces are read at once
+            careful = _next(text, at + _PIECE)  # most pieces are parsed as a whole
             if not printed.has_kafka_4_0:
                 batch = regular_records(text[at:careful], count)
                 if batch is not None:
@@ -441,7 +441,7 @@ def _read_objects(text: str, path: Path) -> Iterator[pa.RecordBatch | tuple[_Row
             yield _reject(text[at:begin], count), f"{text[at:begin][:40]!r} is not an object"
         elif begin < 0:
             return
-        elif words not in _OF_LIST and _is_of_others(words):  # a log's, with an object in it
+        elif words not in _OF_LIST and _is_of_others(words):  # a log line that contains an object
             end = text.find("\n", begin)
             begin, count = len(text) if end < 0 else end, count - 1
         else:
@@ -450,7 +450,7 @@ def _read_objects(text: str, path: Path) -> Iterator[pa.RecordBatch | tuple[_Row
             try:
                 found, end = decoder.raw_decode(text, begin)
                 row, error = _row(found, count, printed) | place, ""
-            except (ValueError, RecursionError) as bad:  # also of more digits than Python reads
+            except (ValueError, RecursionError) as bad:  # also a number with too many digits
                 end = _next(text, begin + 1)
                 error = "too many brackets" if isinstance(bad, RecursionError) else str(bad)
                 row = _reject(text[begin:end], count) | place
@@ -470,7 +470,7 @@ def _read_objects(text: str, path: Path) -> Iterator[pa.RecordBatch | tuple[_Row
 
 
 def _is_logged(line: str) -> bool:
-    """Whether a line, or the part of it that precedes an object, is passed over."""
+    """Whether to skip a line, or the part of it before an object."""
     words = line.strip()
     if not words or words in _OF_LIST or words.startswith(_ENDS) or _is_of_others(words):
         return True
@@ -478,7 +478,7 @@ def _is_logged(line: str) -> bool:
 
 
 def _is_of_others(words: str) -> bool:
-    """Whether another program wrote a line, and without a level no end of a record is in it."""
+    """Whether another program wrote a line; without a log level, it must not end a record."""
     if words[:1] != "[" and not _OF_OTHERS.match(words):
         return False
     return re.match(LEVEL, words) is not None or not _OF_RECORD.search(words)
@@ -511,7 +511,7 @@ def _row(found: Any, count: int, printed: Printed) -> _Row:
 
 
 def _read_dump(text: str) -> Iterator[pa.RecordBatch | tuple[_Row, str]]:
-    """Yield the records of some lines, or one row per line; other lines are about batches."""
+    """Yield the records of some lines, or one row per line; skip lines about batches."""
     place: _Row = {"topic": STATE_TOPIC, "partition": 0}
     printed = Printed()
     lines: list[str] = []
@@ -536,7 +536,7 @@ def _read_dump(text: str) -> Iterator[pa.RecordBatch | tuple[_Row, str]]:
 def _of_lines(
     lines: list[str], place: _Row, printed: Printed
 ) -> Iterator[pa.RecordBatch | tuple[_Row, str]]:
-    """Yield the records of lines of one segment, or one row per line, with its fault."""
+    """Yield the records of lines of one segment as a batch, or one row per line with its fault."""
     parts = take_lines_apart(lines)
     batch = None if printed.has_kafka_4_0 or not lines else regular_lines(parts, **place)
     if batch is not None:
@@ -558,7 +558,7 @@ def _of_lines(
 
 
 def _segment(line: str) -> _Row | None:
-    """Return the topic and partition that the first segment of a path is of."""
+    """Return the topic and partition of the first segment in a path."""
     parts = re.split(r"[/\\]", line.removeprefix(_DUMP))
     for folder, file in pairwise(parts):
         topic, _, partition = folder.rpartition("-")
@@ -577,9 +577,9 @@ _OFFSET_LINE = r"^(?P<topic>[^:]+):(?P<partition>\d{1,9}):(?P<offset>\d{1,18})?$
 
 
 def read_printed_offsets(path: str | Path) -> pa.Table:
-    """Return the offsets that ``kafka-get-offsets.sh`` printed: ``orders:0:5000``, one per line.
+    """Parse the output of ``kafka-get-offsets.sh``: ``orders:0:5000``, one line per partition.
 
-    Null where the tool printed none. A file that has another line is an InputError.
+    Null where the tool printed no offset. Any other line is an InputError.
     """
     try:
         text = read_text(path)

@@ -1,8 +1,8 @@
-"""Which Parquet files of a place hold raw records now, and what names of folders add to them.
+"""Find the Parquet files of a place that hold raw records, and the columns in folder names.
 
-A folder may be a table, of which only some files are current: one of Delta is read at its current
-version, what a stream of Spark writes by the stream's own log, and others are refused. So is what
-may not be read, or it would seem to be missing.
+A folder may be a table with only some current files: Delta tables are read at their current
+version, the output of a Spark stream by the stream's log, and other formats are rejected. So are
+unreadable files, which would otherwise seem to be missing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 
 def refuse_unreadable(error: OSError) -> NoReturn:
-    """Refuse what may not be read."""
+    """Reject a file or folder that may not be read."""
     raise InputError(
         f"cannot read {error.filename} ({error.strerror}): ask for the right to read it, or give a "
         "folder without it"
@@ -30,7 +30,7 @@ def refuse_unreadable(error: OSError) -> NoReturn:
 
 
 def entries(folder: Path) -> list[Path]:
-    """Return what is in a folder, sorted."""
+    """Return the entries of a folder, sorted."""
     try:
         with os.scandir(folder) as found:
             return sorted(Path(entry.path) for entry in found)
@@ -39,7 +39,7 @@ def entries(folder: Path) -> list[Path]:
 
 
 def first_bytes(path: Path, count: int) -> bytes:
-    """Return how a file begins; a folder, or a pipe, which would wait, has nothing."""
+    """Return the first bytes of a file; none of a folder, or of a pipe, which could block."""
     if not path.is_file():
         return b""
     try:
@@ -50,7 +50,7 @@ def first_bytes(path: Path, count: int) -> bytes:
 
 
 def files_below(folder: Path, ending: str = "") -> list[Path]:
-    """Return the files in a folder and below it, sorted; none where there is no such folder."""
+    """Return the files in a folder and below it, sorted; none if the folder is missing."""
     if not folder.is_dir():
         return []
     walk = os.walk(folder, onerror=refuse_unreadable)
@@ -59,10 +59,10 @@ def files_below(folder: Path, ending: str = "") -> list[Path]:
 
 
 _MAGIC = b"PAR1"
-#: Name of a hive-style folder of rows without a value.
+#: Hive's name of a partition folder for null.
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _DELTA, _CAPTURE = "Delta", "capture"
-#: What is in a folder that is more than the Parquet files in it, and what kind it then is.
+#: Entries that identify a folder as more than its Parquet files, and the kind of table.
 MARKS = {
     "_delta_log": _DELTA,
     ".hoodie": "Hudi",
@@ -70,13 +70,13 @@ MARKS = {
     "snapshot/LATEST": "Paimon",
     "capture.json": _CAPTURE,
 }
-#: Sinks name folders and files by topics.
+#: Sinks name folders and files after topics.
 _TOPICS = (STATE_TOPIC, GROUP_TOPIC)
 #: The folder with the log of a stream that writes files.
 _SINK = "_spark_metadata/"
 
 
-#: A column, one of ``== < <= > >= in``, and a value or values, as `pyarrow.parquet` takes filters.
+#: A column, one of ``== < <= > >= in``, and a value or values, as in pyarrow's filters.
 Condition: TypeAlias = tuple[str, str, Any]
 
 
@@ -85,25 +85,25 @@ class RawFile(NamedTuple):
 
     path: str
     known: tuple[tuple[str, Any], ...] = ()
-    """Columns that need not be in the file, and their value in all of its rows."""
+    """Values of columns that are not in the file, the same in all of its rows."""
     where: tuple[Condition, ...] = ()
-    """Conditions that its rows have to meet, all of them."""
+    """Conditions that its rows must meet."""
 
 
 def of_paths(files: Iterable[str | Path | RawFile]) -> list[RawFile]:
-    """Return files that are given by their paths alone, or with what is known of them."""
+    """Convert paths to files without known columns or conditions."""
     return [one if isinstance(one, RawFile) else RawFile(str(one)) for one in files]
 
 
 def local_path(place: str) -> str | None:
-    """Return the path of a place on this machine; None for another address."""
+    """Return the local path of a place; None for another address."""
     if place.startswith("file:"):
         return unquote(urlsplit(place).path)
     return None if "://" in place else place
 
 
 def absolute(place: str | Path) -> str:
-    """Return a path from the root, since Spark's tasks are in another folder; or an address."""
+    """Return an absolute path, since Spark's tasks run in another folder; keep an address."""
     if "://" in str(place):
         return str(place)
     home = os.path.expanduser(place)  # noqa: PTH111  pathlib fails for a name like ~nobody
@@ -117,16 +117,16 @@ def is_raw(folder: Path) -> bool:
 
 
 def list_raw(place: str) -> list[RawFile]:
-    """Return the files with the current raw records of a place, in the order of their paths.
+    """Return the files with the current raw records of a place, sorted by path.
 
-    The place is a Parquet file, a folder of them, or a table of Delta, on this machine; else it is
-    an InputError, as is a table that cannot be read here.
+    The place is a Parquet file, a folder of them, or a Delta table, on this machine. Any other
+    place, and a table that cannot be read here, is an InputError.
     """
     local = local_path(place)
     path = Path(place if local is None else local)
     if local is None or not path.exists():
         raise InputError(_nothing(place, "there is no such file or folder on this machine"))
-    for above in path.absolute().parents:  # a part of a table does not tell which files are current
+    for above in path.absolute().parents:  # a part of a table does not show which files are current
         for mark, kind in MARKS.items():
             if kind != _CAPTURE and any(above.glob(mark)):
                 raise InputError(refusal(str(above), kind, place))
@@ -153,9 +153,9 @@ def _nothing(place: str, why: str) -> str:
 
 
 def refusal(place: str, kind: str, given: str) -> str:
-    """Say that a place is not a folder of loose Parquet files, and how to open it.
+    """Return why a place is not a folder of loose Parquet files, and how to open it.
 
-    ``kind`` is what it is, by its mark; ``given`` what was named, which may be below or above it.
+    ``kind`` is its format, by its mark; ``given`` is the user's path, which may be below or above.
     """
     where = "" if place == given else f"{given} is not a folder of loose Parquet files: "
     if kind == _CAPTURE:
@@ -171,7 +171,7 @@ def refusal(place: str, kind: str, given: str) -> str:
 
 
 def columns_of(schema: pa.Schema, known: Sequence[tuple[str, Any]]) -> pa.Schema:
-    """Return the columns that a file gives."""
+    """Return the columns that a file must have itself."""
     more = [schemas.RAW.field(name) for name, _ in known if name not in schema.names]
     return pa.schema([*schema, *more])
 
@@ -179,7 +179,7 @@ def columns_of(schema: pa.Schema, known: Sequence[tuple[str, Any]]) -> pa.Schema
 def complete_columns(
     batch: pa.RecordBatch, known: Sequence[tuple[str, Any]], schema: pa.Schema, what: str
 ) -> pa.RecordBatch:
-    """Return the columns of a schema; what a file does not have is what is known of it."""
+    """Return the columns of a schema, adding known values of columns that the file lacks."""
     for name, value in known:
         if name in schema.names and name not in batch.schema.names:
             column = pa.repeat(pa.scalar(value, schema.field(name).type), batch.num_rows)
@@ -187,17 +187,17 @@ def complete_columns(
     return schemas.conform(batch, schema, what)
 
 
-# ---- what is in a folder -------------------------------------------------------------------------
+# ---- entries of a folder -------------------------------------------------------------------------
 
 
 def _paths_below(folder: Path) -> list[str]:
-    """Return the paths of all that is below a folder, relative to it; folders end with a slash."""
+    """Return the relative paths of everything below a folder; those of folders end with a slash."""
     found = []
     seen = {folder.resolve()}
     for at, folders, files in os.walk(folder, onerror=refuse_unreadable, followlinks=True):
         here = Path(at).relative_to(folder)
         found += [f"{here / name}" for name in files] + [f"{here / name}/" for name in folders]
-        # a link to a folder above would never end
+        # a link to a parent folder would never end
         new = {name: (Path(at) / name).resolve() for name in folders}
         folders[:] = [name for name, real in new.items() if real not in seen]
         seen.update(new.values())
@@ -214,17 +214,17 @@ def _marked(below: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _parquet_in(folder: Path, below: Iterable[str]) -> Iterator[str]:
-    """Yield the files that are Parquet, and not hidden as those of unfinished writers are."""
+    """Yield Parquet files, except hidden ones, such as those of unfinished writers."""
     for path in below:
         if path.endswith("/") or _is_hidden(PurePosixPath(path)):
             continue
-        # Hive, for one, gives its files no ending.
+        # Hive, for one, writes files without a suffix.
         if path.endswith((".parquet", ".parq")) or first_bytes(folder / path, 4) == _MAGIC:
             yield path
 
 
 def _is_hidden(path: PurePosixPath) -> bool:
-    """Whether a path is passed over, as by Spark; folders of topics and values may begin with _."""
+    """Whether Spark skips a path; folders of topics and values may begin with _."""
     return any(
         part.startswith(".")
         or (part.startswith("_") and "=" not in part and not part.startswith(_TOPICS))
@@ -234,7 +234,7 @@ def _is_hidden(path: PurePosixPath) -> bool:
 
 
 def _known_by_names(path: Path) -> tuple[tuple[str, Any], ...]:
-    """Return the columns that folders such as ``topic=__share_group_state`` have in their names."""
+    """Return the columns in names of folders, such as ``topic=__share_group_state``."""
     pairs = (part.split("=", 1) for part in path.absolute().parent.parts if "=" in part)
     known = {name: None if text == _NO_VALUE else unquote(text) for name, text in pairs}
     return _with_types(known, str(path))
@@ -253,16 +253,16 @@ def _with_types(known: Mapping[str, Any], path: str) -> tuple[tuple[str, Any], .
     return tuple(found.items())
 
 
-# ---- logs that tell which files count ------------------------------------------------------------
+# ---- logs of committed files ---------------------------------------------------------------------
 
 
 def _keep_committed(folder: Path, below: Sequence[str], files: Iterable[str]) -> list[str]:
-    """Leave out files that a stream of Spark did not commit, where it writes such a log."""
+    """Remove files that a Spark stream did not commit, if it has a log."""
     kept = list(files)
     for path in below:
         if not f"/{path}".endswith(f"/{_SINK}"):
             continue
-        # Names, which are unique: the whole paths are those on the machine that wrote them.
+        # Compare names, which are unique: the log has paths of the machine that wrote it.
         names = _names_in_log(folder / path)
         within = path.removesuffix(_SINK)
         there = {PurePosixPath(one).name for one in kept if one.startswith(within)}
@@ -279,7 +279,7 @@ def _keep_committed(folder: Path, below: Sequence[str], files: Iterable[str]) ->
 
 def _names_in_log(log: Path) -> set[str]:
     batches = [path for path in entries(log) if path.name.removesuffix(".compact").isdecimal()]
-    # A compacted one has all that came before it.
+    # A compacted batch includes all before it.
     order = sorted(batches, key=lambda path: (int(path.stem), path.suffix != ""))
     last = max((n for n, path in enumerate(order) if path.suffix), default=0)
     try:
@@ -318,7 +318,7 @@ def _current_of_delta(place: Path) -> list[RawFile]:
         ) from error
     try:
         deleted = "deletionVectors" in features and len(pa.table(table.deletion_vectors()))
-    except DeltaError:  # one that cannot be loaded is there, too
+    except DeltaError:  # the table exists, even if it cannot be loaded
         deleted = True
     if deleted:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Logs as tables: a broker's requests, and what consumers printed; a file, or a folder of them."""
+"""Log files as tables: requests of a broker, and output of consumers; one file or a folder."""
 
 from __future__ import annotations
 
@@ -21,44 +21,44 @@ from sharelag.wire import consumed
 from sharelag.wire.requests.lines import LAYOUT, MARK, Lines, read_lines, unread
 from sharelag.wire.requests.tables import tables_of
 
-#: Characters of a line that an error shows.
+#: Number of characters of a line that an error quotes.
 _SHOWN = 120
 
 
 class LineCounts(NamedTuple):
-    """How many lines there are, how many of them are about something else or could not be read."""
+    """The numbers of lines, of skipped lines, and of lines that could not be parsed."""
 
     total: int
     skipped: int
     rejects: int
     first: Mapping[str, Any] | None
-    """The first that could not be read, as a row of the rejects."""
+    """The first line that could not be parsed, as a row of the rejects."""
 
     @classmethod
     def of(cls, counts: tuple[int, int], rejects: pa.Table | pa.RecordBatch) -> LineCounts:
-        """Return the counts of lines and skipped lines, and of a table of rejects."""
+        """Combine the counts of lines and skipped lines with a table of rejects."""
         first = rejects.slice(0, 1).to_pylist()
         return cls(*counts, rejects.num_rows, first[0] if first else None)
 
     @property
     def read(self) -> int:
-        """How many could be read."""
+        """The number of parsed lines."""
         return self.total - self.skipped - self.rejects
 
 
 @dataclass(frozen=True)
 class TextLog:
-    """Lines of a file, or of the files of a folder; names that end with ``.gz`` are unpacked."""
+    """Lines of a file, or of the files of a folder; those named ``*.gz`` are unpacked."""
 
     path: Path
 
-    #: What a path without it lacks, and what to give instead.
+    #: What a path without files lacks, and what to give instead.
     _MISSING: ClassVar[tuple[str, str]]
     _SCHEMAS: ClassVar[Mapping[str, pa.Schema]]
 
     @property
     def files(self) -> list[Path]:
-        """The files, sorted; InputError without any."""
+        """The files, sorted; InputError if there are none."""
         found = [self.path] if self.path.is_file() else files_below(self.path)
         if not found:
             what, advice = self._MISSING
@@ -67,17 +67,17 @@ class TextLog:
 
     @cached_property
     def tables(self) -> dict[str, pa.Table]:
-        """Tables by name, in the order of the files and their lines."""
+        """The tables by name, in the order of the files and their lines."""
         return self._read[0]
 
     @cached_property
     def counted(self) -> tuple[int, int]:
-        """How many lines there are, and how many of them are about something else."""
+        """The numbers of lines and of skipped lines."""
         return self._read[1]
 
     @property
     def counts(self) -> LineCounts:
-        """How many lines could not be read, beside these."""
+        """The counts, including lines that could not be parsed."""
         return LineCounts.of(self.counted, self.tables["rejects"])
 
     @cached_property
@@ -95,17 +95,17 @@ class TextLog:
         return tables, (count, skipped)
 
     def _parts(self, piece: Piece) -> Iterator[tuple[int, int, Mapping[str, pa.RecordBatch]]]:
-        """Yield how many lines there are, how many are about something else, and the tables."""
+        """Yield the numbers of lines and of skipped lines, and the tables."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class RequestLog(TextLog):
-    """What ``kafka.request.logger`` wrote at DEBUG: `REQUEST_TABLES` by name.
+    """A log of ``kafka.request.logger`` at level DEBUG: `REQUEST_TABLES` by name.
 
-    Of several brokers, ``path`` is a folder with the files of all. ``zone`` is the time zone of the
-    log, such as ``Europe/Berlin``: log4j's ``%d`` does not write it. By default it is derived from
-    times of collectors; where they do not show it, times count as UTC.
+    For several brokers, ``path`` is a folder with the files of all. ``zone`` is the time zone of
+    the log, such as ``Europe/Berlin``: log4j's ``%d`` does not write it. By default it is derived
+    from times of collectors; without them, times count as UTC.
     """
 
     zone: str | None = None
@@ -119,12 +119,12 @@ class RequestLog(TextLog):
 
     @property
     def told_by(self) -> frozenset[int]:
-        """What tells the zones of its times: `sharelag.wire.requests.lines`."""
+        """The sources of the zones of its times, as in `sharelag.wire.requests.lines`."""
         return frozenset(self._told if self.tables else ())
 
     @cached_property
     def covers(self) -> tuple[int, int] | None:
-        """The first and last moment of the log, in microseconds since 1970; None: it is empty."""
+        """The first and last moment of the log, in microseconds since 1970; None if it is empty."""
         requests = self.tables["requests"]
         if not requests.num_rows:
             return None
@@ -138,7 +138,7 @@ class RequestLog(TextLog):
 
 
 def read_requests(piece: Piece, zone: str | None = None) -> Iterator[Lines]:
-    """Yield the lines of a piece of a file, some megabytes at a time."""
+    """Parse the lines of a piece of a file, some megabytes at a time."""
     for lines, positions, damage in line_blocks(piece):
         if damage:
             yield unread(lines, positions, piece.source, damage)
@@ -147,7 +147,7 @@ def read_requests(piece: Piece, zone: str | None = None) -> Iterator[Lines]:
 
 
 def lacking_requests(path: Path, counts: LineCounts) -> tuple[str, ...]:
-    """Return what answers lack by a request log; InputError if none could be read."""
+    """Return what answers lack by a request log; InputError if no line could be parsed."""
     if not counts.read and counts.first is not None:
         raise InputError(
             f"none of {counted(counts.rejects, 'request')} in {path} could be read "
@@ -171,16 +171,16 @@ def lacking_requests(path: Path, counts: LineCounts) -> tuple[str, ...]:
 
 
 def _nothing_in(path: Path, counts: LineCounts) -> str:
-    """Return the lines of a file of which nothing could be read, as the subject of a sentence."""
+    """Return a noun phrase for the lines of a file of which none could be parsed."""
     every = f"none of {counted(counts.total, 'line')} in {path}"
     return every if counts.total else f"{path} has no lines, so none of them"
 
 
 def lacking_lines(path: Path, counts: LineCounts, name: str = "deliveries") -> tuple[str, ...]:
-    """Return what a table lacks by output of consumers, in sentences.
+    """Return sentences on what a table lacks, by the lines of consumers that could not be parsed.
 
-    It is an InputError if there are lines, and none could be read; of outcomes, which few consumers
-    print, if no line says that it has some.
+    It is an InputError if there are lines and none could be parsed; for outcomes, which few
+    consumers print, if no line announces any.
     """
     if counts.total and not counts.read and (counts.rejects or name == "deliveries"):
         raise InputError(
@@ -198,7 +198,7 @@ def lacking_lines(path: Path, counts: LineCounts, name: str = "deliveries") -> t
 class ConsumedLog(TextLog):
     """Output of Kafka's consumers, or of a callback that writes the same: `CONSUMED_TABLES`.
 
-    ``separator`` is the ``key.separator`` that the console consumer was given, by default a tab.
+    ``separator`` is the ``key.separator`` of the console consumer, by default a tab.
     """
 
     separator: str = "\t"
@@ -217,7 +217,7 @@ class ConsumedLog(TextLog):
         return lacking_lines(self.path, self.counts, name)
 
     def summary(self) -> str:
-        """Return how many lines there are, in words."""
+        """Return a sentence on the number of lines."""
         counts = self.counts
         return (
             f"{counted(counts.total, 'line')}: {counts.read:,} with deliveries or outcomes, "
@@ -230,7 +230,7 @@ class ConsumedLog(TextLog):
 
 
 def read_output(piece: Piece, separator: str = "\t") -> Iterator[consumed.Printed]:
-    """Yield the lines of a piece of a file, some megabytes at a time."""
+    """Parse the lines of a piece of a file, some megabytes at a time."""
     for lines, positions, damage in line_blocks(piece):
         if damage:
             yield consumed.unread(positions, piece.source, damage)

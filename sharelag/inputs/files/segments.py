@@ -1,12 +1,12 @@
 """Read a broker's log directory without the broker, for forensics and backups.
 
-Besides the segments it reads the topic id of each partition (``partition.metadata``), log starts
-and high watermarks (``*-checkpoint``, written every few seconds).
+Topic ids come from ``partition.metadata``; log starts and high watermarks from ``*-checkpoint``,
+which brokers write every few seconds.
 
-Two older designs keep the state of a share partition beside the records that it is about, in
-control records of users' topics, which clients never see. They are looked for where a log directory
-has no ``__share_group_state``, or where they are requested: users' topics are large. Of batches
-that are not control batches only the header is read.
+Two older designs keep the state of a share partition next to its records, in control records of
+users' topics, which clients never see. They are searched only if a log directory has no
+``__share_group_state``, or on request, because users' topics are large. Of other batches, only the
+header is read.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from sharelag.wire.generations import SHARE_CHECKPOINT, SHARE_DELTA, topic_id_of
 _PARTITION = re.compile(r"(?P<topic>.+)-(?P<partition>[0-9]{1,9})")
 _SEGMENT = re.compile(r"0*[0-9]{1,18}")
 _MOST_OFFSET = 1 << 62
-#: Offsets in a segment: its index has 31 bits for each (LogSegment.ensureOffsetInRange in Kafka).
+#: Maximum number of offsets in a segment: an index entry has 31 bits for one (LogSegment in Kafka).
 _MOST_IN_SEGMENT = 1 << 31
-#: Bytes of a batch before what its length counts.
+#: Bytes of a batch that its length field does not count.
 _BEFORE = 12
-#: Records per batch, and of a sample.
+#: Records per batch, and in a sample.
 _BATCH, _SAMPLE = 50_000, 300
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
@@ -55,7 +55,7 @@ Row = tuple[bytes | None, bytes | None, int, int | None, int | None]
 
 
 def partitions(folder: Path) -> dict[Place, Path]:
-    """Return the folders of topic partitions in a log directory; InputError if it is not one."""
+    """Return the folders of topic partitions in a log directory; InputError for another folder."""
     if not folder.is_dir():
         raise InputError(
             f"no folder {folder}: give a broker's log directory (log.dirs in its properties)"
@@ -65,7 +65,7 @@ def partitions(folder: Path) -> dict[Place, Path]:
         for path in entries(folder)
         if path.is_dir() and (match := _PARTITION.fullmatch(path.name))
     }
-    # All are listed: one that may not be would seem to have no records.
+    # List all of them: an unreadable one would seem to have no records.
     files = [file for path in found.values() for file in entries(path)]
     if not any(file.suffix == ".log" for file in files):
         raise InputError(f"{folder} has no topic partitions: {_instead(folder)}")
@@ -84,9 +84,9 @@ def _instead(folder: Path) -> str:
 def read_segments(folder: Path, topic: str) -> Iterator[pa.RecordBatch]:
     """Read a topic's records from a broker's log directory, as `sharelag.schemas.RAW`.
 
-    Each partition is in log order from its log start offset on, without control records. The
-    beginning of a batch that was not written to its end is one row with an empty key, which becomes
-    a reject. Another folder, or a corrupt batch, is an InputError.
+    Each partition is in log order from its log start offset on, without control records. A
+    truncated last batch is one row with an empty key, which becomes a reject. Another folder, or a
+    corrupt batch, is an InputError.
     """
     starts = _checkpoint(folder / LOG_STARTS)
     for (name, partition), path in partitions(folder).items():
@@ -95,7 +95,7 @@ def read_segments(folder: Path, topic: str) -> Iterator[pa.RecordBatch]:
 
 
 def read_partition(folder: Path, topic: str, partition: int) -> Iterator[pa.RecordBatch]:
-    """Read one partition, which the folder must have, as `read_segments` does."""
+    """Read one partition, which must be in the folder, as `read_segments` does."""
     found = partitions(folder)
     if (topic, partition) not in found:
         raise InputError(
@@ -106,7 +106,7 @@ def read_partition(folder: Path, topic: str, partition: int) -> Iterator[pa.Reco
 
 
 def sample_partitions(folder: Path, topic: str) -> Iterator[pa.RecordBatch]:
-    """Read the first records of each partition's last segment that has records."""
+    """Read the first records of each partition's last non-empty segment."""
     for (name, partition), path in partitions(folder).items():
         if name != topic:
             continue
@@ -118,7 +118,7 @@ def sample_partitions(folder: Path, topic: str) -> Iterator[pa.RecordBatch]:
 
 
 def segment_offsets(folder: Path) -> pa.Table:
-    """Return `sharelag.schemas.OFFSETS` by the broker's checkpoint files.
+    """Return `sharelag.schemas.OFFSETS` from the broker's checkpoint files.
 
     ``end_offset`` is the high watermark of the checkpoint, which a broker writes every five seconds
     and at shutdown; ``as_of`` is the time of that file.
@@ -128,7 +128,7 @@ def segment_offsets(folder: Path) -> pa.Table:
     as_of = datetime.fromtimestamp(noted.stat().st_mtime, UTC) if noted.exists() else None
     rows = []
     for place, path in partitions(folder).items():
-        # The checkpoint has only log starts that differ from the first segment's offset.
+        # The checkpoint omits log starts that equal the first segment's offset.
         first = next(iter(base_offsets(path.glob("*.log"))), None)
         row = {"topic": place[0], "topic_id": topic_id(path, place[0]), "partition": place[1]}
         row |= {"log_start_offset": starts.get(place, first), "end_offset": ends.get(place)}
@@ -168,12 +168,12 @@ def _records(segment: Path, start: int, possible: range) -> Iterator[Row]:
 
 
 def base_offsets(segments: Iterable[Path]) -> list[int]:
-    """Return the base offsets of segments in order: their names. Other files have none."""
+    """Return the sorted base offsets of segments, from their names; ignore other files."""
     return sorted(int(path.stem) for path in segments if _SEGMENT.fullmatch(path.stem))
 
 
 def offsets_of(segment: Path, bases: Sequence[int]) -> range:
-    """Return the offsets that a segment can have: from that of its name to that of the next one.
+    """Return the possible offsets of a segment: from its own base offset to that of the next one.
 
     ``bases`` are the `base_offsets` of all segments of its partition.
     """
@@ -185,7 +185,7 @@ def offsets_of(segment: Path, bases: Sequence[int]) -> range:
 
 
 def check_offset(what: str, offset: int, possible: range) -> None:
-    """Refuse a batch whose offset cannot follow the batch before it: no checksum covers it."""
+    """Reject a batch whose offset cannot follow the batch before it: no checksum covers offsets."""
     if offset not in possible:
         raise InputError(
             f"{what} is corrupt (it begins at offset {offset}, where only offsets from "
@@ -194,12 +194,12 @@ def check_offset(what: str, offset: int, possible: range) -> None:
 
 
 def is_allocated_ahead(octets: bytes | mmap.mmap, begin: int) -> bool:
-    """Whether all that follows is zeros, as brokers with ``log.preallocate`` leave them."""
+    """Whether all remaining bytes are zeros, as brokers with ``log.preallocate`` leave them."""
     return not any(octets[begin : begin + _BEFORE]) and not octets[begin:].strip(b"\0")
 
 
 def next_batch(records: MemoryRecords, what: str) -> DefaultRecordBatch | None:
-    """Return the next batch, None after the last whole one; InputError if it cannot be read."""
+    """Return the next batch, None after the last complete one; InputError if it is corrupt."""
     try:
         batch = records.next_batch() if records.has_next() else None
     except (KafkaError, struct.error) as error:
@@ -210,7 +210,7 @@ def next_batch(records: MemoryRecords, what: str) -> DefaultRecordBatch | None:
 
 
 def row_of(record: Any) -> Row:
-    """Return what `raw_batch` needs of a record."""
+    """Return the fields of a record that `raw_batch` needs."""
     return record.key, record.value, record.offset, record.timestamp, record.timestamp_type
 
 
@@ -257,7 +257,7 @@ def log_start(folder: Path, place: Place) -> int:
 def topic_id(path: Path, topic: str) -> str:
     """Return the id of the topic whose partition is in a folder.
 
-    Brokers before Kafka 2.8 know no ids: there a text stands for it that the topic's name gives.
+    Brokers before Kafka 2.8 have no topic ids: the result is then derived from the topic's name.
     """
     file = path / "partition.metadata"
     try:
@@ -272,13 +272,13 @@ def topic_id(path: Path, topic: str) -> str:
     return found[1]
 
 
-# ---- records of a batch -------------------------------------------------------------------------
+# ---- records of a batch --------------------------------------------------------------------------
 
 
-#: Bytes of the records of a batch without compression. A coordinator writes batches of at most
-#: ``max.message.bytes``, a megabyte by default, before they are compressed.
+#: Maximum uncompressed size of a batch's records in bytes. A coordinator writes batches of at most
+#: ``max.message.bytes`` before compression, by default a megabyte.
 MOST_BYTES = 64 << 20
-#: Bytes of the header of a batch, which is never compressed, and so the least of a whole one.
+#: Size of the header of a batch, which is never compressed: the minimum size of a batch.
 _HEADER = 61
 _AT_ONCE = 1 << 20
 _XERIAL = b"\x82SNAPPY\x00"
@@ -287,17 +287,17 @@ _XERIAL = b"\x82SNAPPY\x00"
 def records_in(
     batch: DefaultRecordBatch, octets: bytes, what: str, unpack: bool = True
 ) -> list[Any]:
-    """Return the records of a batch, of which ``octets`` are all bytes; ``what`` is for messages.
+    """Return the records of a batch whose bytes are ``octets``; ``what`` is for messages.
 
-    Without ``unpack`` only the checksum is looked at, and there are no records. It is an InputError
-    if they cannot be read, or are more than `MOST_BYTES` without compression.
+    Without ``unpack``, only verify the checksum, and return no records. It is an InputError if they
+    cannot be read, or exceed `MOST_BYTES` without compression.
     """
     try:
         if not batch.validate_crc():
             raise InputError(f"{what} is corrupt (wrong checksum)")
         if not unpack:
             return []
-        # Of a codec that there is not, the batch itself says so.
+        # An unknown codec is reported by the batch itself.
         sizes = _SIZES.get(batch.compression_type)
         if sizes and any(total > MOST_BYTES for total in accumulate(sizes(octets[_HEADER:]))):
             raise InputError(
@@ -307,11 +307,11 @@ def records_in(
         return list(batch)
     except InputError:
         raise
-    except Exception as error:  # each codec has its own, and not all have a class in common
+    except Exception as error:  # codecs raise different exceptions without a common base class
         raise InputError(f"{what} cannot be read ({error or type(error).__name__})") from error
 
 
-# ---- sizes of what is packed, some at a time, without keeping it ---------------------------------
+# ---- uncompressed sizes, computed piece by piece without keeping the data ------------------------
 
 
 def _gzip(packed: bytes) -> Iterator[int]:
@@ -343,7 +343,7 @@ def _zstd(packed: bytes) -> Iterator[int]:
 
 
 def _snappy(packed: bytes) -> Iterator[int]:
-    """Yield the sizes that blocks say, which snappy holds them to."""
+    """Yield the sizes that blocks declare, which snappy enforces."""
     if not packed.startswith(_XERIAL):
         yield read_varint(packed, 0)[0]
         return
@@ -356,16 +356,16 @@ def _snappy(packed: bytes) -> Iterator[int]:
         at += 4 + size
 
 
-#: By the number that Kafka has for the codec.
+#: Readers of sizes by Kafka's number of the codec.
 _SIZES: dict[int, Callable[[bytes], Iterator[int]]] = {1: _gzip, 2: _snappy, 3: _lz4, 4: _zstd}
 
 
 #: Base offset, length, leader epoch, magic, checksum and attributes of a batch.
 _BATCH_HEADER = struct.Struct(">qiibIh")
 _IS_CONTROL = 0x20
-#: Where in a batch that begins which its checksum is about.
+#: Position in a batch at which the bytes covered by its checksum begin.
 _CHECKED = 21
-#: The key of the beginning of a batch in the place of a record, which nothing can decode.
+#: Key of a record in place of a truncated batch, which nothing can decode.
 _CUT = struct.pack(">hh", 0, SHARE_CHECKPOINT)
 
 
@@ -384,9 +384,9 @@ def read_control(folder: Path) -> Iterator[pa.RecordBatch]:
 def read_control_segment(folder: Path, place: Place, segment: Path) -> pa.RecordBatch:
     """Read the control records with share state of one segment, from the log start offset on.
 
-    They are `sharelag.schemas.RAW`; the topic's id follows Kafka's key. The beginning of a control
-    batch that was not written to its end is one record that cannot be decoded, as is that of any
-    batch if a later segment follows. A corrupt one is an InputError.
+    They are `sharelag.schemas.RAW`; the topic id follows Kafka's key. A truncated control batch, or
+    a truncated batch of any kind if a later segment follows, is one record that cannot be decoded.
+    A corrupt batch is an InputError.
     """
     start = log_start(folder, place)
     of_topic = topic_id_bytes(topic_id(segment.parent, place[0]))
@@ -401,7 +401,7 @@ def read_control_segment(folder: Path, place: Place, segment: Path) -> pa.Record
 
 
 def _control_records(segment: Path, is_last: bool, possible: range) -> Iterator[Any]:
-    """Yield the records with share state of control batches, and what is not whole as one."""
+    """Yield the records of control batches with share state, and a truncated batch as one."""
     if not segment.stat().st_size:
         return
     with segment.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
@@ -431,9 +431,9 @@ def _control_records(segment: Path, is_last: bool, possible: range) -> Iterator[
 
 
 def _has_batch_after(whole: mmap.mmap, at: int) -> bool:
-    """Whether a whole batch with a later offset is somewhere behind the header at a place."""
+    """Whether a complete batch with a later offset follows the header at a position."""
     offset = _BATCH_HEADER.unpack_from(whole, at)[0]
-    # Of a header, the upper half of the offset and the magic number; headers may overlap.
+    # Upper half of the offset, and the magic number, of a header; headers may overlap.
     header = re.compile(b"(?=" + re.escape(whole[at : at + 4]) + b".{12}\2)", re.DOTALL)
     for found in header.finditer(whole, at + _BATCH_HEADER.size):
         begin = found.start()

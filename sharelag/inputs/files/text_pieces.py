@@ -1,4 +1,4 @@
-"""Lines of text files, whole files or pieces of them."""
+"""Lines of text files, read as a whole or in pieces."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from sharelag.tables.words import shell_word
 from sharelag.wire.json_rows import json_rows
 
 _MARK = MARK.encode()
-#: Bytes that are read at once.
+#: Bytes per read.
 _AT_ONCE = 8 << 20
-#: How packed files begin, whatever their names are.
+#: First bytes of packed files, whatever their names are.
 _GZIP = b"\x1f\x8b"
 _OTHERWISE_PACKED = (b"BZh", b"\x04\x22\x4d\x18", b"\xfd7zXZ", b"PK\x03\x04", b"\x28\xb5\x2f\xfd")
-#: Bytes of a line: a request about ten thousand share partitions has a hundredth of it.
+#: Maximum length of a line in bytes; a request for 10,000 share partitions has a hundredth of it.
 MOST_LINE = 64 << 20
-#: Bytes that a packed file may become; a large one may become so many times its size. Requests that
-#: hardly differ become 60 times as large.
+#: Maximum unpacked size in bytes, and its ratio to a larger packed size. Requests that hardly
+#: differ have a ratio of 60.
 _MOST_PACKED, _MOST_BYTES_A_BYTE = 256 << 20, 250
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Lines of a file that begin from one byte on, before another; None: to its end.
+    """Lines of a file that begin from one byte on and before another (None: at its end).
 
-    ``source`` is what tables call the file: names alone do not tell files of one folder apart.
+    ``source`` is the file's name in tables: names alone do not distinguish files of one folder.
     """
 
     file: str
@@ -44,7 +44,7 @@ class Piece:
 
 
 class Block(NamedTuple):
-    """Some lines, and the bytes at which they begin; with ``damage`` one that is not whole."""
+    """Some lines and the bytes at which they begin; with ``damage``, one incomplete line."""
 
     lines: pa.Array
     positions: pa.Array
@@ -52,16 +52,16 @@ class Block(NamedTuple):
 
 
 def whole_file(path: Path, given: Path) -> Piece:
-    """Return a file as one piece, called by its path within the folder that was given."""
+    """Return a file as one piece, named by its path within the user's folder."""
     source = path.name if path == given else path.relative_to(given).as_posix()
     return Piece(str(path), source=source)
 
 
 def pieces_of(path: Path, size: int, given: Path) -> Iterator[Piece]:
-    """Yield a file of what was given in pieces of so many bytes.
+    """Yield a file in pieces of a given size in bytes.
 
-    A packed one, one in UTF-16 and one of a container runtime are one piece: they are read in
-    order.
+    A packed file, one in UTF-16, or one of a container runtime is a single piece, because it must
+    be read in order.
     """
     whole = whole_file(path, given)
     with path.open("rb") as file:
@@ -75,13 +75,13 @@ def pieces_of(path: Path, size: int, given: Path) -> Iterator[Piece]:
 
 
 def line_blocks(piece: Piece) -> Iterator[Block]:
-    """Yield lines of a piece of a file, and the bytes at which they begin, some megabytes at once.
+    """Yield blocks of some megabytes: lines of a piece, and the bytes at which they begin.
 
-    What a container runtime has cut is put together. Of UTF-16 the bytes are those of the same text
-    in UTF-8. A line belongs to the piece in which it begins; what follows the last newline is one,
-    too. Where a packed file is damaged, the last block is what was unpacked behind the last
-    newline, with the reason. It is an InputError if it cannot be unpacked at all, becomes more than
-    250 times as large, or has a line that is longer than `MOST_LINE`.
+    Lines divided by a container runtime are joined. For UTF-16, positions are those of the same
+    text in UTF-8. A line belongs to the piece in which it begins; text after the last newline is a
+    line, too. If a packed file is damaged, the last block is the text unpacked after the last
+    newline, with the reason. It is an InputError if the file cannot be unpacked at all, becomes
+    more than 250 times as large, or has a line longer than `MOST_LINE`.
     """
     waiting, damaged = Block(pa.array([], pa.string()), pa.array([], pa.int64())), None
     for block in _blocks(piece):
@@ -115,7 +115,7 @@ def _blocks(piece: Piece) -> Iterator[Block]:
         at, rest, read = piece.begin, b"", 0
         most = max(_MOST_PACKED, _MOST_BYTES_A_BYTE * Path(piece.file).stat().st_size)
         if piece.begin:
-            # The line that goes on here belongs to the piece before.
+            # A line that continues here belongs to the previous piece.
             opened.seek(at - 1)
             at += len(_require_short(opened.readline(MOST_LINE + 1), piece.file)) - 1
         while piece.end is None or at < piece.end:
@@ -158,13 +158,13 @@ def _require_short(line: bytes, name: str) -> bytes:
 
 
 def _lines(data: bytes, at: int) -> tuple[pa.Array, pa.Array]:
-    """Split bytes at newlines; bytes that are not UTF-8 become U+FFFD."""
+    """Split bytes at newlines; replace bytes that are not UTF-8 by U+FFFD."""
     octets = np.frombuffer(data, dtype=np.uint8)
     ends = np.flatnonzero(octets == ord("\n"))
     if not len(ends) or ends[-1] != len(octets) - 1:
         ends = np.append(ends, len(octets))
     begins = np.concatenate([[0], ends[:-1] + 1])
-    # The offsets of Arrow end a text where the next begins, with its newline, which no text needs.
+    # Arrow's texts end where the next begins, which includes the newline.
     offsets = np.append(begins, min(int(ends[-1]) + 1, len(octets))).astype(np.int32)
     lines = pa.StringArray.from_buffers(len(begins), pa.py_buffer(offsets), pa.py_buffer(data))
     try:
@@ -178,10 +178,10 @@ def _lines(data: bytes, at: int) -> tuple[pa.Array, pa.Array]:
     return lines, pa.array(begins + at)
 
 
-# ---- lines of container runtimes ----------------------------------------------------------------
-# CRI marks a part with P and the last one with F; in Docker's json-file a line without a line feed
-# goes on in the next object. Both cut at 16 KiB, and streams may alternate. Docker Compose, stern
-# and syslog write names of containers and hosts before what a program printed.
+# ---- lines of container runtimes -----------------------------------------------------------------
+# CRI marks a part with P and the last one with F; in Docker's json-file, a line without a line feed
+# continues in the next object. Both divide at 16 KiB, and streams may alternate. Docker Compose,
+# stern and syslog prefix a program's lines with names of containers and hosts.
 
 
 _CRI = r"(?s)^(?P<head>\S+ (?P<stream>stdout|stderr) )(?P<tag>[PF])(?::\S*)? (?P<text>[^\r\n]*)"
@@ -189,28 +189,28 @@ _DOCKER = (
     r'(?s)^(?P<head>\{"log":\s?")(?P<text>(?:[^"\\]|\\.)*)'
     r'(?P<rest>",\s?"stream":\s?"(?P<stream>\w+)".*)'
 )
-#: Costs less to look for than to take lines apart.
+#: A quick test before lines are parsed.
 _MAY_BE = r"^\S+ std(?:out|err) P"
 _IS_WRAPPED = re.compile(rb'^(?:\S+ std(?:out|err) [PF][ :]|\{"log":)', re.MULTILINE)
 _ENDS = r"(?:^|[^\\])(?:\\\\)*\\n$"
-#: What runtimes and ``kubectl logs --timestamps`` write before a line.
+#: Prefix that runtimes and ``kubectl logs --timestamps`` add to a line.
 _BEFORE = r"^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d) (?:std(?:out|err) [PF](?::\S*)? )?"
-#: How begins what Kafka's tools print: records, their places, segments, and the end.
+#: Beginnings of the output of Kafka's tools: records, their positions, segments, and the end.
 _PRINTED = (
     r'\{\s*"(?:key|reject|timestamp|name)"\s*:|(?:CreateTime|LogAppendTime|Partition|Offset):-?\d'
     r"|NO_TIMESTAMP\t|Dumping |\| offset: \d|Processed a total of "
 )
-#: Text that is nothing of a record or its place, which have brackets or tabs, and a blank.
+#: A prefix outside of a record or its position, which have brackets or tabs, and a blank.
 _LED = rf'^(?:[^{{}}"\r\n\t]*? )??({_PRINTED})'
-#: A logger wrote a line that has such a word before any bracket, whatever else is in it.
+#: A line of a logger has such a word before any bracket.
 LEVEL = r'^[^{}"\r\n]*\b(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\b'
 _LOG = pa.schema([("log", pa.string())])
-#: Bytes that may wait for the end of a line.
+#: Maximum number of bytes that may wait for the end of a line.
 _MOST_WAITING = 64 << 20
 
 
 def unwrap_lines(lines: pa.Array) -> pa.Array:
-    """Return the lines of a program, without what its runtime or others put around them."""
+    """Return a program's lines, without additions of its container runtime or others."""
     lines = pc.replace_substring_regex(lines, _BEFORE, "")
     is_logged = pc.match_substring_regex(lines, LEVEL)
     lines = pc.if_else(is_logged, lines, pc.replace_substring_regex(lines, _LED, r"\1"))
@@ -225,7 +225,7 @@ def unwrap_lines(lines: pa.Array) -> pa.Array:
 
 
 def _rejoin(block: Block, is_end: bool = False) -> tuple[Block, Block]:
-    """Put parts of lines together again; return the whole lines, and what waits for their ends."""
+    """Join parts of lines; return the complete lines, and the parts that wait for their ends."""
     lines, cut = block.lines, len(block.lines)
     may_be = pc.or_(pc.match_substring_regex(lines, _MAY_BE), pc.starts_with(lines, '{"log":'))
     if not pc.any(may_be).as_py():
@@ -243,14 +243,14 @@ def _rejoin(block: Block, is_end: bool = False) -> tuple[Block, Block]:
     is_new = np.ones(len(order), bool)
     is_new[1:] = ~is_part[order[:-1]] | (np.diff(stream[order]) != 0)
     begins = np.append(np.flatnonzero(is_new), len(order))
-    firsts, lasts = order[begins[:-1]], order[begins[1:] - 1]  # parts of each whole line
+    firsts, lasts = order[begins[:-1]], order[begins[1:] - 1]  # parts of each complete line
     texts = pc.coalesce(pc.struct_field(cri, "text"), pc.struct_field(docker, "text"), lines)
     parts = pa.ListArray.from_arrays(pa.array(begins, pa.int32()), texts.take(pa.array(order)))
     heads = pc.binary_join_element_wise(pc.struct_field(cri, "head"), "F ", "")
     heads = pc.coalesce(heads, pc.struct_field(docker, "head"), "").take(pa.array(firsts))
     rests = pc.coalesce(pc.struct_field(docker, "rest"), "").take(pa.array(firsts))
     whole = pc.binary_join_element_wise(heads, pc.binary_join(parts, ""), rests, "")
-    # From the first line that has to wait for others. An end that never came leaves each part one.
+    # Hold back everything from the first incomplete line on. At the end, its parts are lines.
     if not is_end:
         cut = int(firsts[is_part[lasts]].min(initial=cut))
         while (across := firsts[(firsts < cut) & (lasts >= cut)]).size:

@@ -1,7 +1,7 @@
-"""Brokers: which are there and lead what, what they support, their settings, and our rights.
+"""Brokers: their ids and partitions, supported versions, settings, and our rights.
 
-Requests for rights change nothing: a broker tells by an answer or a refusal what may be described,
-and says with it which operations its authorizer would allow (KIP-430).
+Requests for rights change nothing: the broker's answer or refusal shows what may be described,
+and includes the operations that its authorizer would allow (KIP-430).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 
 def leaders(config: ClientConfig, topics: Iterable[str]) -> pa.Table:
-    """Return `sharelag.schemas.LEADERS` of topics by metadata, without those that are not there."""
+    """Return `sharelag.schemas.LEADERS` of topics by metadata, without missing topics."""
     connection = Connection(config)
     described = kafka.descriptions(
         connection, list(topics), (AuthorizationError, TopicMissingError)
@@ -79,7 +79,7 @@ def leaders(config: ClientConfig, topics: Iterable[str]) -> pa.Table:
 
 
 def nodes(config: ClientConfig) -> pa.Table:
-    """Return `sharelag.schemas.NODES` by metadata, sorted by id; without a rack it is null."""
+    """Return `sharelag.schemas.NODES` by metadata, sorted by id; an unset rack is null."""
     found = Connection(config).describe_cluster()
     requested = datetime.now(UTC)
     rows = [
@@ -90,13 +90,13 @@ def nodes(config: ClientConfig) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=schemas.NODES)
 
 
-# ---- what a broker supports ---------------------------------------------------------------------
-# librdkafka does not expose that response. It is the only request that a broker answers before
-# authentication, so a socket is enough, and kafka-python for its bytes.
+# ---- supported versions --------------------------------------------------------------------------
+# librdkafka does not expose ApiVersions. A broker answers it before authentication, so a socket is
+# enough, with kafka-python for the encoding.
 
 
 _VERSION, _UNSUPPORTED_VERSION = 3, 35
-#: Keys of the requests that show what share groups support (KIP-932, KIP-1226).
+#: Keys of the requests that reveal support of share groups (KIP-932, KIP-1226).
 WRITE_SHARE_GROUP_STATE = 85
 
 
@@ -110,7 +110,7 @@ class Features:
 
     @property
     def release(self) -> str | None:
-        """The broker's release, such as ``4.3``, by what it supports; None where unknown."""
+        """The broker's release, such as ``4.3``, inferred from its features; None if unknown."""
         return release_of(self.supported.get("metadata.version", 0))
 
     @property
@@ -130,7 +130,7 @@ class Features:
 
 
 def broker_features(config: ClientConfig) -> Features:
-    """Ask the first bootstrap server that answers; ClusterError where none speaks Kafka."""
+    """Ask the first bootstrap server that answers; ClusterError if none speaks Kafka."""
     failures = []
     for address in config.bootstrap_servers.split(","):
         begun = time.monotonic()
@@ -149,8 +149,8 @@ def broker_features(config: ClientConfig) -> Features:
 
 
 def _ask(connection: socket.socket) -> Features:
-    """Ask for the supported versions (KIP-511, and KIP-584 for the features)."""
-    # Only here: the import takes a tenth of a second, which most commands do without.
+    """Request the supported versions (KIP-511) and features (KIP-584)."""
+    # Imported here, because it takes a tenth of a second that most commands can save.
     from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
     request = ApiVersionsRequest[_VERSION](
@@ -186,7 +186,7 @@ def _exactly(answer: BinaryIO, size: int) -> bytes:
 _Row: TypeAlias = dict[str, str | bool | None]
 #: Value and source by name.
 _Values: TypeAlias = dict[str, tuple[str | None, str]]
-#: The same, or None if we are not authorized.
+#: The same, or None if not authorized.
 _Reported: TypeAlias = _Values | None
 
 #: The topic settings about retention and compaction.
@@ -197,7 +197,7 @@ TOPIC_SETTINGS = (
 _ALL = (*CATALOGUE, *LATER)
 _GROUP_SETTINGS = {setting.name: setting for setting in _ALL if setting.scope == "group"}
 _BROKER_SETTINGS = sorted(setting.name for setting in _ALL if setting.scope == "broker")
-#: What brokers before 4.4 do not have; nobody misses it where nothing may be described.
+#: Settings that brokers before 4.4 lack: their absence does not indicate missing rights.
 _LATER = frozenset(setting.name for setting in LATER)
 
 _SOURCES = {
@@ -213,11 +213,11 @@ _LOG = logging.getLogger(__name__)
 
 
 def settings(config: ClientConfig, groups: Iterable[str], topics: Iterable[str]) -> pa.Table:
-    """Return `sharelag.schemas.SETTINGS` in force of groups, topics and the brokers.
+    """Return `sharelag.schemas.SETTINGS` in force for groups, topics and the brokers.
 
     The rows are sorted by scope, entity and name. The topics that groups name as dead-letter queues
-    are added. A topic that does not exist has no rows, or one that says so where its name is one of
-    dead-letter queues; a group that does not exist has the brokers' settings.
+    are added. A missing topic has no rows, or one that says so if its name is that of a dead-letter
+    queue; a missing group has the brokers' settings.
 
     A value is null if it is secret, if we are not authorized (a warning names the missing
     permission), or if brokers disagree. Values of groups are clamped to the brokers' bounds as in
@@ -233,7 +233,7 @@ def settings(config: ClientConfig, groups: Iterable[str], topics: Iterable[str])
         in_force = None if values is None else _in_force(values, brokers)
         rows += _setting_rows("group", group, in_force, _GROUP_SETTINGS)
     queues = set(Queues.of(pa.Table.from_pylist(rows, schema=schemas.SETTINGS)).of_groups.values())
-    wanted = {*topics, *filter(is_topic_name, queues)}  # brokers take others, and describe none
+    wanted = {*topics, *filter(is_topic_name, queues)}  # brokers accept other names in the setting
     for topic, values in _described(connection, ResourceType.TOPIC, "topic", wanted):
         rows += _setting_rows("topic", topic, values, TOPIC_SETTINGS)
         wanted.remove(topic)
@@ -241,7 +241,7 @@ def settings(config: ClientConfig, groups: Iterable[str], topics: Iterable[str])
         prefix = brokers[PREFIX][0] or ""
         missing = sorted(topic for topic in wanted if topic and topic.startswith(prefix))
         rows += [_row("topic", topic, ENABLED, "false", MISSING) for topic in missing]
-        try:  # of the feature that turns dead-letter queues on
+        try:  # the feature that enables dead-letter queues
             level = str(broker_features(config).share_version)
             rows.append(_row("broker", None, SHARE_VERSION, level, "feature"))
         except ClusterError as error:
@@ -250,14 +250,14 @@ def settings(config: ClientConfig, groups: Iterable[str], topics: Iterable[str])
     return pa.Table.from_pylist(rows, schema=schemas.SETTINGS).sort_by(order)
 
 
-# ---- asking --------------------------------------------------------------------------------------
+# ---- requests ------------------------------------------------------------------------------------
 
 
 def _described(
     connection: Connection, kind: ResourceType, scope: str, names: Iterable[str], at_once: int = 100
 ) -> Iterator[tuple[str, _Reported]]:
     """Yield name and settings of each existing entity; None, with a warning, if not authorized."""
-    wanted = sorted({name for name in names if name})  # the client does not accept ""
+    wanted = sorted({name for name in names if name})  # the client rejects ""
     refused = []
     what = f"the settings of {scope} {{!r}}"
     for name, entries in connection.describe_configs(kind, wanted, what, at_once):
@@ -282,11 +282,11 @@ def _values(entries: Mapping[str, Any]) -> _Values:
     }
 
 
-# ---- putting together ----------------------------------------------------------------------------
+# ---- combining settings --------------------------------------------------------------------------
 
 
 def _agree(brokers: list[_Reported]) -> _Reported:
-    """Return the settings of all brokers; a value that they disagree on is null."""
+    """Return the settings of all brokers; a value on which they disagree is null."""
     seen = [described for described in brokers if described is not None]
     if not seen or len(seen) < len(brokers):
         return None
@@ -344,21 +344,21 @@ _OPERATIONS = {
     "GROUP": ("DESCRIBE", "READ", "DELETE"),
     "CLUSTER": ("DESCRIBE", "CLUSTER_ACTION"),
 }
-_AT_ONCE = 100  # names a request
+_AT_ONCE = 100  # names per request
 
 
 def ask_rights(config: ClientConfig, groups: Iterable[str], topics: Iterable[str]) -> pa.Table:
-    """Ask the cluster what it lets us do with groups, topics and the coordinators' topics.
+    """Ask the cluster what we may do with groups, topics and the coordinators' topics.
 
-    Return `sharelag.schemas.ASKED_RIGHTS`. What needs DESCRIBE first is refused with it. Null is
-    what no request tells: the rights on a topic that does not exist, and on a cluster without
+    Return `sharelag.schemas.ASKED_RIGHTS`. Operations that imply DESCRIBE are refused with it. Null
+    means that no request can tell: the rights on a missing topic, and those on a cluster without
     DESCRIBE.
     """
     connection = Connection(config)
     rows = list(_of_cluster(connection))
     names = sorted({STATE_TOPIC, GROUP_TOPIC, *topics})
     rows += _allowed(connection, "TOPIC", names)
-    # Looking for the coordinator of a group would make a new cluster create that topic.
+    # Looking up a group's coordinator would make a new cluster create that topic.
     if any(row["resource"] == GROUP_TOPIC for row in rows):
         rows += _allowed(connection, "GROUP", sorted(set(groups)))
     rows += _configs(connection, ResourceType.TOPIC, topics)
@@ -367,7 +367,7 @@ def ask_rights(config: ClientConfig, groups: Iterable[str], topics: Iterable[str
 
 
 def refusal(config: ClientConfig, topic: str) -> AuthorizationError | None:
-    """Return the error that reading a topic would end with; None where it may be read."""
+    """Return the error with which reading a topic would fail; None if we may read it."""
     connection = Connection(config)
     if all(row["allowed"] for row in _allowed(connection, "TOPIC", [topic])):
         return None
@@ -376,10 +376,10 @@ def refusal(config: ClientConfig, topic: str) -> AuthorizationError | None:
 
 
 def principal_of(config: ClientConfig) -> str | None:
-    """Return who the brokers take us for; None where the settings do not tell.
+    """Return the principal that brokers derive from our settings; None if the settings do not tell.
 
-    Kafka's default: the user name of SASL PLAIN and SCRAM. Names in certificates and tokens are
-    mapped by rules of the brokers.
+    This is Kafka's default: the user name of SASL PLAIN and SCRAM. Brokers map names in
+    certificates and tokens by their own rules.
     """
     settings = config.settings
     is_sasl = str(settings.get("security.protocol", "")).upper().startswith("SASL")
@@ -390,8 +390,8 @@ def principal_of(config: ClientConfig) -> str | None:
 
 
 def _allowed(connection: Connection, kind: str, names: list[str]) -> Iterator[_Row]:
-    # As groups of any type: brokers answer this request for share groups, too, with these rights
-    # and nothing else of them (`KafkaApis.handleDescribeGroupsRequest`).
+    # Describe them as consumer groups: brokers answer this for share groups, too, with these rights
+    # and no other data (`KafkaApis.handleDescribeGroupsRequest`).
     admin = connection.admin
     ask = admin.describe_topics if kind == "TOPIC" else admin.describe_consumer_groups
     for begin in range(0, len(names), _AT_ONCE):
@@ -419,7 +419,7 @@ def _read_operations(kind: str, operations: Iterable[Any] | None) -> dict[str, b
 def _of_cluster(connection: Connection) -> Iterator[_Row]:
     cluster = connection.describe_cluster(with_rights=True)
     told = cluster.authorized_operations
-    # Everybody may ask for the brokers; only those with DESCRIBE learn the rights.
+    # Anybody may describe the cluster; only those with DESCRIBE receive the rights.
     allowed = {"DESCRIBE": False} if told is None else _read_operations("CLUSTER", told)
     yield from _rights_of("CLUSTER", CLUSTER, allowed)
     node = str(next(iter(cluster.nodes)).id)
@@ -445,7 +445,7 @@ _EVERY = AclBindingFilter(
     *(ResourceType.ANY, None, ResourcePatternType.ANY, None, None),
     *(AclOperation.ANY, AclPermissionType.ANY),
 )
-#: What confluent-kafka calls otherwise than Kafka.
+#: Resource types that confluent-kafka names differently from Kafka.
 _KAFKAS_NAMES = {"BROKER": "CLUSTER"}
 _AUTHORIZER = "authorizer.class.name"
 _STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -453,11 +453,11 @@ _SUPER_USERS, _OPEN = "super.users", "allow.everyone.if.no.acl.found"
 
 
 class Authorizer(NamedTuple):
-    """What an authorizer goes by, as far as brokers show it.
+    """The configuration of an authorizer, as far as brokers expose it.
 
     ``rules`` are `sharelag.schemas.ACLS`, in no order. The next two say whether ``super.users`` and
-    ``allow.everyone.if.no.acl.found`` are set or cannot be looked up; ``is_kafkas`` whether it is
-    Kafka's own, which lists all of its rules.
+    ``allow.everyone.if.no.acl.found`` are set or unknown; ``is_kafkas`` whether it is Kafka's own,
+    which lists all of its rules.
     """
 
     rules: pa.Table
@@ -467,20 +467,20 @@ class Authorizer(NamedTuple):
 
 
 def authorizer(config: ClientConfig) -> Authorizer | None:
-    """Return what the authorizer goes by; None if the cluster has none and allows everything.
+    """Return the authorizer's configuration; None if the cluster has none and allows everything.
 
-    It is an AuthorizationError if we may not describe the cluster, which listing its rules takes.
+    It is an AuthorizationError if we may not describe the cluster, which is needed to list rules.
     """
     connection = Connection(config)
     cluster = connection.describe_cluster(with_rights=True)
-    # librdkafka gives an empty list where the broker refuses, so its refusal is found here.
+    # librdkafka returns an empty list if the broker refuses, so detect the refusal here.
     if cluster.authorized_operations is None:
         refused = KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED)
         raise translate_error(refused, "its access rules", config)
     node = str(next(iter(cluster.nodes)).id)
     what = "the settings of the brokers"
     ((_, entries),) = connection.describe_configs(ResourceType.BROKER, [node], what)
-    # What Kafka has no type of is described where it is set, without its value.
+    # Settings of types unknown to Kafka are described if they are set, without values.
     settings = (
         None
         if entries is None

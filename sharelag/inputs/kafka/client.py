@@ -52,7 +52,7 @@ _LOG = logging.getLogger("sharelag.librdkafka")
 _LOG.addHandler(logging.NullHandler())
 _LOG.propagate = False
 
-# Five times as fast as the client's defaults, which wait a second whenever 100,000 records are
+# Five times as fast as the client's defaults, which pause for a second whenever 100,000 records are
 # queued. The user's settings take precedence.
 _PACE = {
     "fetch.message.max.bytes": 4 << 20,
@@ -60,18 +60,18 @@ _PACE = {
     "fetch.wait.max.ms": 50,
     "queued.min.messages": 200_000,
 }
-#: How long a connection may take until the client says that it failed.
+#: Time within which a connection must be set up before the client reports a failure.
 _SETUP = "socket.connection.setup.timeout.ms"
 
 
 class _Log:
-    """A logger that also notes whose silence is an error, which the client library only logs."""
+    """A logger that also detects an unanswered request, which the client library only logs."""
 
     def __init__(self, heard: list[KafkaError]) -> None:
         self._heard = heard
 
     def log(self, level: int, text: str, *args: object) -> None:
-        """Log a line; its last part begins with the thread that says it."""
+        """Log a line; its last part begins with the name of librdkafka's thread."""
         said = str(args[-1]).partition("]: ")[2] if args else ""
         if "Connection setup timed out" in said:
             self._heard.append(KafkaError(KafkaError._TRANSPORT, said))
@@ -79,25 +79,25 @@ class _Log:
 
 
 class Asked:
-    """An admin client with what it has heard from the background, and whether anybody answered."""
+    """An admin client, its errors from the background, and whether a broker has answered it."""
 
     def __init__(self, config: ClientConfig) -> None:
         self.heard: list[KafkaError] = []
         self.is_answered = False
         settings: dict[str, Any] = {"error_cb": self.heard.append, "logger": _Log(self.heard)}
         if _SETUP not in config.settings:
-            # So that what is silent, as behind a firewall, is heard of within the timeout.
+            # Report a silent address, such as one behind a firewall, within the timeout.
             settings[_SETUP] = int(min(max(config.timeout * 600, 1_000), 30_000))
         self.admin: AdminClient = _make(AdminClient, config, settings)
 
 
 def consumer(config: ClientConfig, **settings: Any) -> Consumer:
-    """Make a consumer for assigned partitions that leaves no trace on the cluster."""
+    """Create a consumer for assigned partitions that leaves no trace on the cluster."""
     return _make(Consumer, config, consumer_settings(config) | settings)
 
 
 def consumer_settings(config: ClientConfig) -> dict[str, Any]:
-    """Return the settings of that consumer, with secrets."""
+    """Return the settings of `consumer`, including secrets."""
     reading: dict[str, Any] = {
         # Required by the client but never sent: partitions are assigned manually and nothing is
         # committed.
@@ -113,15 +113,15 @@ def consumer_settings(config: ClientConfig) -> dict[str, Any]:
 
 
 def is_logged() -> bool:
-    """Whether somebody wants to see what the client library would print."""
+    """Whether a handler wants the messages that the client library would print."""
     return _LOG.propagate or len(_LOG.handlers) > 1
 
 
 def is_of_group(error: KafkaError) -> bool:
-    """Whether an error in place of a record is about the client's group alone.
+    """Whether an error in place of a record concerns the client's group alone.
 
-    The client looks for the coordinator of its group, again and again, although it never joins it.
-    So this says nothing of the partitions that it reads.
+    The client keeps looking for the coordinator of its group, although it never joins it. Such an
+    error says nothing about the partitions that it reads.
     """
     return bool(error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED)
 
@@ -137,14 +137,14 @@ def _make(kind: Any, config: ClientConfig, settings: Mapping[str, Any]) -> Any:
 
 T = TypeVar("T")
 
-#: Seconds that the first of several attempts lasts; each further one lasts twice as long.
+#: Seconds of the first of several attempts; each further one lasts twice as long.
 _FIRST_ATTEMPT = 2.0
-#: Seconds that an attempt lasts at least, and between two of them.
+#: Minimum seconds of an attempt, and the pause between two.
 _LEAST, _BETWEEN = 0.5, 0.1
-#: Seconds after which a client that waits for an answer looks again at who may give it; each time
-#: the pause grows, up to the most.
+#: Seconds after which a waiting client refreshes its metadata; the pause grows by a factor, up to a
+#: maximum.
 _LOOK_AGAIN, _SLOWER, _MOST_PAUSE = 0.1, 1.25, 1.0
-#: How often metadata is requested until it names another controller: each answer names any broker.
+#: How often to request metadata until it names another controller: each answer names any broker.
 _TRIES = 5
 #: After these errors another attempt may find the new leader.
 _MOVING = (NoLeaderError, BrokerUnreachableError)
@@ -157,9 +157,9 @@ class Connection:
     callback, so requests merely time out. This class polls the callback while it waits and stops at
     the first permanent error.
 
-    ``within`` are the seconds until all answers must be there, by default what is left of the
-    timeout; without it, a client that some brokers have answered is used again while others are
-    silent. ``asked`` is the client to use, by default a new one.
+    ``within`` is the time in seconds for all answers, by default the rest of the timeout; without
+    it, a client that some brokers have answered is reused while others are silent. ``asked`` is the
+    client to use, by default a new one.
     """
 
     def __init__(
@@ -176,20 +176,20 @@ class Connection:
 
     @property
     def within(self) -> float:
-        """Seconds that an answer may take from now on."""
+        """Seconds that remain for an answer."""
         left = self.config.patience.left()
         return left if self._ends is None else max(min(left, self._ends - time.monotonic()), LEAST)
 
     def note_requests(self) -> None:
-        """Note that many answers were just requested, which the client gives all at once.
+        """Note that many answers were just requested, which the client returns together.
 
-        One leader that is silent holds them all up, and the others were waited for in vain, too.
+        A single silent leader delays all of them, so the time spent on the others is lost, too.
         """
         self._together = time.monotonic()
 
     def _lose(self, begun: float) -> None:
         since = begun if self._together is None else min(begun, self._together)
-        self._together = None  # the others that are silent were waited for at the same time
+        self._together = None  # waits for other silent leaders overlapped with this one
         self.config.patience.lose(time.monotonic() - since)
 
     def _reach(self) -> None:
@@ -201,13 +201,13 @@ class Connection:
 
     def result(self, future: Future[T], what: str) -> T:
         """Wait for one answer of the admin client about ``what``, or raise a ClusterError."""
-        # The client itself gives up in time, and then knows who of several brokers answered.
+        # The client itself gives up in time, and then knows which brokers answered.
         begun = time.monotonic()
         deadline = begun + self.within + _LEAST
         pause = _LOOK_AGAIN
         looks_again = begun + pause
         while not future.done():
-            # Not poll(0.05): it would sleep although the answer has arrived.
+            # poll(0.05) would sleep on after the answer has arrived.
             wait([future], timeout=0.05)
             self.admin.poll(0)
             self._raise_if_refused(what)
@@ -220,7 +220,7 @@ class Connection:
                 raise self._unanswered(what)
         try:
             answer = future.result()
-            # So the client answers for a leader that was silent.
+            # The client's own placeholder for the answer of a silent leader.
             if getattr(answer, "offset", None) == OFFSET_INVALID:
                 self._lose(begun)
             else:
@@ -232,7 +232,7 @@ class Connection:
             if found.code() in UNREACHABLE:
                 self._lose(begun)
             heard = [e for e in self._heard if is_refusal(e) or e.code() == KafkaError._RESOLVE]
-            if not heard and found.code() in UNREACHABLE:  # what was heard says why
+            if not heard and found.code() in UNREACHABLE:  # an error that was heard gives the cause
                 raise self._unanswered(what, found) from error
             why = first_refusal(heard) or latest_reason(heard) or found
             raise translate_error(why, what, self.config) from error
@@ -247,9 +247,9 @@ class Connection:
     def describe_configs(
         self, kind: ResourceType, names: Sequence[str], what: str = "{}", at_once: int = 100
     ) -> Iterator[tuple[str, dict[str, Any] | None]]:
-        """Yield names of what exists with their settings: None where they may not be read.
+        """Yield names and settings of existing resources; None if they may not be read.
 
-        ``what`` is for messages. Of brokers librdkafka accepts one per request.
+        ``what`` is for messages. librdkafka accepts one broker per request.
         """
         for begin in range(0, len(names), at_once):
             some = [ConfigResource(kind, name) for name in names[begin : begin + at_once]]
@@ -263,11 +263,11 @@ class Connection:
                     continue
 
     def topic_names(self) -> list[str]:
-        """Return all topics that we are authorized to describe, sorted."""
-        # Only a metadata request without names can never create a topic.
-        # The client looks only every 50 ms for a connection to ask for metadata, but gives a
-        # request the connection at once. So this one, which anybody may send, opens it. It is for
-        # the broker that is named as controller, and metadata come from any.
+        """Return all topics that we may describe, sorted."""
+        # Only a metadata request without names can never create a topic. The client looks for a
+        # connection only every 50 ms before it requests metadata, but sends other requests at once.
+        # So open the connection with describe_cluster, which needs no rights. It goes to the
+        # controller that metadata names; metadata comes from any broker.
         if not self.asked.is_answered:
             opened = self.admin.describe_cluster(request_timeout=self.within / 2)
             with suppress(*_MOVING):
@@ -275,12 +275,12 @@ class Connection:
         return sorted(self._metadata().topics)
 
     def _metadata(self) -> Any:
-        """Return what any broker knows of topics and brokers; the request names no topic."""
+        """Return the metadata of topics and brokers from any broker, without naming a topic."""
         begun = time.monotonic()
         deadline = begun + self.within
         while True:
             try:
-                # In slices: a refused password is reported only to a callback.
+                # In slices, because a refused password is reported only to a callback.
                 found = self.admin.list_topics(
                     timeout=max(0.1, min(1.0, deadline - time.monotonic()))
                 )
@@ -288,7 +288,7 @@ class Connection:
                 self._controller = found.controller_id
                 return found
             except KafkaException as error:
-                self.admin.poll(0.05)  # what failed at once is not asked again at once
+                self.admin.poll(0.05)  # do not repeat at once what failed at once
                 self._raise_if_refused("the list of topics")
                 if error.args[0].code() not in UNREACHABLE:
                     raise translate_error(
@@ -299,10 +299,10 @@ class Connection:
                     raise self._unanswered("the list of topics", error.args[0]) from error
 
     def leaders(self, topic: str) -> dict[int, Any]:
-        """Return the leader of each partition as any broker knows it, None: there is none.
+        """Return the leader of each partition as any broker knows it; None without a leader.
 
-        Its description comes from the controller alone; this comes from whichever broker answers,
-        and does not say why a topic is missing: it is a BrokerUnreachableError, too.
+        A topic's description comes only from the controller; this comes from any broker that
+        answers, but gives no reason for a missing topic: that is a BrokerUnreachableError, too.
         """
         found = self._metadata()
         if topic not in found.topics:
@@ -313,16 +313,16 @@ class Connection:
         return {one.id: found.brokers.get(one.leader) for one in partitions}
 
     def _look_again(self) -> None:
-        """Let the client learn again who may be asked: which broker is named as controller."""
-        # Brokers in KRaft name any broker of theirs, each time another: one that is silent, too.
-        # The answer that is waited for says what is wrong with the brokers.
+        """Refresh the client's metadata: another broker may be named as controller."""
+        # KRaft brokers name any broker as controller, each time another one, even a silent one.
+        # Errors are reported by the answer that is awaited.
         with suppress(KafkaException):
             self._controller = self.admin.list_topics(timeout=LEAST).controller_id
             self._reach()
 
     def leave_controller(self) -> None:
-        """Let the client learn of another controller when the one it asked is silent."""
-        before = self._controller  # a request that it received is not repeated elsewhere
+        """Let the client find another controller if the current one is silent."""
+        before = self._controller  # a request that it has received is not sent to another
         for _ in range(_TRIES):
             self._look_again()
             if before is None or self._controller != before:
@@ -331,10 +331,10 @@ class Connection:
     def _raise_if_refused(self, what: str) -> None:
         if wrong := first_refusal(self._heard):
             raise translate_error(wrong, what, self.config)
-        # Where another broker can be asked, a certificate that is refused is that broker's matter.
+        # If another broker can be asked, a rejected certificate concerns only that broker.
         if any(error.code() == KafkaError._ALL_BROKERS_DOWN for error in self._heard):
             why = latest_reason(self._heard)
-            # The client library has no way to say that it will not get better; once is enough.
+            # The client library does not report this as permanent; one check suffices.
             if why and why is not self._looked_at:
                 self._looked_at = why
                 if reason := explain_distrust(self.config, why):
@@ -344,10 +344,10 @@ class Connection:
 def until_answered(config: ClientConfig, ask: Callable[[Connection], T]) -> T:
     """Ask again while leaders move, until the timeout.
 
-    A broker that was killed leads its partitions until its session ends, and a request to it would
-    wait in vain. So the first attempts are short, and each opens a connection, which learns who
-    leads now, unless nobody has answered the one before yet. The error is that of the last attempt
-    that reached anybody.
+    A killed broker leads its partitions until its session ends, and requests to it would time out.
+    So the first attempts are short, and each opens a new connection, which finds the current
+    leader, unless the previous one is still waiting for its first answer. The error is that of the
+    last attempt that reached a broker.
     """
     ends = time.monotonic() + config.patience.left()
     reached: NoLeaderError | None = None
@@ -365,7 +365,7 @@ def until_answered(config: ClientConfig, ask: Callable[[Connection], T]) -> T:
                 if reached is None or reached is error:
                     raise
                 raise reached from None
-        # Logging in may take longer than an attempt, where brokers or this machine are busy.
+        # On a busy machine or broker, logging in may take longer than an attempt.
         connecting = None if connection.asked.is_answered else connection.asked
         number += 1
         time.sleep(_BETWEEN)
@@ -383,7 +383,7 @@ class Failed(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """What arrived: the records as `sharelag.schemas.RAW`, None without any, and the errors."""
+    """Messages that arrived: records as `sharelag.schemas.RAW` (None without any), and errors."""
 
     records: pa.RecordBatch | None
     failed: Sequence[Failed] = ()
@@ -395,9 +395,9 @@ class Taken(NamedTuple):
 
 
 class PlainMessages:
-    """Messages by confluent-kafka's consumer: without a start-up cost, slow where they are many."""
+    """Messages of confluent-kafka's consumer: no start-up cost, but slow for large numbers."""
 
-    #: How many messages are best taken at a time: more are slower, as they exceed the CPU caches.
+    #: Best number of messages per call: larger batches exceed the CPU caches.
     at_once = 2_000
 
     def __init__(self, config: ClientConfig, topic: str, heard: list[KafkaError]) -> None:
@@ -405,25 +405,25 @@ class PlainMessages:
         self._client = consumer(config, error_cb=heard.append)
 
     def assign(self, offsets: Mapping[int, int]) -> None:
-        """Read these partitions, from these offsets on."""
+        """Read these partitions from these offsets on."""
         self._client.assign([Partition(self._topic, p, at) for p, at in offsets.items()])
 
     def leave(self, partition: int) -> None:
         self._client.incremental_unassign([Partition(self._topic, partition)])
 
     def rewind(self, partition: int) -> None:
-        """Read a partition from the first offset that is still there."""
+        """Read a partition from its first remaining offset."""
         self.leave(partition)
         again = Partition(self._topic, partition, OFFSET_BEGINNING)
         self._client.incremental_assign([again])
 
     def take(self, most: int, timeout: float) -> Taken:
-        """Wait for so many messages, or so many seconds."""
+        """Wait for at most so many messages, or so many seconds."""
         messages = self._client.consume(most, timeout=timeout)
         # Calls into the client dominate the cost: each accessor is mapped once over all messages.
         errors = list(map(Message.error, messages))
         records, failed = messages, list[Failed]()
-        # By their types: the client's errors refuse to be compared with None.
+        # Compare types: the client's errors cannot be compared with None.
         if not _NO_ERROR.issuperset(map(type, errors)):
             both = list(zip(errors, messages, strict=True))
             records = [message for error, message in both if error is None]

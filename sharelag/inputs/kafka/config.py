@@ -1,8 +1,8 @@
 """Client settings: Java-style properties, as for Kafka's own commands, for librdkafka.
 
-Values may name where they are kept: ``${env:KAFKA_PASSWORD}``, by Kafka's ``ConfigTransformer`` and
-the three providers that its clients bring along. A reference without a value, which they leave as
-it is written, is an error here: it would be sent to brokers as a password.
+Values may refer to environment variables and files: ``${env:KAFKA_PASSWORD}``, by the rules of
+Kafka's ``ConfigTransformer`` and the three providers of its clients. They keep a reference without
+a value as text; here it is an error, because it would be sent to brokers as a password.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from sharelag.inputs.texts import read_text, text_of
 from sharelag.tables.words import counted
 
 _LIST = "config.providers"
-#: A provider, a path that need not be there, and a name: not nested, not resolved again.
+#: A provider, an optional path, and a name: not nested, not resolved again.
 _REFERENCE = re.compile(r"\$\{([^}:]*):(?:([^}:]*):)?([^}]*)\}")
-#: Bytes of a file with secrets.
+#: Maximum size of a file with secrets in bytes.
 _MOST_BYTES = 1 << 20
 
 _Parameters = Mapping[str, str]
@@ -33,10 +33,11 @@ _Lookup = Callable[[str, str, _Parameters], str | None]
 
 
 def resolve(properties: Mapping[str, str]) -> dict[str, str]:
-    """Replace references to the providers that Java's client properties name.
+    """Replace references to config providers in Java client properties.
 
-    ``config.providers`` and its settings are left out; references to other providers stay. One that
-    is not Kafka's own, or has no such value, is a ConfigError. No message contains a value.
+    ``config.providers`` and its settings are removed; references to other providers are kept. A
+    provider that is not Kafka's own, or lacks the value, is a ConfigError. No message contains a
+    value.
     """
     names = [name.strip() for name in properties.get(_LIST, "").split(",") if name.strip()]
     providers = {name: _provider(name, properties) for name in names}
@@ -97,7 +98,7 @@ def _of_file(path: str, key: str, parameters: _Parameters) -> str | None:
 
 
 def _of_folder(path: str, key: str, parameters: _Parameters) -> str | None:
-    # As Kafka lists a folder's files: a name that leads elsewhere does not belong to it.
+    # Kafka lists the folder's files, so a name with a path does not match any.
     if not key or key != Path(key).name or not (Path(path) / key).is_file():
         _require_allowed(path, parameters)
         return None
@@ -119,7 +120,7 @@ def _text(path: str, parameters: _Parameters) -> str:
 
 
 def _require_allowed(path: str, parameters: _Parameters) -> Path:
-    """Return a path that a provider may read: without ``allowed.paths``, any."""
+    """Return a path that a provider may read: any path without ``allowed.paths``."""
     place = Path(os.path.normpath(path))
     given = [each.strip() for each in parameters.get("allowed.paths", "").split(",")]
     allowed = [Path(os.path.normpath(each)) for each in given if each]
@@ -134,64 +135,63 @@ _PROVIDERS: dict[str, _Lookup] = {
 }
 
 
-#: Seconds that a request has at least: brokers that are well answer within it.
+#: Minimum seconds for a request: healthy brokers answer within it.
 LEAST = 0.25
-#: Seconds that requests have together once the timeout is lost: opening a connection with TLS and a
-#: login to a broker that is well may take longer than `LEAST`.
+#: Seconds for all requests after the timeout is used up: TLS and login to a healthy broker may take
+#: longer than `LEAST`.
 GRACE = 0.75
-#: Seconds that a client has at least that reads records: it is a new one each time, which begins
-#: with connections to all leaders.
+#: Minimum seconds for a client that reads records: each is new, and first connects to all leaders.
 READING = 1.5
 
 
 @dataclass
 class Patience:
-    """Time that was lost on brokers that did not answer, over all requests of a client's settings.
+    """The time lost on unanswered requests, over all requests with a client's settings.
 
-    A command asks many things of the same brokers. If each of them waited for the whole timeout, a
-    silent broker would cost a multiple of it. So what was waited in vain is taken from what the
-    following requests have. Requests that are answered cost nothing, however long they take, unless
-    others were waited for in vain before: then brokers are in trouble, and late answers, such as
-    those that come when leaders have moved, would add up.
+    A command sends many requests to the same brokers. If each waited for the whole timeout, a
+    silent broker would cost a multiple of it. So time spent on unanswered requests is deducted from
+    that of later ones. Answered requests cost nothing, however long they take, unless time was lost
+    before: then brokers have problems, and late answers, such as those after a change of leaders,
+    would add up.
 
-    ``timeout`` are the seconds to lose at most, beside `GRACE`; they are there again when none was
-    lost for that long.
+    ``timeout`` is the maximum time to lose in seconds, plus `GRACE`; it is restored when no time
+    was lost for that long.
     """
 
     timeout: float
     clock: Callable[[], float] = time.monotonic
-    #: The client that a broker answered last; see `known`.
+    #: The last client that a broker answered; see `known`.
     answered_client: Any = field(default=None, init=False, repr=False)
     _lost: float = field(default=0.0, init=False)
     _last: float = field(default=0.0, init=False)
 
     def left(self) -> float:
-        """Return how long the next request may wait, in seconds."""
+        """Return the seconds that the next request may wait."""
         if self._lost and self.clock() - self._last > self.timeout:
             self._lost = 0.0
         return max(min(self.timeout, self.timeout + GRACE - self._lost), LEAST)
 
     def lose(self, seconds: float) -> None:
-        """Note that so long was waited for a broker that did not answer."""
-        self.left()  # what was lost long ago counts no more
+        """Record the time spent on a request that was not answered."""
+        self.left()  # forget time that was lost long ago
         self._lost += seconds
         self._last = self.clock()
 
     def note_answer(self, seconds: float) -> None:
-        """Note that an answer came after so long."""
+        """Record an answer that took some seconds."""
         if seconds > LEAST and self.left() < self.timeout:
             self.lose(seconds)
 
     @property
     def known(self) -> Any:
-        """The client that has connections to brokers that answer; None while no time is lost.
+        """The client with connections to brokers that answer; None while no time is lost.
 
-        When little time is left, a new client may not have logged in within it.
+        A new client may not manage to log in within a short remaining time.
         """
         return None if self.left() == self.timeout else self.answered_client
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Patience, (self.timeout,)  # clients stay in their process
+        return Patience, (self.timeout,)  # clients cannot leave their process
 
 
 _LOG = logging.getLogger(__name__)
@@ -201,10 +201,10 @@ _PUBLIC = {
     *("sasl.oauthbearer.method", "security.protocol"),
     "ssl.endpoint.identification.algorithm",
 }
-#: How the names of Java's settings begin that say how to reach brokers.
+#: Prefixes of Java settings that determine how to connect to brokers.
 _CONNECTING = ("client.", "security.", "sasl.", "ssl.")
 MASK = "********"
-#: What a setting's name looks like; anything else may be the rest of a broken line.
+#: Pattern of setting names; any other text may be the rest of a broken line.
 _NAME = re.compile(r"[a-z_]+|[a-z0-9_]+([.-][a-z0-9_-]+)+")
 _BROKEN = "part of a password, on a line that is broken in two"
 _ADDRESS = re.compile(r"\s*(?:\w+://)?(?:\[[0-9a-fA-F:]+\]|[^:\s\[\]]+):([0-9]{1,5})\s*")
@@ -219,18 +219,18 @@ class ClientConfig:
 
     settings: Mapping[str, Any] = field(repr=False)  # by librdkafka's names
     timeout: float = 10.0  # seconds to wait for brokers
-    #: Where they were read from, for the commands of Kafka that we print.
+    #: The file that they were read from, for the commands of Kafka that we print.
     command_config: Path | None = field(default=None, compare=False)
-    #: By Java's names, for Spark's Kafka source; empty where only librdkafka's are known.
+    #: Settings by Java names, for Spark's Kafka source; empty if only librdkafka's are known.
     java: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def patience(self) -> Patience:
-        """What is left of the timeout after waiting in vain, and who answered meanwhile."""
+        """The remaining time for requests, and the client that was answered last."""
         return Patience(self.timeout)
 
     def renewed(self) -> ClientConfig:
-        """Return the same settings with the whole timeout, for another question of a long run."""
+        """Return the same settings with the whole timeout, for a new step of a long run."""
         return replace(self)
 
     def public(self) -> dict[str, Any]:
@@ -239,7 +239,7 @@ class ClientConfig:
 
     @property
     def is_public(self) -> bool:
-        """Whether none of the settings may be a secret."""
+        """Whether no setting can be a secret."""
         return self.settings.keys() <= _PUBLIC
 
     def spark_options(self) -> dict[str, str]:
@@ -248,7 +248,7 @@ class ClientConfig:
         return options | {f"kafka.{_TIMEOUT}": str(int(self.timeout * 1000))}
 
     def connector_options(self) -> dict[str, str]:
-        """Return what connects a Java client, with secrets, as options of Spark's Kafka source."""
+        """Return the connection settings, with secrets, as options of Spark's Kafka source."""
         found = {name: text for name, text in self.java.items() if name.startswith(_CONNECTING)}
         found |= {"bootstrap.servers": self.bootstrap_servers, "allow.auto.create.topics": "false"}
         return {f"kafka.{name}": text for name, text in found.items()}
@@ -309,7 +309,7 @@ def client_config(
             )
     named = {name: value for name, value in properties.items() if _NAME.fullmatch(name)}
     for name, value in named.items():
-        if re.search("[\0\ud800-\udfff]", value):  # on which librdkafka's C would crash
+        if re.search("[\0\ud800-\udfff]", value):  # would crash librdkafka's C code
             raise ConfigError(
                 rf"{name} has a character that is not text: remove \u0000 and \uD800 to \uDFFF"
             )
@@ -340,7 +340,7 @@ def from_spark_options(options: Mapping[str, str]) -> ClientConfig:
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """Return a file of Java properties, which is ISO 8859-1 unless it shows another encoding."""
+    """Read Java properties, in ISO 8859-1 unless the file shows another encoding."""
     import javaproperties
 
     try:
@@ -352,13 +352,13 @@ def read_properties(path: Path) -> dict[str, str]:
 
 
 def _known(settings: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Return the settings that librdkafka knows, checked by it, and the names of the others."""
+    """Return the settings that librdkafka accepts, and the names of unknown ones."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
     known, unknown = dict(settings), list[str]()
     while True:
-        # Without address and credentials: TLS files are opened, but no token is fetched.
+        # Without address and credentials: this opens TLS files, but fetches no token.
         left_out = ("sasl.mechanism", "bootstrap.servers")
         requested = {name: value for name, value in known.items() if name not in left_out}
         if protocol := requested.get("security.protocol"):
@@ -372,14 +372,14 @@ def _known(settings: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
             unknown.append(found[1])
             del known[found[1]]
             continue
-        # A value may be a password that somebody wrote into the wrong line.
+        # The value may be a password in the wrong line.
         why = re.sub('^Invalid value ".*" for', "Invalid value for", why, flags=re.DOTALL)
         why = why.replace("configuration property", "client setting")
         raise ConfigError(f"{why}: check its spelling and value in --command-config, or remove it")
 
 
 def _note_ignored(unknown: Sequence[str], hidden: int) -> None:
-    """Warn of settings that are ignored; what may be part of a password is not shown."""
+    """Warn about ignored settings, without text that may be part of a password."""
     shown = sorted(name for name in unknown if "." in name)
     hidden += len(unknown) - len(shown)
     parts = [list_names(shown)] if shown else []

@@ -1,11 +1,11 @@
-"""Parse what Kafka's commands print of groups and members.
+"""Parse the output of Kafka's commands about groups and members.
 
-``kafka-share-groups.sh --list``, ``--list --state`` and ``--describe`` with ``--state``,
-``--members`` or ``--offsets``, and ``kafka-groups.sh --list``, alone or one after another. Each
-table has a header, and its rows are aligned with it (``ShareGroupCommand`` pads with blanks to the
-longest value), so that names may have blanks in them. Java counts the length of a name in UTF-16.
-A name with line feeds is several lines: rows of a table show where it ends, and those of
-``kafka-share-groups.sh --list`` do not.
+These are ``kafka-share-groups.sh --list``, ``--list --state`` and ``--describe`` with ``--state``,
+``--members`` or ``--offsets``, and ``kafka-groups.sh --list``, alone or in sequence. Each table has
+a header, and its rows are aligned with it (``ShareGroupCommand`` pads with blanks to the longest
+value), so names may contain blanks. Java counts the length of a name in UTF-16. A name with line
+feeds takes several lines: rows of a table show where it ends, but ``kafka-share-groups.sh --list``
+does not.
 
 ``ShareGroupCommand`` prints a header and aligned columns for each group: LEADER-EPOCH only with
 ``--verbose``, LAG since Kafka 4.2 (KIP-1226), a dash for unknown values. Topic names have no
@@ -41,24 +41,24 @@ _OFFSET_COLUMNS = {
 _TEXTS = {"GROUP", "TOPIC"}
 _INT32 = {"PARTITION", "LEADER-EPOCH"}
 _LAST_INT32, _LAST_INT64 = (1 << 31) - 1, (1 << 63) - 1
-#: Of its tables.
+#: Headers of the tables of groups and members.
 HEADERS = [
     ["GROUP", "TOPIC", "PARTITION", *epoch, "START-OFFSET", *lag]
     for epoch in ([], ["LEADER-EPOCH"])
     for lag in ([], ["LAG"])
 ]
-#: A name of a column.
+#: Pattern of a column name.
 HEADING = re.compile(r"\S+(?: \(ID\))?")
-#: What may stand between the cells of a table that was pasted from a sheet or a page.
+#: Delimiters of cells in a table pasted from a sheet or a page.
 _DELIMITERS = ("\t", "|", ",", ";")
 _NO_OFFSETS = re.compile(r"Share group '(?P<group>.*)' has no offset information\.")
 
 
 @dataclass
 class Table:
-    """The lines of a text as a command prints them, whatever was done to it since.
+    """A reader of lines that restores the form in which a command printed them.
 
-    A header tells how its rows are indented, and what stands between their cells.
+    A header determines the indentation of its rows, and the delimiter of their cells.
     """
 
     headers: Sequence[Sequence[str]]
@@ -66,7 +66,7 @@ class Table:
     delimiter: str = ""
 
     def plain(self, line: str) -> str:
-        """Return a line without what the header before it is indented by; note how a header is."""
+        """Return a line without the indentation of its header; note that of a header."""
         if line.lstrip(' "|').startswith("GROUP"):
             delimiters = [one for one in _DELIMITERS if _split(line, one) in self.headers]
             if delimiters or HEADING.findall(line) in self.headers:
@@ -75,7 +75,7 @@ class Table:
         return line.removeprefix(self.indent)
 
     def cells(self, line: str) -> list[str] | None:
-        """Return the cells of a line of a pasted table; None where there is none."""
+        """Return the cells of a line in a pasted table; None in any other."""
         found = self.delimiter and self.delimiter in line
         return _split(line, self.delimiter) if found else None
 
@@ -90,9 +90,9 @@ def _split(line: str, delimiter: str) -> list[str]:
 
 
 def parse_offsets(text: str, as_of: datetime | None = None) -> pa.Table:
-    """Return `sharelag.schemas.DESCRIBED` of complete output, in its order.
+    """Parse complete output as `sharelag.schemas.DESCRIBED`, in its order.
 
-    ``as_of`` is when it was printed, which it does not say. Blanks at the end of a group id are
+    ``as_of`` is the time of printing, which the output lacks. Trailing blanks of a group id are
     lost. A line that is neither a header nor a row under one is an InputError.
     """
     return pa.Table.from_pylist(
@@ -157,19 +157,19 @@ _HEADERS = [
     [*_OF_MEMBERS, "ASSIGNMENT"],
     [*_OF_MEMBERS, "MEMBER-EPOCH", "ASSIGNMENT"],
 ]
-#: Two of these in a line make it a header, whatever stands between them.
+#: A line with two of these words is a header, whatever separates them.
 _HEADINGS = {word for one in (*_HEADERS, *HEADERS) for name in one for word in name.split()}
 _NUMBERS = {"GROUP-EPOCH", "ASSIGNMENT-EPOCH", "#MEMBERS", "#PARTITIONS", "MEMBER-EPOCH"}
 _MAY_BE_EMPTY = {"COORDINATOR (ID)", "CLIENT-ID", "ASSIGNMENT", "PROTOCOL"}
 _NO_MEMBERS = re.compile(r"Share group '(?P<group>.*)' has no active members\.")
 _ASSIGNMENT = re.compile(r"(?:[\w.-]+:\d+(?:,\d+)*(?:;(?=.)|$))*", re.ASCII)
-#: Blanks within a line without a header: a row whose header is missing, or no group's name.
+#: A row whose header is missing, by its blanks; group names have no such blanks.
 _IS_ROW = re.compile(r"\S\s{2,}\S|\t")
-#: How JSON, markup and quotations begin, and what sentences end with: unlike names of groups.
+#: First characters of JSON, markup and quotations, and last ones of sentences, unlike group names.
 _NO_NAME, _SENTENCE = ("{", "[", "<", '"', "'"), (".", ":", "!", "?")
-#: What no name has: controls, letters that nobody sees, and what was no text.
+#: Text that no name has: control and invisible characters, and those of binary data.
 _NO_TEXT = re.compile(r"[\x00-\x1f\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060\ufeff\ufffd]| \| |^\|")
-#: Lines that a row may have more than one.
+#: Maximum number of lines of an incomplete row.
 _MOST_LINES = 4
 _NEEDED = (
     "give the complete output of kafka-share-groups.sh --list or --describe, or of kafka-groups.sh "
@@ -180,21 +180,21 @@ _Row = dict[str, Any]
 
 
 class Described(NamedTuple):
-    """What was printed, as tables."""
+    """Parsed output, as tables."""
 
     groups: pa.Table  # GROUP_STATES
     members: pa.Table  # MEMBER_ROWS
-    others: tuple[str, ...] = ()  # lines that the command does not print
+    others: tuple[str, ...] = ()  # lines from elsewhere
 
 
 def parse_groups(text: str) -> Described:
     """Parse the complete output of one or more commands, with headers; ``--list`` has none.
 
-    ``groups`` has every group in one row, sorted: `GROUP_STATES`, null where the text does not
-    tell. A state that share groups do not have is ``Unknown``. ``members`` is `MEMBER_ROWS`,
-    sorted; topic ids, subscriptions and racks are not printed. Of a group that is described twice
-    the later description counts. ``others`` are lines of loggers and shells, and what cannot be the
-    name of a group. Any other line is an InputError, and so is an empty text.
+    ``groups`` has one row per group, sorted: `GROUP_STATES`, null where the text has no value. A
+    state that share groups do not have is ``Unknown``. ``members`` is `MEMBER_ROWS`, sorted; topic
+    ids, subscriptions and racks are not printed. If a group is described twice, the later
+    description counts. ``others`` are lines of loggers and shells, and lines that cannot be a group
+    name. Any other line is an InputError, and so is an empty text.
     """
     read = _Read()
     for number, line in enumerate(text.split("\n"), 1):
@@ -207,10 +207,10 @@ class _Read:
     groups: dict[str, _Row] = field(default_factory=dict)
     members: dict[tuple[str, str], _Row] = field(default_factory=dict)
     offsets: list[str] = field(default_factory=list)
-    header: Mapping[str, slice] = field(default_factory=dict)  # where its columns are
+    header: Mapping[str, slice] = field(default_factory=dict)  # positions of its columns
     is_offsets: bool = False
-    begun: list[str] = field(default_factory=list)  # of a row whose name has line feeds
-    error: InputError | None = None  # of the first of these lines
+    begun: list[str] = field(default_factory=list)  # lines of a row whose name has line feeds
+    error: InputError | None = None  # for the first of these lines
     others: list[str] = field(default_factory=list)
     table: Table = field(default_factory=lambda: Table([*_HEADERS, *HEADERS]))
 
@@ -270,7 +270,7 @@ class _Read:
         self.groups[group] = self.groups.get(group, {"group_id": group}) | row
 
     def _listed(self, number: int, line: str) -> None:
-        """Take a line of ``--list``, which has names and nothing else."""
+        """Parse a line of ``--list``, which consists of a name."""
         is_header = len(_HEADINGS.intersection(re.split(r"[^\w#()-]+", line))) > 1
         is_error = line.startswith(("Error", "Exception", "Caused by", "Option"))
         if _IS_ROW.search(line) or is_header or is_error:
@@ -283,7 +283,7 @@ class _Read:
             self._group(name, {"type": SHARE})
 
     def _row(self, number: int, line: str) -> None:
-        """Take a row, which is printed in several lines where its name has line feeds."""
+        """Parse a row, which takes several lines if its name has line feeds."""
         self.begun.append(line)
         try:
             self._whole_row(number, "\n".join(self.begun))
@@ -319,7 +319,7 @@ class _Read:
 
 
 def _places(header: str, names: Sequence[str]) -> dict[str, slice]:
-    """Return where the columns of a header are, in UTF-16 units; no places in a pasted table."""
+    """Return the positions of a header's columns in UTF-16 units; none in a pasted table."""
     found = list(HEADING.finditer(header))
     if [one[0] for one in found] != names:
         return dict.fromkeys(names, slice(0))
@@ -333,7 +333,7 @@ def _cells(line: str, places: Mapping[str, slice], number: int) -> dict[str, str
     for name, place in places.items():
         end = None if place.stop is None else 2 * place.stop
         cell = octets[2 * place.start : end].decode("utf-16-le", "replace")
-        # A blank is before the next column, unless the line ends earlier.
+        # A blank precedes the next column, unless the line ends before it.
         if place.stop is not None and len(octets) >= 2 * place.stop and not cell.endswith(" "):
             raise _wrong(number, line)
         cells[name] = cell.rstrip(" ")
@@ -361,7 +361,7 @@ def _wrong(number: int, line: str) -> InputError:
 
 
 def of_groups(described: Described, groups: Iterable[str]) -> Described:
-    """Return the same of some groups; of all where none is named."""
+    """Restrict parsed output to some groups; all if none is named."""
     wanted = pa.array(sorted(groups), pa.string())
     if not len(wanted):
         return described

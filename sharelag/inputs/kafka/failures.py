@@ -1,4 +1,4 @@
-"""Errors of the client library as ours, which say what to do."""
+"""Convert errors of the client library to sharelag's, which say what to do."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ _NO_TOPIC = {
     KafkaError._UNKNOWN_TOPIC,
     KafkaError._UNKNOWN_PARTITION,
 }
-#: How the client library begins what it says of a broker that metadata name, with its id.
+#: Prefix of the client library's messages about a broker that metadata names, with its id.
 _NAMED = re.compile(r"(?:\w+://)?(\S+:\d+)/(\d+): ")
-#: What the client library takes the beginning of another protocol's answer for.
+#: The message for an answer in another protocol, whose first bytes are taken for a size.
 _SIZE = re.compile(r"Invalid response size (\d{1,10}) ")
-#: How it begins what an endpoint of tokens said, not a broker.
+#: Prefix of messages from an endpoint of tokens rather than a broker.
 _UNFETCHED = "Failed to acquire SASL OAUTHBEARER token: "
 _SILENT = {KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._TRANSPORT}
 
 
 def latest_reason(heard: Sequence[KafkaError]) -> KafkaError | None:
-    """Return the last error that says why, which "all brokers are down" does not.
+    """Return the last error that gives a cause, unlike "all brokers are down".
 
-    That a broker cannot be reached which another one named says more than that one is silent.
+    An error for a broker that another one named is preferred to that of a silent broker.
     """
     why = [error for error in heard if error.code() != KafkaError._ALL_BROKERS_DOWN]
     named = [error for error in why if _NAMED.match(error.str())]
@@ -51,25 +51,25 @@ def latest_reason(heard: Sequence[KafkaError]) -> KafkaError | None:
 
 
 def first_refusal(heard: Iterable[KafkaError]) -> KafkaError | None:
-    """Return the first permanent error: our credentials were refused."""
+    """Return the first permanent error, which means that our credentials were refused."""
     return next((error for error in heard if is_refusal(error)), None)
 
 
 def is_refusal(error: KafkaError) -> bool:
-    """Whether a broker refused to log us in, for which the client has one code with going away."""
+    """Whether a broker refused the login; the client uses the same code for disconnections."""
     went_away = KafkaError(KafkaError._TRANSPORT).str()
     return error.code() in LOGIN and f"handshake failed: {went_away}" not in error.str()
 
 
 def translate_error(error: KafkaError, what: str, config: ClientConfig) -> ClusterError:
-    """Convert a client error into a `ClusterError` that says what to do."""
+    """Convert a client error to a `ClusterError` that says what to do."""
     code = error.code()
     known = ERRORS.get(code)
     if known is None:
         return ClusterError(f"the request for {what} failed: {error.str()} ({error.name()})")
     advice = known.what_to_do(what)
     if is_refusal(error) and error.str().startswith(_UNFETCHED):
-        why = error.str().removeprefix(_UNFETCHED)  # may say what the endpoint answered
+        why = error.str().removeprefix(_UNFETCHED)  # may quote the endpoint's answer
         if secret := str(config.settings.get("sasl.oauthbearer.client.secret", "")):
             why = why.replace(secret, MASK)
         return AuthenticationError(
@@ -94,7 +94,7 @@ def translate_error(error: KafkaError, what: str, config: ClientConfig) -> Clust
     return ClusterError(f"the request for {what} failed: {known.meaning} ({known.name}): {advice}")
 
 
-#: What it means that a topic of Kafka's own is missing.
+#: What a missing internal topic means.
 _NEVER_USED = {
     STATE_TOPIC: (
         "no share group was ever used on it. Consume with one (kafka-console-share-consumer.sh; if "
@@ -111,7 +111,7 @@ _WANTS_CERTIFICATE = (
 
 
 def explain_distrust(config: ClientConfig, error: KafkaError) -> str | None:
-    """Say whose certificate is refused and what to do, where an error is about that."""
+    """Return whose certificate was rejected and what to do, if an error concerns one."""
     if "certificate verify failed" in error.str():
         return distrust(config)
     if any(alert in error.str() for alert in _WANTS_CERTIFICATE):
@@ -125,7 +125,7 @@ def explain_distrust(config: ClientConfig, error: KafkaError) -> str | None:
 def silence_error(config: ClientConfig, what: str, error: KafkaError | None = None) -> ClusterError:
     """Return the error for a request that nobody answered.
 
-    A client that is new may not reach a broker although others of the same question were answered.
+    A new client may fail to reach a broker even if others of the same command were answered.
     """
     if config.patience.answered_client is None:
         return unreachable_error(config, error)
@@ -146,7 +146,7 @@ def unreachable_error(
     found = (error and explain_distrust(config, error)) or _advertised(config, error)
     if found := found or _other_protocol(config, error):
         return BrokerUnreachableError(found)
-    # How many brokers the library counts as down says nothing of why.
+    # The number of brokers that are down says nothing about the cause.
     is_why = error and error.code() != KafkaError._ALL_BROKERS_DOWN
     why = f" ({error.str()})" if error and is_why else ""
     code = error.code() if error and error.code() in UNREACHABLE else KafkaError._TIMED_OUT
@@ -197,12 +197,12 @@ def silent_leaders(config: ClientConfig, topic: str, silent: Mapping[int, Any]) 
     return error
 
 
-# ---- by our own sockets -------------------------------------------------------------------------
-# The client library says of every such certificate that it could not be verified, and of a listener
-# that wants TLS no more than that it hung up.
+# ---- diagnosis with our own sockets --------------------------------------------------------------
+# The client library reports any such certificate as one that could not be verified, and a listener
+# that requires TLS only as a disconnection.
 
 
-#: What to do about a certificate, by OpenSSL's ``X509_V_ERR_...``.
+#: Codes of certificate errors with specific advice, from OpenSSL's ``X509_V_ERR_...``.
 _EXPIRED, _HOST, _ADDRESS = 10, 62, 64
 _ADVICE = {
     _EXPIRED: "the broker needs a new one",
@@ -210,7 +210,7 @@ _ADVICE = {
     _ADDRESS: "use an address that the certificate has, or have it issued for this one",
 }
 _UNKNOWN = "set ssl.truststore.location to the certificate of the authority that issued it"
-_WITHIN = 1.0  # seconds; the command's timeout has passed already
+_WITHIN = 1.0  # seconds; the command's timeout has already passed
 
 
 def connect(config: ClientConfig, host: str, port: int, within: float) -> socket.socket:
@@ -218,7 +218,7 @@ def connect(config: ClientConfig, host: str, port: int, within: float) -> socket
     plain = socket.create_connection((host, port), timeout=within)
     if not _wants_tls(config):
         return plain
-    import ssl  # here and below: most commands do without, and are faster by a fortieth
+    import ssl  # here and below: most commands do not need it, and save a fortieth of their time
 
     settings = config.settings
     context = ssl.create_default_context(
@@ -234,13 +234,13 @@ def connect(config: ClientConfig, host: str, port: int, within: float) -> socket
 
 
 def host_and_port(address: str) -> tuple[str, int]:
-    """Split a bootstrap server's address, which may have a protocol before it."""
+    """Split a bootstrap server's address, which may begin with a protocol."""
     host, _, port = address.rpartition("://")[2].strip().rpartition(":")
     return host.strip("[]"), int(port)
 
 
 def distrust(config: ClientConfig) -> str | None:
-    """Say why a bootstrap server's certificate is not trusted, and what to do; None if it is."""
+    """Return why a bootstrap server's certificate is not trusted, and what to do; else None."""
     import ssl
 
     for address in config.bootstrap_servers.split(","):
@@ -251,12 +251,12 @@ def distrust(config: ClientConfig) -> str | None:
             advice = _ADVICE.get(error.verify_code, _UNKNOWN)
             return f"the certificate of {address.strip()} is not trusted ({why}): {advice}"
         except (OSError, ValueError):
-            continue  # the client library's own error says what is wrong there
+            continue  # the client library's own error describes the problem
     return None
 
 
 def needs_tls(config: ClientConfig) -> str | None:
-    """Say which bootstrap server wants TLS that the settings do not have; None: no one does."""
+    """Return which bootstrap server requires TLS that the settings lack; None if none does."""
     if _wants_tls(config):
         return None
     import ssl

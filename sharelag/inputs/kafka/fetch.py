@@ -1,7 +1,7 @@
 """Read offset ranges of a topic with confluent-kafka, one batch of columns at a time.
 
-The end of a range can be a transaction marker or a compacted offset. So a partition is done when a
-record at or after its end has been read, or when the broker reports the end of the log.
+The end of a range can be a transaction marker or a compacted offset. So a partition is complete
+when a record at or after its end has been read, or when the broker reports the end of the log.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 Ranges = Mapping[int, tuple[int, int]]
 
 _LOG = logging.getLogger(__name__)
-# Batches are larger, since decoding has a cost per batch.
+# Larger batches than elsewhere, because decoding has a cost per batch.
 _BATCH_ROWS = 20_000
 _BATCH_BYTES = 32 << 20
-#: A state record has more bytes than this, with its key.
+#: Minimum bytes of a state record, with its key.
 _RECORD_BYTES = 100
-_WAIT = 0.1  # seconds; a batch that is not full is yielded after that
+_WAIT = 0.1  # seconds after which an incomplete batch is yielded
 
 
 def read_ranges(
@@ -56,10 +56,10 @@ def read_ranges(
 ) -> Iterator[pa.RecordBatch]:
     """Read some offset ranges of a topic; see `sharelag.inputs.kafka.topics.read_topic`.
 
-    Without ``fail_on_data_loss``, ranges that were gone before they could be read are appended to
+    Without ``fail_on_data_loss``, ranges that were pruned before they could be read are appended to
     ``lost``: partition, first offset, end offset (exclusive). Without ``lost``, a log that ends
-    before its range is an error: nobody would notice that its last records are missing.
-    ``with_headers`` gives `sharelag.schemas.WITH_HEADERS`.
+    before its range is an error, because its missing last records would go unnoticed.
+    ``with_headers`` returns `sharelag.schemas.WITH_HEADERS`.
     """
     reading = _Reading(config, topic, ranges, fail_on_data_loss, lost)
     if not reading.open_ends:
@@ -67,10 +67,10 @@ def read_ranges(
     heard: list[KafkaError] = []
     with closing(_client(config, topic, heard, reading.left(), with_headers)) as client:
         client.assign(reading.positions)
-        waited = 0.0  # only our own waiting, not the time of the caller
+        waited = 0.0  # our own waiting, without the caller's time
         gathered: list[pa.RecordBatch] = []
         while reading.open_ends:
-            # At most the remaining number, or the client would wait although the last one arrived.
+            # At most the remaining number: otherwise the client would wait after the last record.
             begun = time.monotonic()
             taken = client.take(min(client.at_once, reading.left()), _WAIT)
             is_idle = taken.records is None and not taken.failed
@@ -81,7 +81,7 @@ def read_ranges(
                 waited += time.monotonic() - begun
             if taken.records is not None:
                 gathered.append(reading.take(client, taken.records))
-            # Errors of a partition after its records: they tell where the records end.
+            # Process errors of a partition after its records, because they mark their end.
             for failed in taken.failed:
                 reading.handle_error(client, failed)
             rows = sum(batch.num_rows for batch in gathered)
@@ -106,7 +106,7 @@ class _Reading:
     lost: list[tuple[int, int, int]] | None  # partition, first offset, end offset
     open_ends: dict[int, int] = field(init=False)
     positions: dict[int, int] = field(init=False)  # partition: next offset
-    logs_end: dict[int, int] = field(default_factory=dict)  # by partition, as its broker says
+    logs_end: dict[int, int] = field(default_factory=dict)  # by partition, as reported by brokers
     pruned_from: dict[int, int] = field(default_factory=dict)  # partition: start of a lost range
 
     def __post_init__(self) -> None:
@@ -119,7 +119,7 @@ class _Reading:
     def give_up(self, heard: Sequence[KafkaError]) -> None:
         """Raise after a timeout: the log ends before the range, or no broker answered."""
         if silent := self.open_ends.keys() - self.logs_end.keys():
-            # Brokers answered with the ranges a moment ago: silence alone is that of leaders.
+            # Brokers have just answered with the ranges: so only leaders are silent.
             are_down = any(error.code() == KafkaError._ALL_BROKERS_DOWN for error in heard)
             is_any_read = bool(self.ranges.keys() - silent)
             raise (
@@ -192,7 +192,7 @@ class _Reading:
 def _client(
     config: ClientConfig, topic: str, heard: list[KafkaError], count: int, with_headers: bool
 ) -> Messages:
-    """Return a client for about so many messages: compiled kernels are for many."""
+    """Return a client for about so many messages: compiled kernels pay off for many."""
     if with_headers:
         return MessagesWithHeaders(config, topic, heard)
     if is_worth_it(count * _RECORD_BYTES, count=False):

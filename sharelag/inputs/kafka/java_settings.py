@@ -1,7 +1,7 @@
 """Translate Java client settings, as in the properties files of Kafka's commands, to librdkafka's.
 
-Names that are neither in a table here nor ignored are passed to librdkafka, which checks them.
-What the security protocol does not use is ignored, as Java never looks at it.
+Names that this module neither translates nor ignores are passed to librdkafka, which checks them.
+Settings that the security protocol does not use are ignored, because Java never reads them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _RENAMED = {
     "ssl.keystore.key": "ssl.key.pem",
     "ssl.truststore.certificates": "ssl.ca.pem",
 }
-#: Names of settings in Java from which others come that librdkafka checks.
+#: Java settings from which settings that librdkafka checks are derived.
 _SOURCES = {new: old for old, new in _RENAMED.items()} | {
     "ssl.ca.location": "ssl.truststore.location",
     "ssl.certificate.location": "ssl.keystore.location",
@@ -84,16 +84,16 @@ _LIMITS = {
     "socket.send.buffer.bytes": (0, 100_000_000),
     "socket.timeout.ms": (10, 300_000),
 }
-#: Leading and trailing blanks are significant; Java trims every other value.
+#: Settings with significant leading and trailing blanks; Java trims every other value.
 _VERBATIM = ("sasl.username", "sasl.password", "sasl.oauthbearer.client.secret")
-#: Templates of files have them without a value, which is as if they were not there.
+#: Template files have these without a value, which is the same as omitting them.
 _MAY_BE_EMPTY = ("sasl.jaas.config", "sasl.mechanism", "sasl.mechanisms", "security.protocol")
 _BY_ASSERTION = "JwtBearerJwtRetriever"
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _JWT_RETRIEVERS = ("", "DefaultJwtRetriever", "ClientCredentialsJwtRetriever", _BY_ASSERTION)
 _IDENTIFIES = "ssl.endpoint.identification.algorithm"
-#: Files by librdkafka's names.
+#: Settings that name files, by librdkafka's names.
 _FILES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.crl.location")
 _JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 _OWN_LOGIN_HANDLERS = (
@@ -103,7 +103,7 @@ _OWN_LOGIN_HANDLERS = (
 
 
 def to_librdkafka(properties: Mapping[str, str]) -> dict[str, str]:
-    """Translate client properties with Java's names, librdkafka's, or both to librdkafka's alone.
+    """Translate client properties with Java's or librdkafka's names, or both, to librdkafka's.
 
     Settings that do not affect reading are left out. One that exists only in Java, or contradicts
     another, is a ConfigError. No message contains a secret.
@@ -116,7 +116,7 @@ def to_librdkafka(properties: Mapping[str, str]) -> dict[str, str]:
     unused = [part for part in ("SASL", "SSL") if protocol in _PROTOCOLS and part not in protocol]
     left = {n: v for n, v in left.items() if n.partition(".")[0].upper() not in unused}
     _refuse(left)
-    for name in _FILES:  # librdkafka does not name one that is not there
+    for name in _FILES:  # librdkafka's own message does not name a missing file
         if (path := left.get(name)) and not Path(path).exists():
             raise ConfigError(f"cannot read {name}={path}: no such file{_of_windows(path)}")
     done: dict[str, str] = {}
@@ -134,7 +134,7 @@ def to_librdkafka(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def as_written(text: str, properties: Mapping[str, str]) -> str:
-    """Return a text about librdkafka's settings, in the names of the properties they come from."""
+    """Replace librdkafka's names in a text by those of the properties they come from."""
     names = {
         new: old for new, old in _SOURCES.items() if old in properties and new not in properties
     }
@@ -255,7 +255,7 @@ def _keystore(left: dict[str, str]) -> dict[str, str]:
     if not location:
         return {}
     if kind == "PEM":
-        # Java has the key and its certificates in one file; pass it to librdkafka twice.
+        # Java has the key and its certificates in one file; librdkafka needs it twice.
         left.pop("ssl.keystore.password", None)
         return {"ssl.key.location": location, "ssl.certificate.location": location}
     if kind == "PKCS12":
@@ -288,7 +288,7 @@ def _store(left: dict[str, str], which: str) -> tuple[str, str]:
 
 
 def _of_windows(location: str) -> str:
-    """Say why a path of Windows lacks its backslashes, where it does."""
+    """Return why a Windows path lacks its backslashes, if it does."""
     is_stripped = re.match(r"[A-Za-z]:[^\\/]", location)
     return r"; write C:/certs, or C:\\certs, in a properties file" if is_stripped else ""
 
@@ -313,10 +313,9 @@ _FLAGS = ("required", "requisite", "sufficient", "optional")
 
 
 def parse_jaas(text: str) -> tuple[str, dict[str, str]]:
-    """Return the login module of a ``sasl.jaas.config``, without its package, and the options.
+    """Parse a ``sasl.jaas.config``: its login module, without the package, and the options.
 
-    A text that is invalid is a ConfigError, whose message does not quote it: it contains a
-    password.
+    Invalid text is a ConfigError; the message does not quote it, because it contains a password.
     """
     tokens = _tokens(text)
     marks = [token for token in tokens if token.is_mark]

@@ -1,11 +1,11 @@
-"""Messages of an assigned topic as columns: out of librdkafka's own memory, many at a time.
+"""Read messages of an assigned topic as columns, many at a time, from librdkafka's own memory.
 
-confluent-kafka makes a Python object of each message, and six calls read it: that costs more than
-everything else that is done with a record. So where records are many, a second client of the same
-library with the same settings reads them, through functions and a struct that rdkafka.h documents.
+confluent-kafka creates a Python object for each message, and six calls read it: that costs more
+than all other processing of a record. So for many records a second client of the same library, with
+the same settings, reads them, through functions and a struct that rdkafka.h documents.
 
-`MESSAGE` is the public struct of rdkafka.h, the same since librdkafka 0.8. Nothing is checked here:
-who calls has the addresses from the library itself, and has looked at its version.
+`MESSAGE` is the public struct of rdkafka.h, unchanged since librdkafka 0.8. Nothing is checked
+here: callers get the addresses from the library itself, and have checked its version.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _copying(_context: Any, target: Any, at: Any, address: Any, size: Any) -> An
         octets = context.make_array(signature.args[0])(context, builder, arguments[0]).data
         place = builder.gep(octets, [arguments[1]])
         source = builder.inttoptr(arguments[2], octets.type)
-        move: Any = cgutils.raw_memcpy  # numba has no types of it
+        move: Any = cgutils.raw_memcpy  # it has no type annotations
         move(builder, place, source, arguments[3], 1)
         return context.get_dummy_value()
 
@@ -84,7 +84,7 @@ def _copying(_context: Any, target: Any, at: Any, address: Any, size: Any) -> An
 
 
 def _calling(result: Any) -> Any:
-    """Return what makes the code that calls a C function by its address, with 64-bit arguments."""
+    """Return a code generator for calls of a C function by address, with 64-bit arguments."""
     form = _WORD if result is types.int64 else ir.VoidType()
 
     def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
@@ -103,19 +103,19 @@ def _destroying(_context: Any, function: Any, message: Any) -> Any:
     return types.void(function, message), _calling(types.void)
 
 
-#: ``(target: uint8[], at, address, size)`` copies bytes.
+#: ``(target: uint8[], at, address, size)``: copy bytes.
 _copy: Any = intrinsic(_copying)
-#: ``(function, message, address of its result)`` calls ``rd_kafka_message_timestamp``.
+#: ``(function, message, address of its result)``: call ``rd_kafka_message_timestamp``.
 _timestamp: Any = intrinsic(_timing)
-#: ``(function, message)`` calls ``rd_kafka_message_destroy``.
+#: ``(function, message)``: call ``rd_kafka_message_destroy``.
 _destroy: Any = intrinsic(_destroying)
 
 
 @kernel
 def sizes(messages: Any, keys_end: Any, values_end: Any) -> None:
-    """Write where the key and the value of each message end; the arrays begin with a 0.
+    """Write the end positions of the keys and values of messages; the arrays begin with a 0.
 
-    What an error has in place of a value is left out.
+    The text of an error, in place of a value, is left out.
     """
     for i in range(messages.size):
         is_record = _int32(messages[i] + _ERR) == 0
@@ -129,12 +129,12 @@ def gather(
     value_bytes: Any, has_key: Any, has_value: Any, error: Any, partition: Any, offset: Any,
     time: Any, kinds: int,
 ) -> None:  # fmt: skip
-    """Copy what messages hold into columns, and give the messages back to the library.
+    """Copy messages into columns, and return their memory to the library.
 
-    ``messages`` are addresses (int64), ``keys_end`` and ``values_end`` those of `sizes`.
+    ``messages`` are addresses (int64), ``keys_end`` and ``values_end`` the results of `sizes`.
     ``timestamp`` and ``destroy`` are the addresses of ``rd_kafka_message_timestamp`` and
-    ``rd_kafka_message_destroy``, ``kinds`` that of timestamp types, of four bytes each. The others
-    are the results.
+    ``rd_kafka_message_destroy``, ``kinds`` that of an array of timestamp types, four bytes each.
+    The other parameters are the results.
     """
     for i in range(messages.size):
         message = messages[i]
@@ -181,10 +181,10 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {  # result, arguments
 
 @cache
 def library() -> Any:
-    """Return the librdkafka that confluent-kafka has loaded; None: it is hidden, or unknown.
+    """Return the librdkafka that confluent-kafka has loaded; None if it is hidden or unknown.
 
-    Where a library is looked up among those that another one needs (not on Windows), its functions
-    are found through the client's module.
+    Its functions are found through the client's module if the system looks up symbols in the
+    dependencies of a library (not on Windows).
     """
     found = ctypes.CDLL(cimpl.__file__)
     try:
@@ -199,7 +199,7 @@ def library() -> Any:
 
 
 def is_usable(config: ClientConfig) -> bool:
-    """Whether the library can be used, and the settings need nothing that only the client does."""
+    """Whether the library is usable, and no setting needs confluent-kafka itself."""
     settings = config.settings
     has_callbacks = not all(isinstance(one, str | int | float) for one in settings.values())
     uses_tokens = settings.get("sasl.mechanism", settings.get("sasl.mechanisms")) == "OAUTHBEARER"
@@ -207,13 +207,13 @@ def is_usable(config: ClientConfig) -> bool:
 
 
 class NativeMessages:
-    """Messages by librdkafka itself, in the form of `PlainMessages`."""
+    """Messages from librdkafka itself, with the interface of `PlainMessages`."""
 
     at_once = 5_000
 
     def __init__(self, config: ClientConfig, topic: str, heard: list[KafkaError]) -> None:
         self._config, self._topic, self._library = config, topic, library()
-        # Kept as long as the client: the library calls it.
+        # Kept alive with the client, because the library calls it.
         self._hear = _ERROR_CALLBACK(
             lambda _client, code, why, _opaque: heard.append(
                 KafkaError(code, (why or b"").decode())

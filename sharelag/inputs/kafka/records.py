@@ -1,4 +1,4 @@
-"""Single records of topics and their timestamps, by minimal fetches; and those of a backlog.
+"""Single records of topics and their timestamps, by minimal fetches; and counts of a backlog.
 
 Kafka's lag counts offsets. Some have no record to deliver: transaction markers, records that
 compaction removed, and, for a read_committed group, records of aborted transactions.
@@ -39,7 +39,7 @@ from sharelag.tables.arrow import flat
 
 #: Topic and partition.
 Place = tuple[str, int]
-#: With its place, and whether it is the end of its log instead of a message.
+#: Its place, the message, and whether it is the end of the log instead of a record.
 _Arrived = tuple[Place, Message, bool]
 #: Topic, partition, offset.
 _Position = tuple[str, int, int]
@@ -56,7 +56,7 @@ _HIDDEN = {
     KafkaError._UNKNOWN_TOPIC,
 }
 
-#: Settings to read one record per partition: what the broker sends beyond it is discarded.
+#: Settings to read one record per partition: whatever else the broker sends is discarded.
 FRUGAL = {
     "fetch.message.max.bytes": 32 << 10,  # per partition; a larger record batch comes alone
     "fetch.max.bytes": 4 << 20,  # per response
@@ -76,9 +76,9 @@ def record_times(
     with a null are ignored. Below the log start it is the first record; without a record at or
     after the position (end of the log, only transaction markers) the offset is null. A position
     that could not be read (topic deleted or not authorized, no leader) has no row.
-    ``read_committed`` means the records that a read_committed group receives: none of aborted
-    transactions, none after the first open one starts. One fetch of 32 KiB per partition, or one
-    record batch if that is larger.
+    ``read_committed`` selects the records that a read_committed group receives: none of aborted
+    transactions, none from the first open one on. One fetch of 32 KiB per partition, or one record
+    batch if that is larger.
     """
     names = ["topic", "topic_id", "partition", "asked_offset"]
     requested = positions.select(names).drop_null().to_pylist()
@@ -132,7 +132,7 @@ def _one_round(
     pending: dict[Place, int],
     silent: dict[str, ClusterError],
 ) -> dict[_Position, _First]:
-    """Return the first record of each partition; empties ``pending``, adds to ``silent``."""
+    """Return the first record of each partition; remove it from ``pending`` or fill ``silent``."""
     found: dict[_Position, _First] = {}
 
     def hide(place: Place, said: ClusterError) -> None:
@@ -164,10 +164,10 @@ def until_done(
     hidden: Collection[int] = (),
     hide: Callable[[Place, ClusterError], None] | None = None,
 ) -> Iterator[Iterator[_Arrived]]:
-    """Yield what an assigned consumer delivers until the caller has enough, to be taken at once.
+    """Yield batches of what an assigned consumer delivers until ``is_done``; consume each at once.
 
     It is a ClusterError if the credentials are refused, or nothing arrives within the timeout. So
-    is an error in place of a message, unless its code is one of ``hidden``: then ``hide`` takes it.
+    is an error in place of a message, unless its code is in ``hidden``: then ``hide`` receives it.
     """
     waited = 0.0
     while not is_done():
@@ -222,7 +222,7 @@ class TopicRecord:
 
 
 def record_at(config: ClientConfig, topic: str, partition: int, offset: int) -> TopicRecord:
-    """Read the record at an offset; where there is none, the InputError says why.
+    """Read the record at an offset; if there is none, raise an InputError with the reason.
 
     One fetch of 32 KiB, or one record batch if that is larger. Records of aborted transactions are
     read, too: share groups that read uncommitted records receive them.
@@ -275,7 +275,7 @@ def record_at(config: ClientConfig, topic: str, partition: int, offset: int) -> 
 
 
 def _first(config: ClientConfig, topic: str, partition: int, offset: int) -> Message | None:
-    """Return the first record at an offset or later; None where there are only markers."""
+    """Return the first record at or after an offset; None if only markers follow."""
     heard: list[KafkaError] = []
     found: list[Message | None] = []
     with closing(consumer(config, error_cb=heard.append, **FRUGAL)) as client:
@@ -297,8 +297,8 @@ def scan(config: ClientConfig, windows: schemas.Arrow, offsets: schemas.Arrow) -
     effective lag of the same windows and offsets.
 
     The backlog is read once, however many groups share it, and a second time if offsets without a
-    record show that transactions may have ended in it, or if much was written since. Memory does
-    not grow with the backlog. Records deleted during the scan count as missing.
+    record suggest that transactions ended in it, or if much was written since. Memory does not grow
+    with the backlog. Records deleted during the scan count as missing.
     """
     schemas.require(windows, schemas.WINDOWS, "windows")
     schemas.require(offsets, schemas.OFFSETS, "offsets")
@@ -310,7 +310,7 @@ def scan(config: ClientConfig, windows: schemas.Arrow, offsets: schemas.Arrow) -
     answering = _ask_bounds(config, logs)
     hidden = _read(config, answering, "read_uncommitted")
     answering = {place: log for place, log in answering.items() if place[0] not in hidden}
-    # Offsets that have no record or are unknown may be markers of transactions.
+    # Offsets without a record, and unknown ones, may be transaction markers.
     doubtful = {
         place: log
         for place, log in answering.items()
@@ -327,20 +327,20 @@ def scan(config: ClientConfig, windows: schemas.Arrow, offsets: schemas.Arrow) -
     return pa.Table.from_pylist(rows, schema=SCANNED)
 
 
-# ---- what is to be counted -----------------------------------------------------------------------
+# ---- the offsets to count ------------------------------------------------------------------------
 
 
 @dataclass
 class _Share:
     """The unfinished offsets of one share partition, as ranges, and the records found there."""
 
-    columns: dict[str, Any]  # known before anything is read
+    columns: dict[str, Any]  # known before reading
     known: bool  # whether the ranges are known
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
     seen: int = 0  # records below the last stable offset
     undecided: int = 0  # records beyond it
-    committed: int | None = None  # of those seen; None: not read a second time, so all of them
+    committed: int | None = None  # of those seen; None without a second read: all of them
 
     @property
     def place(self) -> Place:
@@ -381,7 +381,7 @@ class _Log:
     stable: int = 0
     end: int = 0
     is_cut: bool = False  # whether reading stops before the end of the log
-    records: int = 0  # read without isolation, at any offset
+    records: int = 0  # read_uncommitted, at any offset
 
     @property
     def first(self) -> int:
@@ -389,9 +389,9 @@ class _Log:
         return max(self.start, min(int(share.starts[0]) for share in self.shares))
 
     def bound(self, start: int, stable: int, end: int) -> None:
-        """Set log start, last stable offset and end, and choose where reading ends.
+        """Set log start, last stable offset and log end, and choose where reading ends.
 
-        Read to the end of the log, which shows whether there are markers of the transactions that
+        Read to the end of the log, which shows whether it has markers of the transactions that
         wrote our records, unless reading our records twice is shorter.
         """
         self.start, self.stable, self.end = start, stable, end
@@ -458,7 +458,7 @@ def _ask_bounds(config: ClientConfig, logs: Mapping[Place, _Log]) -> dict[Place,
     wanted = [p for p in there if (p.topic, p.partition) in logs]
     latest = dict.fromkeys(wanted, OffsetSpec.latest())
     stable = kafka.answers(connection, latest, IsolationLevel.READ_COMMITTED)
-    end = kafka.ask_offsets(connection, latest)  # after the stable ones, which it is never below
+    end = kafka.ask_offsets(connection, latest)  # after the last stable ones, so never below them
     start = kafka.ask_offsets(connection, dict.fromkeys(wanted, OffsetSpec.earliest()))
     answering = {}
     for p in wanted:
@@ -473,9 +473,9 @@ def _ask_bounds(config: ClientConfig, logs: Mapping[Place, _Log]) -> dict[Place,
 
 
 def _read(config: ClientConfig, logs: Mapping[Place, _Log], isolation: str) -> set[str]:
-    """Read every log with this isolation level; return the topics that may not be read."""
+    """Read every log with an isolation level; return the topics that we may not read."""
     hidden: set[str] = set()
-    is_whole = isolation == "read_uncommitted"  # others stop at the last stable offset
+    is_whole = isolation == "read_uncommitted"  # read_committed stops at the last stable offset
     untils = {p: log.end if is_whole else min(log.stable, log.end) for p, log in logs.items()}
     ends = {place: end for place, end in untils.items() if logs[place].first < end}
     if not ends:

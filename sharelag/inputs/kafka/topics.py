@@ -1,4 +1,4 @@
-"""Topics of a cluster: records, offsets and what logs tell, read with confluent-kafka."""
+"""Topics of a cluster: records, offsets and logs, read with confluent-kafka."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from sharelag.model import milliseconds, topic_id_text
 Answer: TypeAlias = Any  # confluent_kafka's ListOffsetsResultInfo, or None
 
 _TOPICS_A_REQUEST = 500
-#: Seconds that topics are waited for at least: no answer can do without them.
+#: Minimum seconds to wait for descriptions of topics, which every answer needs.
 _DESCRIPTIONS = 0.5
 
 
@@ -56,8 +56,8 @@ def offset_ranges(
     """Return the current first and end offset of every partition of a topic, or of some.
 
     Partitions whose leader moves or does not answer are queried again until the timeout. Then they
-    are a NoLeaderError, as the others' ranges alone would seem complete; these are its
-    ``answered``. A partition that the topic lacks is a ConfigError.
+    are a NoLeaderError, because the other ranges would seem complete; those are its ``answered``. A
+    partition that the topic lacks is a ConfigError.
     """
     return until_answered(config, lambda connection: _offset_ranges(connection, topic, only))
 
@@ -74,7 +74,7 @@ def _offset_ranges(
     for p, leader in leaders.items():
         try:
             found = tuple(offset_of(connection, of[p], topic) for of in (first, end))
-            if min(found) < 0:  # no log has such an end: its leader does not know it
+            if min(found) < 0:  # no log has such an end: the leader does not know it
                 raise NoLeaderError(topic)
             ranges[p.partition] = found[0], found[1]
         except (NoLeaderError, BrokerUnreachableError):
@@ -87,8 +87,8 @@ def _offset_ranges(
 
 
 def _leaders(connection: Connection, topic: str) -> dict[int, Any]:
-    """Return the leader of each partition; None where there is none."""
-    try:  # half of the time is for what says what is wrong with a topic
+    """Return the leader of each partition; None without a leader."""
+    try:  # leave half of the time to find out what is wrong with a topic
         described = _describe(connection, [topic], connection.within / 2)[topic]
         return {p.id: p.leader for p in connection.result(described, topic).partitions}
     except (BrokerUnreachableError, NoLeaderError):
@@ -98,7 +98,7 @@ def _leaders(connection: Connection, topic: str) -> dict[int, Any]:
 def choose_partitions(
     topic: str, there: Collection[int], only: Collection[int] | None
 ) -> list[int]:
-    """Return those partitions of a topic, or all of them, sorted; ConfigError if it lacks one."""
+    """Return these partitions of a topic, or all, sorted; ConfigError if the topic lacks one."""
     only = there if only is None else only
     if unknown := set(only) - set(there):
         raise ConfigError(f"{topic} has no partition {min(unknown)}: it has 0 to {max(there)}")
@@ -111,12 +111,12 @@ def cluster_id(config: ClientConfig) -> str:
 
 
 def topic_names(config: ClientConfig) -> list[str]:
-    """Return all topics that we are authorized to describe, sorted."""
+    """Return all topics that we may describe, sorted."""
     return Connection(config).topic_names()
 
 
 def topic_ids(config: ClientConfig, names: Sequence[str] | None = None) -> dict[str, str]:
-    """Return topic ids by name, of those that exist: of some, or of all but internal ones."""
+    """Return the topic ids of existing topics by name: of some, or of all but internal ones."""
     connection = Connection(config)
     described = descriptions(connection, connection.topic_names() if names is None else names)
     return {
@@ -128,7 +128,7 @@ def topic_ids(config: ClientConfig, names: Sequence[str] | None = None) -> dict[
 
 def consumer_groups(config: ClientConfig) -> dict[str, str]:
     """Return the type of each consumer group that we may describe: ``Classic``, ``Consumer``."""
-    # Groups of all types have one namespace. The client library lists no share groups.
+    # Groups of all types share one namespace. The client library does not list share groups.
     connection = Connection(config)
     asked = connection.admin.list_consumer_groups(request_timeout=connection.within)
     found = connection.result(asked, "the list of groups")
@@ -137,7 +137,7 @@ def consumer_groups(config: ClientConfig) -> dict[str, str]:
 
 
 def offsets_for_times(config: ClientConfig, topic: str, times: Mapping[int, int]) -> dict[int, int]:
-    """Return each partition's first offset at or after a time in ms, else its end offset."""
+    """Return each partition's first offset at or after a time in ms, or its end offset."""
     connection = Connection(config)
     at = {Partition(topic, p): OffsetSpec.for_timestamp(time) for p, time in times.items()}
     found = ask_offsets(connection, at)
@@ -177,7 +177,7 @@ def list_offsets(config: ClientConfig, topics: Mapping[str, str]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=schemas.OFFSETS)
 
 
-# ---- asking --------------------------------------------------------------------------------------
+# ---- requests ------------------------------------------------------------------------------------
 
 
 def descriptions(
@@ -185,7 +185,7 @@ def descriptions(
     topics: Sequence[str],
     without: tuple[type[ClusterError], ...] = (TopicMissingError,),
 ) -> dict[str, Any]:
-    """Return descriptions of topics, but those that fail with an error of ``without``."""
+    """Return descriptions of topics, except those that fail with an error of ``without``."""
     found: dict[str, Any] = {}
     for begin in range(0, len(topics), _TOPICS_A_REQUEST):
         some = topics[begin : begin + _TOPICS_A_REQUEST]
@@ -208,7 +208,7 @@ def _descriptions(
         try:
             found[name] = connection.result(future, name)
         except without:
-            continue  # such as deleted since it was listed
+            continue  # such as a topic deleted since it was listed
     return found
 
 
@@ -241,7 +241,7 @@ def ask_offsets(
 
 
 def offset_of(connection: Connection, future: Any, what: str) -> int:
-    """Wait for one partition's leader, return its offset, -1 for none; else a NoLeaderError."""
+    """Return the offset from a partition's leader, -1 for none; NoLeaderError without an answer."""
     return int(_require_known(connection.result(future, what), what).offset)
 
 
@@ -260,7 +260,7 @@ def answers(
     specs: Mapping[Partition, OffsetSpec],
     isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
 ) -> dict[Partition, Answer]:
-    """Ask for one offset per partition and wait; None where a leader does not answer."""
+    """Request one offset per partition and wait; None for leaders that do not answer."""
     futures = ask_offsets(connection, specs, isolation)
     return {p: answer_of(connection, future) for p, future in futures.items()}
 
@@ -314,19 +314,19 @@ def logs(config: ClientConfig, topics: Mapping[str, str]) -> pa.Table:
 
 
 def timed_by_producers(config: ClientConfig, topics: Sequence[str]) -> list[str]:
-    """Return the topics whose records have times that producers set, or whose setting is unknown.
+    """Return the topics with timestamps from producers, and those whose setting is unknown.
 
     Their past ends are estimates; see `past_offsets`.
     """
     settings: dict[str, Any] = {}
-    with suppress(ClusterError):  # then each may be one of them
+    with suppress(ClusterError):  # then any topic may be one of them
         settings |= Connection(config).describe_configs(ResourceType.TOPIC, topics, at_once=500)
     kinds = {name: (said or {}).get("message.timestamp.type") for name, said in settings.items()}
     by_brokers = {name for name, kind in kinds.items() if kind and kind.value == "LogAppendTime"}
     return [topic for topic in topics if topic not in by_brokers]
 
 
-# ---- ends of the past ----------------------------------------------------------------------------
+# ---- past end offsets ----------------------------------------------------------------------------
 
 
 class _Then(NamedTuple):
@@ -336,8 +336,8 @@ class _Then(NamedTuple):
     milliseconds: int
 
 
-#: Final answers: the first record after the moment exists, and nothing is ever written before it.
-#: They stay valid when retention deletes that record and the cluster can no longer answer.
+#: Final answers: a first record after the moment exists, and nothing can be written before it. They
+#: stay valid when retention deletes that record and the cluster can no longer answer.
 _ENDS: dict[_Then, int] = {}
 _ENDS_KEPT = 500_000
 
@@ -350,11 +350,11 @@ def past_offsets(
     Return `sharelag.schemas.OFFSETS`, one row per partition and moment, with the moment in
     ``as_of``, rounded down to the millisecond. The end offset is that of the first record after the
     moment, or the current end if there is none. It is null if adjacent records were deleted since,
-    or the leader does not answer. Past log starts and leader epochs are unknown. If timestamps do
-    not ascend (set by producers) or offsets were compacted, the end is an estimate.
+    or the leader does not answer. Past log starts and leader epochs are unknown. If timestamps are
+    not ascending (set by producers) or offsets were compacted, the end is an estimate.
 
-    Each moment is one ListOffsets request per leader. Answers are cached by topic id, partition and
-    moment once a later record exists, since they no longer change then.
+    Each moment takes one ListOffsets request per leader. Answers are cached by topic id, partition
+    and moment once a later record exists, because they can no longer change.
     """
     if any(moment.tzinfo is None for moment in moments):
         raise InputError("a moment has no time zone: add one, such as datetime.UTC")
@@ -384,7 +384,7 @@ def _ask_ends(
 ) -> dict[_Then, int | None]:
     partitions = list(dict.fromkeys(p for p, _ in requested))
     # Current ends first: a record that arrives in between is later than all moments. Log starts
-    # last: a record that was found and then deleted is not evidence of what was before it.
+    # last: a record that was found and then deleted proves nothing about those before it.
     now = milliseconds(datetime.now(UTC))
     end = answers(connection, dict.fromkeys(partitions, OffsetSpec.latest()))
     then: dict[tuple[Partition, int], Answer] = {}
@@ -407,7 +407,7 @@ def _end_then(start: Answer, end: Answer, then: Answer, is_past: bool) -> int | 
     """Return a past end offset from the first later record; None if that may have been deleted."""
     if start is None or end is None or then is None:
         return None
-    # no later record: everything was written before
+    # Without a later record, all records were written before the moment.
     found = end.offset if then.offset < 0 else then.offset
     # The current log start says nothing about the past end: older records may have been deleted.
     return None if found <= start.offset and start.offset > 0 and is_past else int(found)

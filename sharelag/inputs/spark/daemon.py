@@ -28,16 +28,16 @@ from sharelag import compiled
 _WORKER = "pyspark.worker"
 #: Otherwise Arrow would start a thread for an allocator that it does not use.
 _NO_THREAD = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
-#: Of Linux's prctl.
+#: A constant of Linux's prctl.
 _DEATH_SIGNAL = 1
-#: What a new process runs that forks workers without any import done.
+#: Code of a new process that forks workers without our imports.
 _BARE = "from sharelag.inputs.spark.daemon import serve; serve()"
-#: What a worker finds whose connection Spark has closed: while it writes, or waits for its secret.
+#: Exceptions in a worker whose connection Spark has closed: while writing, or awaiting its secret.
 _CLOSED = (BrokenPipeError, ConnectionResetError, EOFError)
 
 
 def main() -> None:
-    """Import and fork; ``sys.argv`` is from Spark and names the module that workers run."""
+    """Import and fork; Spark sets ``sys.argv``, which names the module that workers run."""
     if sys.argv[1:2] == [_WORKER] and sys.platform == "linux":
         os.environ.update(_NO_THREAD)
         if not _prepare() or _threads() > 1:
@@ -49,21 +49,21 @@ def serve() -> None:
     """Fork workers as Spark's own daemon does, without the tracebacks of closed connections."""
     from pyspark import daemon
 
-    # What its workers print when they end by an error, by the name that the module calls it.
+    # The module refers to traceback by this name when it prints errors of its workers.
     quiet = SimpleNamespace(print_exc=print_unless_closed, format_exc=traceback.format_exc)
     daemon.traceback = quiet  # type: ignore[attr-defined,assignment]
     daemon.manager()
 
 
 def print_unless_closed() -> None:
-    """Print the error being handled, unless Spark has closed the connection: nobody waits then."""
+    """Print the error being handled, unless Spark has closed the connection and ignores it."""
     if not isinstance(sys.exc_info()[1], _CLOSED):
         traceback.print_exc()
 
 
 def _prepare() -> bool:
     try:
-        # What its tasks run, which lies in a layer above this one.
+        # The code of its tasks, which is in a layer above this one.
         import sharelag.engine.spark  # noqa: F401
         from sharelag.inputs.spark.workers import set_imports_aside
 
@@ -84,7 +84,7 @@ def _load_kernels() -> None:
         use_kernels()
         return
     # Compiling takes half a minute of a core, most of a first answer: a process of lowest priority
-    # does it for later sessions. Until then workers take the plain ones where these need less time.
+    # does it for later sessions. Until then workers use plain functions if that is faster overall.
     compiled.is_left = True
     if os.fork() == 0:
         try:
@@ -93,12 +93,12 @@ def _load_kernels() -> None:
             os.nice(19)
             ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)  # end with the parent
             use_kernels()
-        finally:  # whatever happens: it must not become another daemon
+        finally:  # in any case: it must not become another daemon
             os._exit(0)
 
 
 def _part_random_numbers() -> None:
-    """Give each worker its own random numbers; Python reseeds its own generator."""
+    """Give each worker its own numpy seed; Python's own generator is reseeded anyway."""
     import numpy as np
 
     os.register_at_fork(after_in_child=lambda: np.random.seed())  # noqa: NPY002

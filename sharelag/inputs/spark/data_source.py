@@ -1,4 +1,4 @@
-"""A topic as a Spark DataFrame, through our own client: no connector, no jar.
+"""A Spark data source for Kafka topics that uses our own client: no connector, no jar.
 
 ``spark.read.format("sharelag_kafka")`` has the columns and the options of Spark's own Kafka source:
 one of ``subscribe``, ``subscribePattern`` or ``assign``; ``startingOffsets``, ``endingOffsets`` and
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 FORMAT = "sharelag_kafka"
 EARLIEST, LATEST = -2, -1
 
-#: One of these names the topics.
+#: Exactly one of these options selects the topics.
 _TOPICS = ("subscribe", "subscribePattern", "assign")
 _OPTIONS = {
     name.lower(): name
@@ -55,7 +55,7 @@ _OPTIONS = {
         *("maxOffsetsPerTrigger", "includeGaps"),
     )
 }
-#: Options that only one kind of query has.
+#: Options that only streaming queries have.
 _STREAMS_ONLY = ("maxOffsetsPerTrigger", "includeGaps")
 _BATCHES_ONLY = ("endingOffsets", "endingOffsetsByTimestamp")
 
@@ -65,7 +65,7 @@ Positions = Mapping[str, Mapping[int, int]]
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """A query's options, checked."""
+    """The checked options of a query."""
 
     config: ClientConfig
     topics: Sequence[str]
@@ -219,7 +219,7 @@ class OffsetRange(InputPartition):
 
 
 def plan(options: ReadOptions) -> list[OffsetRange]:
-    """Return the ranges to read, from one request to the cluster in the driver."""
+    """Return the ranges to read, from one request to the cluster by the driver."""
     ranges = []
     for topic, there in logs(options).items():
         first = resolve(options, topic, there, options.starting, options.starting_at)
@@ -238,7 +238,7 @@ def plan(options: ReadOptions) -> list[OffsetRange]:
 
 def logs(options: ReadOptions) -> dict[str, dict[int, tuple[int, int]]]:
     """Return current first and end offsets of every selected partition, by topic."""
-    config = options.config.renewed()  # a stream asks again and again
+    config = options.config.renewed()  # a stream asks repeatedly
     topics = list(options.topics) or list(options.assigned)
     if options.pattern is not None:
         topics = [name for name in kafka.topic_names(config) if re.fullmatch(options.pattern, name)]
@@ -258,7 +258,7 @@ def logs(options: ReadOptions) -> dict[str, dict[int, tuple[int, int]]]:
 
 
 def split(ranges: Sequence[OffsetRange], at_least: int) -> list[OffsetRange]:
-    """Split long ranges into about ``at_least`` ranges of about equal size."""
+    """Split long ranges into at least about ``at_least`` ranges of similar size."""
     total = sum(one.end - one.first for one in ranges)
     pieces = []
     for one in ranges:
@@ -301,16 +301,16 @@ def _require_exactly(topic: str, there: Mapping[int, object], positions: Positio
         )
 
 
-#: The same cluster has the same name in this process, and no name tells a password.
+#: Secret of this process: a cluster's name is the same for each read, and reveals no password.
 _KEY = os.urandom(16)
 
 
 def read_topic(
     spark: SparkSession, config: ClientConfig, topic: str, ranges: Ranges | None = None
 ) -> DataFrame:
-    """Read all records of a topic, or some offsets, as `sharelag.schemas.RAW`.
+    """Read a topic, or some ranges of its offsets, as `sharelag.schemas.RAW`.
 
-    By default it is up to the end when Spark reads; records pruned meanwhile are left out.
+    By default the end is that of the time when Spark reads; records pruned by then are left out.
     """
     options = {"subscribe": topic}
     if ranges:
@@ -330,7 +330,7 @@ def register(spark: SparkSession) -> None:
 
 
 def register_cluster(spark: SparkSession, config: ClientConfig) -> str:
-    """Register a source of one cluster, whose options Spark does not see; return its format."""
+    """Register a source for one cluster whose options stay hidden from Spark; return its format."""
     settings = config.spark_options()
     told = repr(sorted(settings.items())).encode()
     format_name = f"{FORMAT}_{blake2b(told, key=_KEY, digest_size=4).hexdigest()}"
@@ -417,7 +417,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Gap(OffsetRange):
-    """A range that was pruned before its micro-batch was planned; read as one row."""
+    """A range that was pruned before its micro-batch was planned; it is read as one row."""
 
 
 def require_admission_control() -> None:
@@ -431,7 +431,7 @@ def require_admission_control() -> None:
 
 
 class StreamReader(DataSourceStreamReader):
-    """The reader of one stream: everything except `read` runs in one process next to the driver."""
+    """The reader of one stream: all methods but `read` run in one process next to the driver."""
 
     def __init__(self, options: ReadOptions) -> None:
         require_admission_control()
@@ -449,7 +449,7 @@ class StreamReader(DataSourceStreamReader):
         return _progress({name: resolve(options, name, of, *start) for name, of in there.items()})
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Return the limit by ``maxOffsetsPerTrigger``."""
+        """Return the limit that ``maxOffsetsPerTrigger`` sets."""
         from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
         most = self.options.max_offsets
@@ -460,7 +460,7 @@ class StreamReader(DataSourceStreamReader):
         return advance(start, self._newest, getattr(limit, "max_rows", None))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Fix the end of the query: records written from now on are not part of it."""
+        """Fix the end of the query: records written after this are not part of it."""
         self._target = logs(self.options)
 
     def reportLatestOffset(self) -> Progress | None:  # noqa: N802
@@ -502,8 +502,8 @@ class StreamReader(DataSourceStreamReader):
 def advance(start: Progress, there: Logs, limit: int | None) -> Progress:
     """Return the end of a micro-batch of about ``limit`` offsets; None means all.
 
-    As in Spark's own source the limit is divided in proportion, at least one each. Pruned offsets
-    do not count. A log that ends before the position in it is a DataLossError.
+    As in Spark's own source, the limit is divided in proportion, with at least one offset per
+    partition. Pruned offsets do not count. A log that ends before its position is a DataLossError.
     """
     spans = {}
     for topic, partitions in there.items():

@@ -1,4 +1,4 @@
-"""End offsets beside a stream: read anew for each micro-batch, or said to stay as they are."""
+"""End offsets for joins with a stream: read again for each micro-batch, or explicitly constant."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
     from sharelag.inputs.spark.frames import Tabular
 
-#: What is read anew: a folder, the name of a table, or a function that gives the rows.
+#: A source that can be read again: a folder, a table's name, or a function that returns rows.
 Ends: TypeAlias = "str | Path | Callable[[], Tabular]"
 
 _LOG = logging.getLogger(__name__)
-# How often to list a folder again whose files were replaced between listing and reading.
+# Number of attempts to list a folder whose files are replaced between listing and reading.
 _ATTEMPTS = 10
-# What the leaves of a plan are: files, which Spark lists once, and rows that came with it. A file
-# index of another kind, such as Delta's, looks again.
+# Leaves of a plan that do not change: files, which Spark lists once, and local rows. Another kind
+# of file index, such as Delta's, lists its files again.
 _FILES = re.compile(r"^\W*Relation \S*\[.*\] (parquet|orc|csv|json|text|avro)\s*$", re.MULTILINE)
 _LISTED = re.compile(r"InMemoryFileIndex")
 _ROWS = re.compile(r"^\W*(LocalRelation|LogicalRDD|ExternalRDD)\b", re.MULTILINE)
@@ -48,10 +48,10 @@ _INSTEAD = (
 def ends_beside_stream(
     offsets: Ends | Tabular, windows: DataFrame
 ) -> DataFrame | Callable[[], pa.Table]:
-    """Return what Spark reads anew, or a function that a task calls for each micro-batch.
+    """Return a DataFrame that Spark reads again, or a function for tasks to call per micro-batch.
 
-    ``offsets`` as for `sharelag.stream.lag`; ``windows`` is what they are joined with. Offsets that
-    cannot be read anew, or have other columns, are an InputError.
+    ``offsets`` as for `sharelag.stream.lag`; ``windows`` is the other side of the join. It is an
+    InputError if offsets cannot be read again, or lack columns.
     """
     found = _found(offsets, windows.sparkSession)
     if callable(found):
@@ -64,7 +64,7 @@ def ends_beside_stream(
 def read_ends(offsets: Ends | Tabular, spark: SparkSession) -> pa.Table:
     """Read `sharelag.schemas.OFFSETS` now, in the driver, where a function may use the session.
 
-    Parameters and errors as for `ends_beside_stream`; a function may give a DataFrame, too.
+    Parameters and errors as for `ends_beside_stream`; a function may return a DataFrame, too.
     """
     found = _found(offsets, spark)
     if callable(found):
@@ -92,7 +92,7 @@ def _found(offsets: Ends | Tabular, spark: SparkSession) -> DataFrame | partial[
 
 
 def _folder_of(spark: SparkSession, table: str) -> str | None:
-    """Return the folder of a table of Parquet files, which Spark lists once; None for others."""
+    """Return the folder of a Parquet table, whose files Spark lists once; None for other tables."""
     rows = spark.sql(f"describe extended {table}").toArrow().to_pylist()
     about = {row["col_name"]: row["data_type"] for row in rows}
     if about.get("Provider", "").lower() != "parquet" or "Location" not in about:
@@ -105,7 +105,7 @@ def _call(function: Callable[[], Any]) -> pa.Table:
         given = function()
     except ShareLagError:
         raise
-    except Exception as error:  # whatever the user's own code raises
+    except Exception as error:  # the user's own code may raise anything
         raise InputError(
             f"the function that gives the offsets raised {type(error).__name__}: "
             f"{first_line(error)}; it must return rows whenever it is called"
@@ -119,14 +119,14 @@ def _call(function: Callable[[], Any]) -> pa.Table:
 def _read_folder(path: str) -> pa.Table:
     for _ in range(_ATTEMPTS):
         try:
-            # Of another address, only deltalake tells whether it is a table of its.
+            # Only deltalake can tell whether another address is a Delta table.
             is_here = "://" not in path
             may_be = (Path(path) / "_delta_log").is_dir() if is_here else find_spec("deltalake")
             if may_be and (table := open_table(path)) is not None:
                 dataset = table.to_pyarrow_dataset()
             else:
                 dataset = ds.dataset(path, format="parquet", partitioning="hive")
-                if not dataset.files:  # an overwrite has removed them, and the others are to come
+                if not dataset.files:  # an overwrite has removed them, and new ones will follow
                     return schemas.OFFSETS.empty_table()
             schemas.require_conformable(dataset.schema, schemas.OFFSETS, path)
             rows = dataset.to_table(schemas.OFFSETS.names)
@@ -160,7 +160,7 @@ def _require_portable(function: partial[pa.Table]) -> None:
 
 
 def _uses_session(function: Callable[[], Any]) -> bool:
-    """Whether a function names a session or a DataFrame; on Connect these can be sent."""
+    """Whether a function refers to a session or a DataFrame; on Connect these can be pickled."""
     if not inspect.isfunction(function):
         return False
     named = inspect.getclosurevars(function)
@@ -169,7 +169,7 @@ def _uses_session(function: Callable[[], Any]) -> bool:
 
 
 def _require_current(frame: DataFrame) -> None:
-    """Refuse files that Spark has listed once; say of rows in hand that they stay."""
+    """Reject files that Spark has listed once; warn that local rows do not change."""
     plan = io.StringIO()
     with redirect_stdout(plan):
         frame.explain("extended")

@@ -1,4 +1,4 @@
-"""Files as Spark DataFrames: Parquet, also for a remote Spark, and a broker's segments."""
+"""Files as Spark DataFrames: Parquet, also for a remote Spark, and broker log segments."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from sharelag.inputs.spark.sessions import is_connect
 from sharelag.inputs.spark.workers import map_in_arrow
 from sharelag.tables.arrow import for_spark
 
-#: Maximum size in bytes of files that are sent to a remote Spark, and of what is in them.
+#: Maximum bytes of files sent to a remote Spark, and of their decoded content.
 _MOST_SENT, _MOST_DECODED = 256 << 20, TABLE_BYTES
-#: How Spark's own reader reads files, whatever the session says: no file is passed over silently.
+#: Options of Spark's reader that override the session, so that no file is silently skipped.
 _READ_BY_SPARK = COMPARED_BY_SPARK | {
     "ignoreCorruptFiles": "false",
     "ignoreMissingFiles": "false",
@@ -41,13 +41,13 @@ def raw_frame(
 ) -> DataFrame:
     """Read raw records from Parquet files of this machine.
 
-    Spark's tasks read them as one process does, whatever the session says of Parquet, with the same
-    sentences where something is wrong. If Spark cannot access them, they are sent unless too large.
+    Spark's tasks read them as the local engine does, with the same errors, whatever the session's
+    settings for Parquet. Files that Spark cannot access are sent to it, unless they are too large.
     """
     given = of_paths(files)
     paths = [file.path for file in given]
     if not are_in_reach(spark, given):
-        # A path may lead to another file system, such as that of a service's volumes.
+        # The same path may be on another file system, such as a volume of a service.
         is_seen = not any(file.known for file in given) and bool(_seen(spark, paths))
         return _by_spark(spark, paths, schema) if is_seen else _send(spark, given, schema)
     tasks = plan(given, None, schema).tasks or [[]]
@@ -77,8 +77,8 @@ def _frame_by_number(
 def address(spark: SparkSession, place: str) -> DataFrame:
     """Read raw records from Parquet at an address that only Spark knows.
 
-    What the session says of Parquet does not matter. Without Parquet files, and for a table of
-    which not every one is current, it is an InputError.
+    The session's settings for Parquet have no effect. It is an InputError if there are no Parquet
+    files, or for a table of which only some files are current.
     """
     try:
         for mark, kind in MARKS.items():
@@ -87,8 +87,8 @@ def address(spark: SparkSession, place: str) -> DataFrame:
         return _by_spark(spark, [place], schemas.RAW)
     except InputError:
         raise
-    except Exception as error:  # whatever Java says of the address, wrapped in what Spark raises
-        # What an error of Java says, without the names of its classes.
+    except Exception as error:  # Java's error about the address, wrapped in one of Spark's
+        # The text of Java's error, without the names of its classes.
         said = str(error).removeprefix("An error occurred while calling").partition("\n: ")
         words = first_line(Exception(said[2] or said[0])).rpartition("Exception: ")[2].rstrip(".")
         raise InputError(
@@ -101,7 +101,7 @@ def _by_spark(spark: SparkSession, paths: Sequence[str], schema: pa.Schema) -> D
     frame = spark.read.options(**_READ_BY_SPARK).parquet(*paths)
     kinds = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
     for field in schemas.spark_schema(schema).fields:
-        # Where the session takes binary for text, or names of folders for no numbers.
+        # The session may read binary as text, or values in folder names not as numbers.
         is_text = kinds.get(field.name) == "string"
         if is_text and field.dataType.simpleString() in ("binary", "int"):
             frame = frame.withColumn(field.name, frame[field.name].cast(field.dataType))
@@ -121,7 +121,7 @@ def _is_at(spark: SparkSession, pattern: str) -> bool:
 def files_in_reach(spark: SparkSession, source: Any, topic: str) -> Sequence[str | RawFile] | None:
     """Return Parquet files with all records of a topic, if Spark's tasks see the same files.
 
-    An input with ``parquet_files(topic)`` has its records in files of this machine.
+    An input has records in local files if it has a method ``parquet_files(topic)``.
     """
     files = source.parquet_files(topic) if hasattr(source, "parquet_files") else None
     return files if files and are_in_reach(spark, of_paths(files)) else None
@@ -138,10 +138,10 @@ def are_in_reach(spark: SparkSession, files: Sequence[RawFile]) -> bool:
 
 
 def _seen(spark: SparkSession, paths: Sequence[str]) -> Sequence[str]:
-    """Return where Spark finds such files; nowhere, if it does not have all of them."""
+    """Return the paths at which Spark finds all of these files; none if it lacks any."""
     try:
         return spark.read.parquet(*paths).inputFiles()
-    except AnalysisException:  # a Connect server elsewhere
+    except AnalysisException:  # a Connect server on another machine
         return []
 
 
@@ -149,14 +149,14 @@ def is_table_of(spark: SparkSession, name: str) -> bool:
     """Whether Spark has a table or a view of this name."""
     try:
         return spark.catalog.tableExists(name)
-    except AnalysisException:  # the name has parts that no catalog of this Spark has
+    except AnalysisException:  # its first part is not a catalog of this Spark
         return False
 
 
 def segments(spark: SparkSession, folder: Path, topic: str, control: bool = False) -> DataFrame:
-    """Read a topic from a broker's log directory: a task per partition, or control segment.
+    """Read a topic from a broker's log directory, with a task per partition or control segment.
 
-    All workers need access to it. With ``control``, control records in users' topics count as well.
+    All workers need access to it. With ``control``, control records in users' topics count, too.
     """
     places = sorted(number for name, number in partitions(folder) if name == topic)
     found = control_segments(folder) if control else []
@@ -179,7 +179,7 @@ def _send(spark: SparkSession, files: Sequence[RawFile], schema: pa.Schema) -> D
             f"Spark cannot access {folder}, and its {size >> 20:,} MiB are too large to {advice}"
         )
     batches, total = [], 0
-    # A repeated value is in each of its rows: files may be much smaller than their records.
+    # Dictionaries repeat values: decoded records may be much larger than their files.
     for batch in parquet_batches(files, schema=schema):
         batches.append(batch)
         total += batch.nbytes

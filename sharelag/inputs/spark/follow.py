@@ -57,10 +57,10 @@ from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 _LOG = logging.getLogger(__name__)
 
-# Seconds: a job that has just ended still locks the archive for a moment.
+# Seconds to wait, because a job that has just ended still locks the archive for a moment.
 _LET_GO = 5.0
 
-#: The report of a task: a file that it wrote, or a gap.
+#: A task's report of a file that it wrote, or of a gap.
 _REPORT = pa.schema([("task", pa.int32()), ("path", pa.string()), *GAP])
 
 
@@ -178,10 +178,10 @@ class _Job:
         gaps = report.filter(pc.invert(is_file)).select(GAP.names).cast(GAP)
         if gaps.num_rows:
             add |= _aside(scratch, f"{GAPS}/{batch:012d}.parquet", gaps)
-        # Whose records these are is known once they have been read.
+        # The topic ids, read after the records, reveal a topic that was created again.
         ids = kafka.topic_ids(self.config.renewed(), list(self.begun.topics))
         require_same_topics(self.folder, self.begun, ids)
-        # After the records have been read: in the other order lag could be negative.
+        # Sample ends after reading the records: otherwise lag could be negative.
         add |= self._sample(scratch, day)
         commit(self.folder, add, batch=batch, day=day)
         shutil.rmtree(scratch)  # including files of failed task attempts
@@ -200,14 +200,14 @@ class _Job:
                     sample = self._sample(scratch, day)
                     commit(self.folder, sample, day=day)
                     self._tidy()
-                except (ShareLagError, OSError) as error:  # a full disk, too, may have room again
+                except (ShareLagError, OSError) as error:  # even a full disk may recover
                     _LOG.warning("could not sample end offsets: %s", error)
                     self.sampled = time.monotonic()
                 for path in scratch.iterdir():
                     path.unlink()
 
     def _tidy(self) -> None:
-        """Merge small files now and then; following goes on where one of them is damaged."""
+        """Merge small files periodically; a damaged file does not end the job."""
         if next(self.commits) % self.compact_every == 0:
             try:
                 compact(self.folder)
@@ -215,7 +215,7 @@ class _Job:
                 _LOG.warning("small files of the archive stay as they are: %s", error)
 
     def _sample(self, scratch: Path, day: str) -> dict[str, Path]:
-        config = self.config.renewed()  # brokers that were silent cost the next sample nothing
+        config = self.config.renewed()  # so that silent brokers do not shorten the next sample
         offsets = kafka.list_offsets(config, kafka.topic_ids(config))
         self.sampled = time.monotonic()
         with self._naming:
@@ -225,7 +225,7 @@ class _Job:
 
 
 def _day(view: View) -> str:
-    """Return today; clocks can go back, days of an archive must not: they order its files."""
+    """Return today; clocks can go back, but days of an archive must not: they order files."""
     return max(f"{datetime.now(UTC):%Y-%m-%d}", view.day)
 
 
@@ -236,7 +236,7 @@ def _aside(scratch: Path, name: str, table: pa.Table) -> dict[str, Path]:
 
 
 def _write(scratch: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Write the records of one task, all of one topic partition, to a file; report it and gaps."""
+    """Write the records of one task, of one topic partition, to a file; report it and gaps."""
     from pyspark import TaskContext  # missing if only the client of Spark Connect is installed
 
     path = Path(scratch) / f"{uuid4().hex}.parquet"
@@ -278,8 +278,8 @@ def _first_offsets(config: ClientConfig, topic: str, optional: bool) -> list[int
 def _starting(begun: ArchiveInfo, there: Mapping[str, Sequence[int]]) -> str:
     """Return the start of the archive: the log start at its creation, 0 for later partitions.
 
-    Not "earliest": if killed in its first micro-batch, the job would start at the log start by
-    then, and records pruned meanwhile would be missing without a gap.
+    With "earliest", a job killed in its first micro-batch would restart from the log start at that
+    time, and records pruned in the meantime would be missing without a gap.
     """
     offsets = {}
     for topic, now in there.items():

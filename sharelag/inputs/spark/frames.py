@@ -34,34 +34,33 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
     class ArrowStream(Protocol):
-        """A table of any library that passes tables on as Arrow, such as polars."""
+        """A table of any library that exports Arrow streams, such as polars."""
 
         def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-            """Return the rows in a capsule."""
+            """Return the rows in a PyCapsule."""
 
-    #: Rows of the user's own.
+    #: Rows in a table of the user's.
     Tabular: TypeAlias = DataFrame | pd.DataFrame | pa.Table | pa.RecordBatch | ArrowStream
 
 
-#: How many rows Spark sends to Python at once.
+#: The setting for the number of rows that Spark sends to Python at once.
 _MOST_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
 def is_of_spark(given: Any) -> bool:
     """Whether a table is a DataFrame of Spark, classic or Connect."""
-    # Not of the object, since a column of Spark seems to have every attribute: its fields.
+    # Look at the type: a Spark Column seems to have every attribute, as names of its fields.
     return hasattr(type(given), "sparkSession")
 
 
 def as_frame(
     given: Tabular, schema: pa.Schema, what: str, spark: SparkSession | None = None
 ) -> DataFrame:
-    """Return a DataFrame with the types of a schema: one of Spark, or a table of this process.
+    """Convert a Spark DataFrame, or a table of this process, to the types of a schema.
 
-    One of Spark that has these types is returned as it is; in another, a value that does not fit is
-    found when its row is read. What `sharelag.tables.conform.conform` does not take is an
-    InputError that calls it ``what``. ``spark`` is by default the active session, or one for this
-    machine.
+    A Spark DataFrame with these types is returned unchanged; in another one, a value that does not
+    fit raises when its row is read. A table that `sharelag.tables.conform.conform` rejects is an
+    InputError that calls it ``what``. ``spark`` is by default the active session, or a local one.
     """
     if is_of_spark(given):
         if has_stopped(cast("DataFrame", given).sparkSession):
@@ -74,12 +73,12 @@ def as_frame(
 
 
 def frame_of(spark: SparkSession, table: schemas.Arrow) -> DataFrame:
-    """Make a DataFrame of a table in this process, with its columns even if it has no rows."""
+    """Make a DataFrame of a local table, with its columns even if it has no rows."""
     batch = one_batch(table)
-    if not batch.num_rows:  # Spark knows no types of nothing
+    if not batch.num_rows:  # Spark cannot infer types without rows
         return spark.createDataFrame([], schemas.spark_schema(batch.schema))
     rows = for_spark(batch, batch.schema)
-    if int(spark.conf.get(_MOST_ROWS, "1") or 1) <= 0:  # no limit, for which pyspark takes no table
+    if int(spark.conf.get(_MOST_ROWS, "1") or 1) <= 0:  # no limit, which pyspark rejects for tables
         return map_in_arrow(spark.range(0, 1, 1, 1), lambda _: iter([rows]), batch.schema)
     return spark.createDataFrame(as_table(rows))
 
@@ -99,7 +98,7 @@ def _with_types(frame: DataFrame, schema: pa.Schema, what: str) -> DataFrame:
 
 
 def _require_told_apart(frame: DataFrame, schema: pa.Schema, what: str) -> None:
-    """Refuse columns that Spark takes for one another by their names, as ``key`` and ``Key``."""
+    """Reject columns whose names are equal for Spark, such as ``key`` and ``Key``."""
     there = frame.schema.names
     for name in schema.names:
         alike = [other for other in there if other.lower() == name.lower()]
@@ -113,7 +112,7 @@ def _require_told_apart(frame: DataFrame, schema: pa.Schema, what: str) -> None:
 def _cast(
     got: StructField | None, wanted: StructField, schema: pa.Schema, what: str
 ) -> Column | None:
-    """Return a column as its type in a schema; None: it is that already."""
+    """Return a column cast to its type in a schema; None if it has that type already."""
     from pyspark.sql import functions as f
     from pyspark.sql import types as t
 
@@ -123,10 +122,10 @@ def _cast(
     is_same = got.dataType.simpleString() == kind.simpleString()
     is_place = schema is schemas.OFFSETS and name in PLACE and got.nullable
     if is_same and not is_place:
-        return None  # each column that is made is a dozen messages to Java
+        return None  # creating a column takes a dozen messages to Java
     column = f.col(name)
     if isinstance(got.dataType, t.TimestampNTZType):
-        # A cast would take the zone of the session.
+        # A cast would apply the session's time zone.
         column = f.concat(column.cast("string"), f.lit("Z")).cast(kind)
     elif isinstance(got.dataType, t.NumericType) and not is_same:
         column = _whole(column, got.dataType, kind, not_whole(what, schema.field(name)))
@@ -138,7 +137,7 @@ def _cast(
 
 
 def _whole(column: Column, got: Any, wanted: Any, advice: str) -> Column:
-    """Return numbers as those of another type; what that cannot hold is an error, NaN a null."""
+    """Cast numbers to an integer type; a value out of its range is an error, NaN becomes null."""
     from pyspark.sql import functions as f
     from pyspark.sql import types as t
 
@@ -152,7 +151,7 @@ def _whole(column: Column, got: Any, wanted: Any, advice: str) -> Column:
 
 
 def _refuse(advice: str, kind: Any) -> Column:
-    """Raise an error when a row is read; its line is what the answer's error says."""
+    """Return a column that raises when a row is read; its line becomes the error of the answer."""
     from pyspark.sql import functions as f
 
     return f.raise_error(f.lit(f"{InputError.__name__}: {advice}\n")).cast(kind)
@@ -162,11 +161,11 @@ def _refuse(advice: str, kind: Any) -> Column:
 class FrameInput(RecordsOnly):
     """Raw records and end offsets as Spark DataFrames.
 
-    ``raw`` has `sharelag.schemas.RAW`, as `as_frame` gives them; other columns are ignored, and
+    ``raw`` has `sharelag.schemas.RAW`, as `as_frame` returns it; other columns are ignored, and
     records of both topics may be mixed. ``given_offsets`` has `sharelag.schemas.OFFSETS`, one row
-    per topic partition, or several at different moments: then the last one up to the moment is the
-    end, and all of them are past ends. Beside a stream it is whatever `sharelag.stream.lag` takes.
-    A column that is missing or of another type is an InputError.
+    per topic partition, or several at different moments: then the last one up to a moment is the
+    end at that moment, and all of them are past ends. Beside a stream it is anything that
+    `sharelag.stream.lag` accepts. A column that is missing or of another type is an InputError.
     """
 
     holds_both = True
@@ -188,7 +187,7 @@ class FrameInput(RecordsOnly):
 
     @cached_property
     def _last_ends(self) -> datetime | None:
-        """The time of the last end offsets, which may take a query; None if there are none."""
+        """The time of the last end offsets, which may run a query; None without end offsets."""
         from pyspark.sql import functions as f
 
         if self.given_offsets is None:
@@ -204,11 +203,11 @@ class FrameInput(RecordsOnly):
 
     def frame(self, spark: SparkSession, topic: str) -> DataFrame:
         names = schemas.RAW.names
-        # As it is where it can be, since a DataFrame of it is not known by what it reads.
+        # Unchanged if possible: a DataFrame derived from it hides its source.
         return self.raw if self.raw.columns == names else self.raw.select(names)
 
     def parquet_files(self, topic: str) -> list[RawFile] | None:
-        """Files that the DataFrame is a mere scan of; None: it is more, or not of such files."""
+        """Parquet files that the DataFrame merely scans; None if it does more, or reads others."""
         return find_files(self.raw)
 
     def offsets(self, topic_ids: Sequence[str], as_of: object = None) -> pa.Table:
@@ -225,7 +224,7 @@ class FrameInput(RecordsOnly):
     def _find_ends(
         self, find: Callable[[pa.Table], pa.Table], first: datetime | None, last: datetime | None
     ) -> pa.Table:
-        """Apply a function to the offsets of a span in each task, and to all that it leaves."""
+        """Apply a function to the offsets of a span in each task, then to the combined results."""
         from pyspark.sql import functions as f
 
         rows = self.given_offsets
@@ -236,7 +235,7 @@ class FrameInput(RecordsOnly):
         rows = rows.select(schemas.OFFSETS.names)
         if first is not None:
             rows = rows.where(f.col("as_of") >= f.lit(first))
-        if last is not None:  # of which Kafka has the milliseconds
+        if last is not None:  # Kafka has milliseconds
             rows = rows.where(f.col("as_of") < f.lit(last + timedelta(milliseconds=1)))
 
         def find_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -255,7 +254,7 @@ class FrameInput(RecordsOnly):
 
 
 def read_here(offsets: Any, later: bool = False) -> pa.Table | None:
-    """Return end offsets that a DataFrame shows of a few small files; None: Spark has to read them.
+    """Read end offsets here if a DataFrame merely scans a few small files; None otherwise.
 
     ``later`` as for `find_files`.
     """
@@ -268,19 +267,19 @@ def read_here(offsets: Any, later: bool = False) -> pa.Table | None:
         batches = parquet_batches(files, schema=schemas.OFFSETS)
         found = pa.Table.from_batches(batches, schemas.OFFSETS)
     except (InputError, OSError):
-        return None  # Spark says what is wrong when the rows are read
+        return None  # Spark reports the fault when it reads the rows
     return schemas.conform_given(found, schemas.OFFSETS, "offsets")
 
 
 def find_files(
     frame: Any, later: bool = False, schema: pa.Schema = schemas.RAW
 ) -> list[RawFile] | None:
-    """Return the Parquet files of this machine that a DataFrame shows as they are, or some rows of.
+    """Return the local Parquet files that a DataFrame scans, with the conditions on their rows.
 
-    Of a union they are those of all its parts. Rows in Spark's cache, rows chosen by more than
-    comparisons of a column with values, computed columns and tables of which files hold more than
-    the current rows are left to Spark; with ``later``, too, files that Spark may list anew before
-    they are read: those of a table of its catalog, after an insert.
+    For a union they are the files of all its parts. None if Spark must read it: cached rows, rows
+    selected by more than comparisons of a column with values, computed columns, and tables whose
+    files hold more than the current rows; with ``later``, also files that Spark may list again
+    before it reads them: those of a catalog table, after an insert.
     """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -289,19 +288,19 @@ def find_files(
         return None
     query = frame._jdf.queryExecution()
     try:
-        # Planning what else there is may take its time, and that of a Delta table runs jobs.
+        # Check this first: planning may take long, and for a Delta table it runs jobs.
         for leaf in _items(query.withCachedData().collectLeaves()):
             if leaf.relation().location().getClass().getSimpleName() != "InMemoryFileIndex":
                 return None
         return list(_listed(query.sparkPlan(), later, schema))
-    # Another kind of plan or condition, without such parts; or what Spark raises at reading, too.
+    # Another kind of plan or condition; or an error that Spark would raise while reading.
     except (Py4JError, LookupError, PySparkException):
         return None
 
 
 def _listed(plan: Any, later: bool, schema: pa.Schema) -> Iterator[RawFile]:
-    """Yield the files that a Java plan merely scans, with what chooses rows; else an error."""
-    if plan.nodeName() == "Union":  # by position, whatever the names
+    """Yield the files that a Java plan merely scans, with their conditions; raise otherwise."""
+    if plan.nodeName() == "Union":  # columns match by position, not by name
         for part in _items(plan.children()):
             if _names(part) != _names(plan):
                 raise LookupError("columns of other names")
@@ -341,7 +340,7 @@ def _names(plan: Any) -> list[str]:
     return [column.name() for column in _items(plan.output())]
 
 
-#: What Spark calls comparisons of a column with a value.
+#: Spark's names of comparisons of a column with a value.
 _COMPARISONS = {
     "EqualTo": "==",
     "LessThan": "<",
@@ -349,9 +348,9 @@ _COMPARISONS = {
     "GreaterThan": ">",
     "GreaterThanOrEqual": ">=",
 }
-#: Columns that are compared while files are read.
+#: Columns whose conditions are applied while files are read.
 _COMPARED = ("topic", "partition", "offset", "timestamp")
-#: What makes values of what Spark has of them in a plan, by type.
+#: Functions that convert a literal in a Spark plan, by type.
 _VALUES: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), int),
     "string": str,
@@ -360,7 +359,7 @@ _VALUES: dict[str, Callable[[Any], Any]] = {
 
 
 def _conditions(condition: Any) -> list[Condition]:
-    """Return the comparisons that a condition of Java's consists of; else an error."""
+    """Return the comparisons of which a Java condition consists; raise for any other condition."""
     found = list(_comparisons(condition))
     compared = {name for name, comparison, _ in found if comparison}
     if any(name not in compared for name, *_ in found):
@@ -369,12 +368,12 @@ def _conditions(condition: Any) -> list[Condition]:
 
 
 def _comparisons(part: Any) -> Iterator[Condition]:
-    """Yield the comparisons of a condition of Java's; without one, a column has to have a value."""
+    """Yield the comparisons in a Java condition; that of IsNotNull is an empty text."""
     kind = part.getClass().getSimpleName()
     if kind == "And":
         yield from _comparisons(part.left())
         yield from _comparisons(part.right())
-    elif kind == "IsNotNull":  # Spark says so of all that it compares
+    elif kind == "IsNotNull":  # Spark adds it to every compared column
         yield part.child().name(), "", None
     elif kind in ("In", "InSet"):
         column = part.value() if kind == "In" else part.child()
@@ -387,19 +386,19 @@ def _comparisons(part: Any) -> Iterator[Condition]:
 
 
 def _value(column: Any, value: Any) -> Any:
-    """Return the value that a condition of Java's compares with a column of a record's place."""
+    """Return the literal that a Java condition compares with a column of a record's position."""
     if value is None or column.name() not in _COMPARED:
         raise LookupError("a column that is not read for all answers, or a null")
     return _VALUES[column.dataType().simpleString()](value)
 
 
 def latest_offsets(offsets: DataFrame) -> DataFrame:
-    """Return the last row of each topic partition, as `latest_ends` of tables in hand does."""
+    """Return the last row of each topic partition, as `latest_ends` does for local tables."""
     from pyspark.sql import functions as f
 
     when = f.coalesce("as_of", f.lit(datetime(1970, 1, 1, tzinfo=UTC)))
     last = f.max_by(f.struct(*schemas.OFFSETS.names), f.struct(when, "end_offset")).alias("last")
-    # As in Kafka; Spark has microseconds.
+    # Kafka has milliseconds; Spark has microseconds.
     rows = offsets.withColumn("as_of", f.date_trunc("millisecond", "as_of"))
     rows = rows.groupBy("topic_id", "partition").agg(last)
     return rows.select("last.*").select(schemas.OFFSETS.names)
@@ -409,11 +408,11 @@ def latest_offsets(offsets: DataFrame) -> DataFrame:
 
 
 _LOG = logging.getLogger(__name__)
-#: End offsets in files of so many bytes are read in this process, where a query takes 0.25 s.
+#: End offsets in files up to this size are read in this process; a Spark query would take 0.25 s.
 _READ_HERE = 4 << 20
-#: What Spark's plans call a choice of columns and rows.
+#: Nodes of Spark's plans that select columns and rows.
 _CHOOSING = {"Project", "Filter", "SubqueryAlias"}
-#: Options by which several tasks read a partition.
+#: Options that divide a partition among several tasks.
 _SPLITTING = ("minPartitions", "maxRecordsPerPartition")
 
 
@@ -432,7 +431,7 @@ def reads_internal_topics(spark: SparkSession) -> bool:
 
 
 def leaves_out_internal_topics(frame: Any) -> bool:
-    """Whether a DataFrame reads Spark's own Kafka source, in a session without the setting."""
+    """Whether a DataFrame reads Spark's own Kafka source in a session without the setting."""
     if _is_set(frame.sparkSession):
         return False
     if is_connect(frame.sparkSession):
@@ -446,17 +445,17 @@ def _is_set(spark: SparkSession) -> bool:
 
 
 def holds_whole_partitions(frame: DataFrame) -> bool:
-    """Whether each task that scans a DataFrame reads whole partitions of Kafka's topics.
+    """Whether each task that scans a DataFrame reads whole Kafka partitions.
 
-    So it is with Spark's own Kafka source and with ours, unless an option splits partitions, and
-    with columns and rows chosen from them.
+    That is so for Spark's own Kafka source and for ours, and for columns and rows selected from
+    them, unless an option splits partitions.
     """
     scan = _connect_scan(frame) if is_connect(frame.sparkSession) else _classic_scan(frame)
     return scan is not None and not any(scan(option) for option in _SPLITTING)
 
 
 def _connect_scan(frame: Any) -> Callable[[str], bool] | None:
-    """Return what says whether an option is set, where a DataFrame does nothing but scan Kafka."""
+    """Return a function that says whether an option is set; None unless it merely scans Kafka."""
     plan = frame._plan
     while type(plan).__name__ in _CHOOSING:
         plan = plan._child
@@ -476,7 +475,7 @@ def _classic_scan(frame: Any) -> Any:
         if plan.nodeName() == "DataSourceV2Relation" and _is_of_kafka(plan.table().name()):
             return plan.options().containsKey
         if plan.nodeName() == "LogicalRelation" and "KafkaRelation(" in plan.toString():
-            relation = plan.relation()  # it shows its options to nobody
+            relation = plan.relation()  # it does not expose its options
             options = relation.getClass().getDeclaredField("sourceOptions")
             options.setAccessible(True)
             return options.get(relation).contains

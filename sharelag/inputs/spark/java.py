@@ -1,4 +1,4 @@
-"""The Java of a local Spark: how it starts, its archive of classes, and how its jobs end."""
+"""The Java of a local Spark: its start, its archive of loaded classes, and its interrupted jobs."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from sharelag.java import find_java
 # ---- an archive of loaded classes ---------------------------------------------------------------
 
 
-#: Silences the JVM about an archive that does not fit, since it would print to standard output.
+#: Silences the JVM's messages about an unsuitable archive, which would go to standard output.
 _SILENT = "-Xlog:disable"
 _RECORDING = "-XX:ArchiveClassesAtExit"
-#: A process of seconds has nothing of Java's second compiler, which takes a sixth of its time.
+#: A process of seconds gains nothing from Java's second compiler, which takes a sixth of its time.
 _BRIEFLY = "-XX:TieredStopAtLevel=1"
 _JAVA_OPTIONS = "SPARK_SUBMIT_OPTS"
-#: Variables that would send the command to a Spark on another machine.
+#: Variables that would send the command to Spark on another machine.
 _ELSEWHERE = ("SPARK_REMOTE", "SPARK_API_MODE", "SPARK_CONNECT_MODE_ENABLED", "MASTER")
-#: Seconds in which Java has written an archive, for sure.
+#: Seconds after which Java has certainly finished writing an archive.
 _LONG = 3600
 _COMMAND = "from sharelag.cli import main; main()"
-#: What names this environment: Java compares the places of the jars.
+#: Identifies this environment: Java compares the paths of the jars.
 _ENVIRONMENT = blake2b(sys.prefix.encode(), digest_size=6).hexdigest()
-#: What asks for the classes of an answer.
+#: A command that loads the classes of a typical answer.
 _QUESTION = ("lag", "--capture", "demo", "--engine", "spark")
 _LATER = (
     "import os; os.nice(19); from sharelag.inputs.spark import java; "
@@ -47,17 +47,17 @@ _LATER = (
 
 
 def archive_options() -> list[str]:
-    """Return Java options for a quick start; none where no classes have been recorded."""
+    """Return Java options for a quick start; none if no classes have been recorded."""
     there = _place()
     is_there = there is not None and there.is_file()
     return [f"-XX:SharedArchiveFile={there}", "-Xshare:auto", _SILENT] if is_there else []
 
 
 def prepare_at_exit() -> None:
-    """Let the end of this process begin another, which prepares for later sessions.
+    """Start another process when this one ends, which prepares for later sessions.
 
-    It records classes and compiles kernels, with the lowest priority. Not in the session itself: a
-    Java that records is slower, a first answer by half.
+    It records classes and compiles kernels, with the lowest priority. Recording in the session
+    itself would make its first answer slower by half.
     """
     there = _place()
     if there is not None and not there.exists():
@@ -70,7 +70,7 @@ def _begin() -> None:
 
 
 def prepare() -> bool:
-    """Record classes for later sessions; False where another process is at it, or has done it."""
+    """Record classes for later sessions; return False if another process does or did so."""
     there = _place()
     if there is None or there.exists() or any(there.parent.glob(_parts_of(there))):
         return False
@@ -83,8 +83,8 @@ def prepare() -> bool:
 
 
 def _place() -> Path | None:
-    """Return where the archive is, or may be kept; None where neither is known."""
-    # Java does not write an archive while it reads one: there is no place while it records.
+    """Return the path of the archive, or for a new one; None if there is no path."""
+    # While Java records, it has no path: Java does not write an archive while it reads one.
     if _RECORDING in os.environ.get(_JAVA_OPTIONS, ""):
         return None
     there = archive()
@@ -105,7 +105,7 @@ def archive() -> Path | None:
 
 
 def _kept(name: str) -> Path | None:
-    """Return the path of an archive in the user's cache folder; None where none may be kept."""
+    """Return the path of an archive in the user's cache folder; None if none may be written."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "sharelag")
     there = folder / f"{name}-{_ENVIRONMENT}.jsa"
     try:
@@ -114,7 +114,7 @@ def _kept(name: str) -> Path | None:
             if time.time() - part.stat().st_mtime > _LONG:  # its Java was killed
                 part.unlink()
         is_safe = all(map(_is_ours, (folder, *([there] if there.exists() else []))))
-    except OSError:  # a read-only place, or another session that does the same
+    except OSError:  # a read-only folder, or another session that does the same
         return None
     return there if is_safe else None
 
@@ -128,13 +128,13 @@ def _parts_of(there: Path) -> str:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether nobody else can have written a file, or into a folder."""
+    """Whether no other user can have written a file, or into a folder."""
     stat = path.stat()
     return stat.st_uid == os.getuid() and not stat.st_mode & 0o022
 
 
 def java_build() -> str | None:
-    """Return the exact version of the Java in use, which alone reads its archive; None: unknown."""
+    """Return the exact Java version, the only one that reads its archive; None if unknown."""
     java = find_java()
     release = java.resolve().parent.parent / "release" if java else None
     if release is None or not release.is_file():
@@ -146,7 +146,7 @@ def java_build() -> str | None:
 def record(*question: str, there: Path | None = None) -> Path | None:
     """Run a command on Spark and record the classes that it loads; return the archive.
 
-    That is by default the environment's; None if the command failed, or Java wrote none.
+    The default is the environment's archive. Return None if the command fails or Java writes none.
     """
     there = there or archive()
     if there is None:
@@ -155,7 +155,7 @@ def record(*question: str, there: Path | None = None) -> Path | None:
     part = _part(there)
     here = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
     wanted = here | {_JAVA_OPTIONS: f"{_RECORDING}={part} {_SILENT} {_BRIEFLY}"}
-    # Java writes after the command has ended: reading its output to the end waits for it.
+    # Java writes after the command has ended; reading its output to the end waits for that.
     answer = subprocess.run(
         [sys.executable, "-c", _COMMAND, *question], env=wanted, capture_output=True, check=False
     )
@@ -165,16 +165,16 @@ def record(*question: str, there: Path | None = None) -> Path | None:
     return part.replace(there)
 
 
-# ---- what it writes -----------------------------------------------------------------------------
+# ---- Java's output -------------------------------------------------------------------------------
 # Spark starts Java with --add-modules=jdk.incubator.vector whatever its settings say, and Java then
-# warns of incubator modules, which no option turns off. The module speeds up linear algebra, so the
-# flag stays and the line goes. A Python worker that starts too late for Spark prints a traceback
-# that it cannot connect; Spark raises that in the driver, where a stream is started again
-# (`sharelag.inputs.spark.queries.start_query`). Everything else is passed on as it comes.
+# warns of incubator modules, which no option turns off. The module speeds up linear algebra, so
+# keep it and remove the line. A Python worker that starts too late for Spark prints a traceback
+# that it cannot connect; Spark raises that in the driver, which starts a stream again
+# (`sharelag.inputs.spark.queries.start_query`). All other output is passed on unchanged.
 
-#: What Java says of a module that Spark asks for.
+#: Java's warning about a module that Spark requests.
 NOISE = b"WARNING: Using incubator modules: jdk.incubator.vector\n"
-#: How the traceback of a Python worker begins, and how that ends of one for which it is too late.
+#: First line of a Python worker's traceback, and the last one if it started too late.
 _TRACEBACK = b"Traceback (most recent call last):\n"
 _TOO_LATE = b"PySparkRuntimeError: [CANNOT_OPEN_SOCKET] "
 _STANDARD_ERROR = 2
@@ -183,7 +183,7 @@ _STANDARD_ERROR = 2
 def start(settings: Mapping[str, str]) -> None:
     """Start Spark's Java with these settings for this process, unless it has one.
 
-    It is a PySparkException if Java ends at once; what it wrote was passed on.
+    It is a PySparkException if Java ends at once; its output has been passed on.
     """
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
@@ -202,14 +202,14 @@ def start(settings: Mapping[str, str]) -> None:
         )
     except BaseException:
         os.close(writer)
-        passing.join(timeout=5)  # what Java said comes before what we say of it
+        passing.join(timeout=5)  # Java's output should precede our error
         raise
     os.close(writer)
     SparkContext._ensure_initialized(gateway=gateway)
 
 
 def of_use(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield lines but Java's warning of its modules and tracebacks of workers that are late."""
+    """Yield lines except Java's warning about modules and tracebacks of late workers."""
     held: list[bytes] = []
     for line in lines:
         if line == _TRACEBACK or (held and line.startswith(b" ")):
@@ -230,30 +230,30 @@ def _pass_on(reader: int) -> None:
             os.write(_STANDARD_ERROR, line)
 
 
-# ---- interrupts ---------------------------------------------------------------------------------
-# pyspark sees to that only where its context is made in the main thread, since Python sets handlers
-# of signals nowhere else, and a notebook's kernel puts Python's own back before each cell. A
-# dashboard starts Spark in a thread. So each question of the main thread sees to it.
+# ---- interrupts ----------------------------------------------------------------------------------
+# pyspark handles them only if its context is created in the main thread, because Python sets signal
+# handlers nowhere else, and a notebook's kernel restores Python's own before each cell. A dashboard
+# starts Spark in a thread. So each question in the main thread sets a handler.
 
 
-#: How often to ask before the jobs are left alone.
+#: Number of requests before the jobs are left alone.
 _ATTEMPTS = 10
-#: Where pyspark's own handler is made.
+#: The module with pyspark's own handler.
 _OF_PYSPARK = "pyspark.core.context"
-#: The context that we made.
+#: The context that we created.
 _OURS: list[Any] = []
 
 
 def note_start() -> None:
-    """Note that we started the Spark that is active now."""
+    """Record that we started the active Spark."""
     _OURS[:] = filter(None, [_context()])
 
 
 def cancel_jobs() -> None:
     """Let an interrupt of the main thread cancel the jobs of a Spark that we started.
 
-    Handlers that somebody else set stay, but for pyspark's, which asks Java before the interrupted
-    call has let go of its connection. Spark Connect has no such jobs in this process.
+    Handlers set by others are kept, except pyspark's, which contacts Java before the interrupted
+    call has released its connection. Spark Connect has no such jobs in this process.
     """
     if not _OURS or current_thread() is not main_thread() or _context() is not _OURS[0]:
         return
@@ -265,17 +265,17 @@ def cancel_jobs() -> None:
 def _cancel(number: int, frame: FrameType | None) -> None:
     context = _context()
     if context is not None:
-        # The main thread's own connection to Java may be busy with the very job.
+        # The main thread's connection to Java may be busy with that very job.
         Thread(target=_ask, args=(context,), name="sharelag-cancel", daemon=True).start()
     signal.default_int_handler(number, frame)
 
 
 def _ask(context: Any) -> None:
-    """Ask Java to cancel all jobs; a Java that has gone has none."""
+    """Ask Java to cancel all jobs; if Java has ended, there are none."""
     from py4j.protocol import Py4JNetworkError
 
     for _ in range(_ATTEMPTS):
-        # On a busy machine the first connection after an interrupt may fail: the next one is new.
+        # On a busy machine the first connection after an interrupt may fail; the next one is new.
         with suppress(Py4JNetworkError, OSError):
             context.cancelAllJobs()
             return

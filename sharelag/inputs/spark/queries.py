@@ -19,14 +19,14 @@ from sharelag.inputs.spark.workers import translate_failure
 
 _LOG = logging.getLogger(__name__)
 
-# How often to start a query whose Python worker does not come up in time.
+# Number of attempts to start a query whose Python worker starts too slowly.
 _ATTEMPTS = 5
 _NOT_CONNECTED = "failed to connect back"
 
-# Characters of an error's first line.
+# Maximum number of characters of an error's first line.
 _LONGEST = 1_000
 
-# How the text of an error of Java begins in Python, and how Spark knows that it was interrupted.
+# Prefix of Java errors in Python, and the text by which Spark recognises an interruption.
 _OF_JAVA = "py4j.protocol.Py4JJavaError: An error occurred while calling"
 _INTERRUPTED = re.compile(
     r"java\.lang\.InterruptedException|java\.io\.InterruptedIOException"
@@ -35,13 +35,13 @@ _INTERRUPTED = re.compile(
 
 
 def require_streams(spark: SparkSession, instead: str) -> None:
-    """Make sure that a session runs our streams of a topic, and their micro-batches here."""
+    """Require a session that can run our streams of a topic, and their micro-batches here."""
     require_own_process(spark, instead)
     require_admission_control()
 
 
 def require_own_process(spark: SparkSession, instead: str) -> None:
-    """Make sure that a session runs ``foreachBatch`` functions here: Spark Connect does not."""
+    """Require a session that runs ``foreachBatch`` here: Spark Connect does not."""
     if is_connect(spark):
         raise InputError(
             "Spark Connect runs micro-batches on its server, without access to this process: "
@@ -53,7 +53,7 @@ def start_query(start: Callable[[], StreamingQuery]) -> StreamingQuery:
     """Start a query and wait until its sources are initialized.
 
     Spark waits ten seconds for the worker of a Python source, which can take longer on a busy
-    machine. Nothing was read then, so the query is started again a few times; then it is a
+    machine. As nothing has been read by then, the query is started again a few times before it is a
     SetupError. The query may already have ended, possibly with an error, which ``awaitTermination``
     raises.
     """
@@ -75,12 +75,12 @@ def start_query(start: Callable[[], StreamingQuery]) -> StreamingQuery:
 
 
 def brief(batch: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int], None]:
-    """Return a ``foreachBatch`` function whose Java errors reach Spark in one line.
+    """Return a ``foreachBatch`` function that passes Java errors to Spark as one line.
 
     While a query is being stopped, Spark searches the text of an error for an interruption, by a
     regular expression that recurses for every character (``StreamExecution.PROXY_ERROR``): the
     stack trace that Py4J appends overflows the thread's stack. A `ShareLagError` of a task is
-    raised as such, a file that Spark cannot read as an InputError, other errors of Java by their
+    raised as such, a file that Spark cannot read as an InputError, and other Java errors with their
     first line.
     """
 
@@ -93,10 +93,10 @@ def brief(batch: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int],
                 raise
             _LOG.debug("a micro-batch failed", exc_info=True)
             ours = raised_in_worker(error)
-            if interruption := _INTERRUPTED.search(text):  # which Spark has to find in it
+            if interruption := _INTERRUPTED.search(text):  # Spark must find it in the text
                 what = f"{_OF_JAVA} a micro-batch: {interruption[0]}"
             else:
-                # Py4J writes what was called, and in the next line what Java raised.
+                # Py4J writes the call, and on the next line Java's error.
                 called, _, said = text.partition(_OF_JAVA)[2].partition("\n: ")
                 what = (said or called).strip().partition("\n")[0]
                 ours = ours or translate_failure(text)
@@ -119,8 +119,8 @@ def has_ended(query: StreamingQuery, within: float = 1.0) -> bool:
 
 def _start_query(start: Callable[[], StreamingQuery]) -> StreamingQuery:
     query = start()
-    # The status of a query until its sources are initialized; if another Spark has another text, do
-    # not wait.
+    # The status until a query's sources are initialized; if another Spark has another text, do not
+    # wait.
     while query.isActive and query.status["message"].startswith("Initializing"):
         has_ended(query, 0.1)
     failure = None if query.isActive else query.exception()

@@ -1,4 +1,4 @@
-"""The user's Spark session, whichever it is, or else a local one; and what its jobs have done."""
+"""The user's Spark session or a local one, and the progress of its jobs."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 
 def in_notebook() -> bool:
-    """Whether a Jupyter kernel runs us."""
+    """Whether this process is a Jupyter kernel."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     return bool(getattr(shell, "kernel", None))
 
 
-#: The lines that a terminal shows now.
+#: The lines that the terminal currently shows.
 _SHOWN: list[str] = []
 
 
 def is_shown() -> bool:
-    """Whether a terminal shows such a line now."""
+    """Whether a terminal currently shows a line of `notice`."""
     return bool(_SHOWN)
 
 
@@ -42,7 +42,7 @@ def is_shown() -> bool:
 def notice(words: str) -> Iterator[None]:
     """Show a line during the ``with`` block in a notebook or terminal, never on standard output.
 
-    A notebook shows it only where a cell waits: what a thread clears later may reach no cell.
+    A notebook shows it only while a cell runs: a thread may be unable to clear it later.
     """
     line = f"{words} ..."
     if in_notebook():
@@ -67,7 +67,7 @@ def _write(text: str) -> None:
 
 @contextmanager
 def display_line(line: str) -> Iterator[Callable[[str], None]]:
-    """Show a line in a notebook during the ``with`` block; yield what replaces it."""
+    """Show a line in a notebook during the ``with`` block; yield a function that replaces it."""
     from IPython.display import display
 
     shown = display({"text/plain": line}, raw=True, display_id=True)  # type: ignore[no-untyped-call]
@@ -79,11 +79,11 @@ def display_line(line: str) -> Iterator[Callable[[str], None]]:
 
 #: Settings for any running session, also on a cluster and through Spark Connect.
 RUNTIME = {
-    # Kafka's timestamps are in UTC, and so is everything that we print.
+    # Kafka's timestamps are in UTC, and so are all times that we print.
     "spark.sql.session.timeZone": "UTC",
-    # toArrow and createDataFrame move columns, not rows.
+    # Let toArrow and createDataFrame transfer columns instead of rows.
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # A row can hold many records as bytes: rows alone would not bound a batch.
+    # Bound batches by bytes, too: a row may hold many records.
     "spark.sql.execution.arrow.maxBytesPerBatch": "64m",
 }
 #: Settings that must be set when Spark starts, also on a cluster.
@@ -93,13 +93,13 @@ STARTED = {
     "spark.python.authenticate.socketTimeout": "180s",
 }
 _LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
-#: Start Java's second compiler ten times later: on two cores it costs a short query a quarter of
-#: its time, and jobs that run for minutes still get it.
+#: Delay Java's second compiler tenfold: on two cores it takes a quarter of the time of a short
+#: query, and jobs that run for minutes still get it.
 _LATER = {"InvocationThreshold": 50_000, "MinInvocationThreshold": 6_000}
 _LATER |= {"CompileThreshold": 150_000, "BackEdgeThreshold": 400_000}
 _COMPILER = [f"-XX:Tier4{name}={count}" for name, count in _LATER.items()]
 _LOCAL = {
-    # Spark's default, made explicit: state records have 150 bytes, rarely a few thousand, so a
+    # Spark's default, made explicit: state records have 150 bytes, rarely a few thousand, so that a
     # batch has a few megabytes.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     # A laptop's tables are small: 200 shuffle partitions would cost more than their work.
@@ -113,8 +113,8 @@ _LOCAL = {
     "spark.ui.enabled": "false",
     # Progress bars and log lines would mix with the tables that we print.
     "spark.ui.showConsoleProgress": "false",
-    # Java keeps what a web UI would show, by default of 1,000 jobs and 100,000 tasks: a job a
-    # second would need more and more memory for a quarter of an hour.
+    # Java keeps the data of the web UI, by default for 1,000 jobs and 100,000 tasks: with a job per
+    # second, memory would grow for a quarter of an hour.
     "spark.ui.retainedJobs": "100",
     "spark.ui.retainedStages": "100",
     "spark.ui.retainedTasks": "5000",
@@ -127,8 +127,8 @@ def local_settings() -> dict[str, str]:
     flags = [_LOGGING, *_COMPILER, *java.archive_options()]
     chosen = RUNTIME | STARTED | _LOCAL | {"spark.driver.extraJavaOptions": " ".join(flags)}
     if os.environ.get("PYSPARK_PYTHON", sys.executable) == sys.executable:
-        # Workers start with our imports done: on two cores the first task with Python takes half
-        # the time. They print nothing where a query needs no more rows.
+        # Import our modules before workers fork: on two cores that halves the time of the first
+        # Python task. Such workers also stay silent if a query needs no more of their rows.
         chosen["spark.python.daemon.module"] = "sharelag.inputs.spark.daemon"
     return chosen
 
@@ -151,7 +151,7 @@ def user_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]
 
 
 def spark_home(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder with Spark's jars and scripts."""
+    """Return the directory with Spark's jars and scripts."""
     import pyspark
 
     return Path(environment.get("SPARK_HOME") or Path(pyspark.__file__).parent)
@@ -186,7 +186,7 @@ def session(app_name: str = "sharelag", **settings: str) -> SparkSession:
     another one.
     """
     require_pyspark()
-    with _STARTING:  # a dashboard starts Spark in a thread, and a cell may ask for it meanwhile
+    with _STARTING:  # a cell may need Spark while a dashboard's thread is starting it
         found = _session(app_name, settings)
     java.cancel_jobs()
     return found
@@ -226,7 +226,7 @@ def require_pyspark() -> None:
 
 
 def tasks_at_once(spark: SparkSession) -> int | None:
-    """Return how many tasks a session runs at once; None where that changes, or nobody tells."""
+    """Return how many tasks a session can run at once; None if that varies or is unknown."""
     if is_connect(spark) or spark.conf.get("spark.dynamicAllocation.enabled", "false") == "true":
         return None
     return spark.sparkContext.defaultParallelism
@@ -238,14 +238,14 @@ def is_connect(spark: SparkSession) -> bool:
 
 
 def has_stopped(spark: SparkSession) -> bool:
-    """Whether a session has stopped, so that neither it nor its DataFrames answer."""
+    """Whether a session has stopped, so that it and its DataFrames are unusable."""
     if is_connect(spark):
         return bool(spark.is_stopped)  # type: ignore[attr-defined]
     return spark.sparkContext._jsc is None
 
 
 def existing() -> SparkSession | None:
-    """Return the active session; None if there is none, or it was stopped or has not started."""
+    """Return the active session; None if there is none, or it has stopped or not yet started."""
     if "pyspark.sql" not in sys.modules:
         return None
     from pyspark.errors import PySparkException
@@ -295,7 +295,7 @@ def _elsewhere(app_name: str, wanted: dict[str, str], remote: str) -> SparkSessi
 
 @contextmanager
 def _started_with(arguments: str) -> Iterator[None]:
-    """Pass arguments to a server that pyspark starts here; it ignores those of the session."""
+    """Pass arguments to a server that pyspark starts locally; it ignores those of the session."""
     before = os.environ.get("PYSPARK_SUBMIT_ARGS")
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"{arguments}{before or 'pyspark-shell'}"
     try:
@@ -308,7 +308,7 @@ def _started_with(arguments: str) -> Iterator[None]:
 
 
 def _read_submitted() -> dict[str, str]:
-    """Return the settings of ``spark-submit``, from files and arguments, from the waiting JVM."""
+    """Return the settings of ``spark-submit`` (files and arguments) from the waiting JVM."""
     from pyspark import SparkConf, SparkContext
 
     SparkContext._ensure_initialized()
@@ -377,27 +377,27 @@ def _advice(error: Exception, remote: str) -> str:
 
 
 # ---- progress and cancellation of Spark's jobs ---------------------------------------------------
-# Classic Spark has a status tracker with the tasks of jobs; Spark Connect reports the progress of
-# queries to a callback. `Tasks` counts all that a session does, which `spark_bar` shows in
-# notebooks; `Own` counts the work of one thread.
+# Classic Spark has a status tracker for the tasks of jobs; Spark Connect reports the progress of
+# queries to a callback. `Tasks` counts all of a session, which `spark_bar` shows in notebooks;
+# `Own` counts those of one thread.
 
 
 class Count(NamedTuple):
-    """Completed and known tasks."""
+    """Numbers of completed and known tasks."""
 
     done: int
     all: int
 
 
 class Tasks:
-    """The tasks that start from now on, in the current or a future session."""
+    """Counter of all tasks that start from now on, in the current or a future session."""
 
     def __init__(self) -> None:
         self._source: _Classic | _Connect | None = None
         self._attach(fresh=False)
 
     def count(self) -> Count:
-        """Return the number of tasks, including finished jobs; thread-safe."""
+        """Return the numbers of tasks, including those of finished jobs; thread-safe."""
         self._attach(fresh=True)
         return self._source.count() if self._source else Count(0, 0)
 
@@ -414,7 +414,7 @@ class Tasks:
 
 
 class Own:
-    """Work of one thread, in the block of `begun`."""
+    """Counter of the tasks that one thread starts in the block of `begun`."""
 
     def __init__(self, spark: SparkSession, words: str) -> None:
         self._spark, self._words = spark, words
@@ -423,7 +423,7 @@ class Own:
 
     @contextmanager
     def begun(self) -> Iterator[None]:
-        """Count the jobs of this thread in the ``with`` block, which must be its last on Spark."""
+        """Count the jobs that this thread starts in the ``with`` block, its last use of Spark."""
         if is_connect(self._spark):
             self._spark.addTag(self._name)
             self._source = _Connect(self._spark, get_ident())
@@ -436,14 +436,14 @@ class Own:
             self._source.close()
 
     def count(self) -> Count:
-        """Return the number of completed tasks; thread-safe."""
+        """Return the numbers of tasks; thread-safe."""
         return self._source.count() if self._source else Count(0, 0)
 
     def stop(self) -> None:
-        """Interrupt its running jobs."""
+        """Cancel the running jobs of the thread."""
         if is_connect(self._spark):
             self._spark.interruptTag(self._name)
-        else:  # a tag does not apply to jobs of toArrow, which collects in its own thread
+        else:  # a tag does not reach jobs of toArrow, which collects in a separate thread
             self._spark.sparkContext.cancelJobGroup(self._name)
 
 
@@ -463,10 +463,10 @@ class _Classic:
         return _total(self._seen)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resource is held."""
 
     def _jobs(self) -> Iterable[int]:
-        """Return the jobs of the group; without a group, active jobs and past ones in no group."""
+        """Yield the job ids of the group, or else all active and past jobs without a group."""
         ours = self._tracker.getJobIdsForGroup(self._group)
         return ours if self._group else {*ours, *self._tracker.getActiveJobsIds()}
 
@@ -495,15 +495,15 @@ def _total(seen: Mapping[Any, Count]) -> Count:
     return Count(sum(one.done for one in seen.values()), sum(one.all for one in seen.values()))
 
 
-_EVERY = 0.2  # seconds between two looks
+_EVERY = 0.2  # seconds between updates
 
 
 @contextmanager
 def spark_bar(words: str, shown: bool | None = None) -> Iterator[None]:
-    """Show a bar with some words while Spark works in the ``with`` block.
+    """Show a progress bar with a label while Spark works in the ``with`` block.
 
-    By default only in a notebook, unless Spark Connect draws a bar there itself, and of what a cell
-    waits for: the views that a thread fills say what they read.
+    By default, show it only in a notebook where Spark Connect draws no bar itself, and only for the
+    work of a running cell: views that a thread fills show their own progress.
     """
     if shown is None:
         by_spark = os.environ.get("SPARK_CONNECT_PROGRESS_BAR_ENABLED") == "1"
@@ -533,7 +533,7 @@ class _Line:
         self.n, self.total = 0, None
 
     def refresh(self) -> None:
-        """Show how many tasks are done."""
+        """Show the number of completed tasks."""
         done = f" {self.n} of {self.total} tasks" if self.total else ""
         line = f"{self._words} ...{done}"
         if line != self._shown:

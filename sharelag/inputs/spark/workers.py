@@ -1,4 +1,4 @@
-"""Functions over Arrow in Spark's tasks, which say what to set where workers run another Python."""
+"""Functions over Arrow in Spark's tasks, with errors for workers that run another Python."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 Task: TypeAlias = Callable[..., Iterator[pa.RecordBatch]]
 
-#: How many modules had been imported when they were last set aside.
+#: Number of imported modules when they were last excluded from garbage collection.
 _MODULES = 0
-#: Carries what is sent to each task beside its rows.
+#: Name of the column that carries extra data to each task.
 _BESIDE = "_sharelag_beside"
-#: Within a task, Spark counts rows in these bits of its increasing ids.
+#: Bits for the row number within a task in Spark's increasing ids.
 _ROW_BITS = (1 << 33) - 1
 
 
@@ -35,18 +35,18 @@ def map_in_arrow(
 ) -> DataFrame:
     """Apply a function to the rows of each task, as Spark's ``mapInArrow`` does.
 
-    The function gives types of Spark (`sharelag.tables.arrow.for_spark`). ``beside`` has one column
-    of bytes: every task with rows takes all of them in a buffer, as its second argument. On a
-    worker that lacks one of our packages, the result fails with a sentence that names its
+    The function returns Spark's types (`sharelag.tables.arrow.for_spark`). ``beside`` has one
+    column of bytes: every task with rows receives all of them in a buffer, as its second argument.
+    If a worker lacks one of our packages, the result fails with an error that names its
     interpreter.
     """
     if beside is not None:
         from pyspark.sql import functions as f
 
         is_first = f.monotonically_increasing_id().bitwiseAND(_ROW_BITS) == 0
-        # Not by a lambda: each has another name, for which Java compiles the same code anew.
+        # No lambda: each would have another name, for which Java compiles the same code again.
         all_of = f.coalesce(f.listagg(beside.columns[0]), f.lit(b""))
-        # Not an array: each row without one takes Spark microseconds.
+        # No array: each row without one takes Spark microseconds.
         frame = frame.withColumn(_BESIDE, f.when(is_first, beside.agg(all_of).scalar()))
         task = partial(_call_with_beside, task)
     return frame.mapInArrow(with_packages(task), schemas.spark_schema(schema))
@@ -60,7 +60,7 @@ def _call_with_beside(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator
 
 
 def advise(python: str, lack: str) -> str:
-    """Say which interpreter Spark's workers run, what is wrong with it, and what to set."""
+    """Return a sentence on the workers' interpreter: its path, its problem, and what to set."""
     return (
         f"Spark's workers run {python}, which {lack}: start the session with "
         f"PYSPARK_PYTHON={sys.executable} (spark.pyspark.python); on a cluster, install sharelag "
@@ -70,9 +70,9 @@ def advise(python: str, lack: str) -> str:
 
 
 def with_packages(task: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
-    """Return a function that unpickles a task only after it has found what the task imports.
+    """Return a function that unpickles a task after verifying that its imports are available.
 
-    It travels by value, so a worker without this package can run it.
+    The function is pickled by value, so a worker without this package can run it.
     """
     from pyspark import cloudpickle
 
@@ -98,7 +98,7 @@ def with_packages(task: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[
 
 
 def set_imports_aside() -> None:
-    """Keep what has been imported out of the garbage collections after each task."""
+    """Exclude imported modules from the garbage collection after each task."""
     global _MODULES
     if len(sys.modules) > _MODULES:
         gc.collect()
@@ -106,13 +106,13 @@ def set_imports_aside() -> None:
         _MODULES = len(sys.modules)
 
 
-# ---- why queries fail ---------------------------------------------------------------------------
+# ---- why queries fail ----------------------------------------------------------------------------
 
 
-#: Spark's own word for a file that is no longer there, and that of a task that reads files itself.
+#: Marks of a missing file, in errors of Spark and of tasks that read files themselves.
 _NO_FILE = ("FILE_NOT_EXIST", "FileNotFoundError")
 
-#: What is wrong with the interpreter of Spark's workers, by the words of their error.
+#: Problems of the workers' interpreter, by the words of their error.
 _WRONG = {
     r"[Pp]ython worker(?s:.)*ModuleNotFoundError: No module named '([^']+)'": "has no {}",
     r"PYTHON_VERSION_MISMATCH\].*: ([\d.]+) than that in driver: ([\d.]+)": (
@@ -125,9 +125,9 @@ _WRONG = {
 
 @contextmanager
 def explain_failures() -> Iterator[None]:
-    """Raise the error of a query within a ``with`` block as a sentence that says what to do.
+    """Convert errors of queries in a ``with`` block to errors that say what to do.
 
-    Of an interrupt it is a KeyboardInterrupt, whatever Java says of the job that this ended.
+    An interrupt remains a KeyboardInterrupt, whatever Java reports for the cancelled job.
     """
     before = sys.exception()
     try:
@@ -144,7 +144,7 @@ def explain_failures() -> Iterator[None]:
 
 
 def _hides_interrupt(error: BaseException | None, before: BaseException | None) -> bool:
-    """Whether an interrupt caused an error, rather than the one being handled ``before``."""
+    """Whether an interrupt caused an error, other than the one being handled ``before``."""
     while error is not None and error is not before:
         if isinstance(error, KeyboardInterrupt):
             return True
@@ -153,7 +153,7 @@ def _hides_interrupt(error: BaseException | None, before: BaseException | None) 
 
 
 def translate_failure(text: str) -> ShareLagError | None:
-    """Return the error that the text of a failed query stands for; None: it says enough."""
+    """Return a specific error for the text of a failed query; None if the text is clear enough."""
     for pattern, wrong in _WRONG.items():
         if found := re.search(pattern, text):
             return SetupError(advise(_python(), wrong.format(*found.groups())))
