@@ -84,9 +84,9 @@ kept: True
 read again: True
 collected: True
 the Spark session of this workbench was stopped: open it again, with DataFrames or spark= of a \
-session that runs
+running session
 the Spark session of this workbench was stopped: open it again, with DataFrames or spark= of a \
-session that runs
+running session
 raw records: the Spark session of this DataFrame was stopped: make it again in one that runs
 offsets: the Spark session of this DataFrame was stopped: make it again in one that runs
 """

@@ -287,7 +287,7 @@ def test_delta_tables_go_on_where_a_restarted_query_goes_on(
     frame = spark.createDataFrame([], schemas.spark_schema(stream.WINDOWS))
     sink(frame, 3)
     sink(frame, 4)
-    with pytest.raises(InputError, match="is the table of micro-batch 4, and the query goes on"):
+    with pytest.raises(InputError, match="is the table of micro-batch 4, but the query continues"):
         sink(frame, 6)
     elsewhere = stream.to_delta(tmp_path / "others", tmp_path)
     with pytest.raises(InputError, match="is no table, but the query continues with micro-batch 1"):

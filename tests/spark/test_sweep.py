@@ -192,7 +192,7 @@ def test_what_cannot_be_swept_is_said(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match=r"runs cannot be stored in .*: give a folder"):
+    with pytest.raises(InputError, match=r"runs cannot be stored in .*: give a writable folder"):
         sweep({"a": QUICK}, [0], spark=spark, out=tmp_path / "file")
     with pytest.raises(InputError, match="runs cannot be stored in 'odd://x'"):
         sweep({"a": QUICK}, [0], spark=spark, out="odd://x")
