@@ -1,4 +1,4 @@
-"""How groups are, why they lag, and what becomes of their lag."""
+"""State of groups, causes of their lag, and its progress."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from sharelag.workbench.judged import headline, judge_groups, summarize_groups, 
 from sharelag.workbench.opened import Tables
 from sharelag.workbench.result import Result, chart
 
-#: Causes that rest on when records arrived.
+#: Causes that depend on when records arrived.
 _BY_ARRIVALS = ("hot_partition", "slow_consumers", "burst")
 
 
 @question("evidence")
 def overview(t: Tables) -> Result:
-    """How each group is, worst first; the title says it in a sentence."""
+    """Return the state of each group, worst first; the title summarizes it in a sentence."""
     evidence = t.bench.evidence()
     groups = judge_groups(evidence, t.bench.patience)
     progress = rows_by_group(evidence.progress, ["group_id", "arrival_rate", "completion_rate"])
@@ -55,10 +55,10 @@ def overview(t: Tables) -> Result:
 
 
 def _grade_forecasts(t: Tables) -> tuple[str, ...]:
-    """Keep what is foretold in the workbench's ledger; return how often such came true."""
+    """Save forecasts in the workbench's ledger; return their calibration in sentences."""
     if (ledger := t.bench.ledger) is None:
         return ()
-    # Only here: without a ledger, nobody waits for what reads it.
+    # Imported here, because it loads slowly and is only needed with a ledger.
     from sharelag.workbench.questions.forecasts import keep_forecasts
 
     read = t.bench.reading
@@ -67,7 +67,7 @@ def _grade_forecasts(t: Tables) -> tuple[str, ...]:
 
 @question("evidence")
 def explain(t: Tables, group: str | None = None, patience: timedelta | None = None) -> Result:
-    """Why groups lag: causes with their evidence, most severe first."""
+    """Return the causes of lag with their evidence, most severe first."""
     evidence, patience = t.bench.evidence(group), patience or t.bench.patience
     causes = as_table(ranking.explain(evidence, patience))
     by_rates = causes.filter(pc.is_in(causes.column("cause"), pa.array(_BY_ARRIVALS)))
@@ -84,7 +84,7 @@ def explain(t: Tables, group: str | None = None, patience: timedelta | None = No
 
 @question("evidence")
 def progress(t: Tables, group: str | None = None) -> Result:
-    """How old the lag is, how fast it grows or drains, and how long its records are kept."""
+    """Return the age, rates, time to drain and retention of the lag."""
     evidence = t.bench.evidence(group)
     table = add_measured(evidence.progress, evidence.measured)
     spans = table.column("observed_ms")
