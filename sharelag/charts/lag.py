@@ -116,7 +116,7 @@ def decomposition_figure(records: pa.Table, theme: Theme = "light", most: int = 
                 orientation="h",
                 x=rows.optional(one["offsets"] for one in plain),
                 y=[one["row"] for one in plain],
-                # Sums over share partitions have no parts of their own.
+                # Sums over share partitions have no key.
                 customdata=[rows.key(one) for one in plain] if one_each else None,
             )
         )

@@ -151,7 +151,7 @@ def reset_of(
     if not isinstance(to, datetime):
         return reset.plan_reset(lag, windows, to, shift_by, local=local)
     ids = sorted(set(lag.column("topic_id").to_pylist()))
-    # Kafka resets to the first record at or after the time.
+    # Kafka resets to the first record at or after the time: the end one millisecond before.
     at = reading.source.past_offsets(ids, [to - timedelta(milliseconds=1)])
     return reset.plan_reset(lag, windows, at=at, local=local)
 
