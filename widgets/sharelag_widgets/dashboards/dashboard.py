@@ -187,8 +187,7 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         return [terminal(line.replace(_NO_BREAK, " ")) for line in lines]
 
     def still(self) -> str:
-        """Return the HTML for a saved notebook without a kernel, charts with their text.
-        """
+        """Return the HTML for a saved notebook without a kernel, charts with their text."""
         about = "".join(map(still.words, self._said()))
         return about + "".join(part.still() for part in _parts(self.body))
 

@@ -420,9 +420,9 @@ class Finder(Piece):
 
 #: The prefix of a figure's sentence on unknown values.
 _NOT_KNOWN = "Not known: "
-#: Minimum margin below a chart in pixels; plotly takes more for long labels.
+#: Pixels to remove below a chart with its text; plotly adds its own for long labels.
 _SPARED = 20
-#: Margin above a chart without a title, in pixels.
+#: Pixels to remove above a chart, in addition to the lines of its title.
 _TITLE = 24
 #: Axes of the charts' template, without colours.
 _AXIS = {

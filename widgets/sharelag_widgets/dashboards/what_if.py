@@ -298,7 +298,7 @@ class WhatIfLab(GroupDashboard):
             self._state = state
 
     def _other_group(self, group: str) -> None:
-        """Cancel the work on the previous group."""
+        """Cancel a run of the previous group, and update the progress bar."""
         if self.state == "running":
             self.cancel()
             self.bar.description = "Cancelled: another group was chosen"
@@ -426,7 +426,7 @@ class WhatIfLab(GroupDashboard):
         self._try(self._draw)
 
     def _is_of_this_group(self) -> bool:
-        """Return whether the comparison is of the group shown."""
+        """Return whether the comparison belongs to the group shown."""
         compared, state = self._compared, self._state
         return compared is not None and state is not None and compared.group == state.group
 
