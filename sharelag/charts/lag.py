@@ -1,4 +1,4 @@
-"""What lag consists of, how full the windows are, and how unevenly lag is spread."""
+"""Parts of lag, spans of windows against their limit, and imbalance of lag."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ from sharelag.tables.words import NOT_KNOWN, percent
 
 # ---- decomposition -------------------------------------------------------------------------------
 
-#: Parts in the order of a bar: the column of each, what it is drawn as, its name in the legend.
+#: Parts in the order of a bar: column, kind, and name in the legend.
 PARTS = {
     "unread": ("unread", KINDS["unread"], "Unread"),
     "available": ("window_available", KINDS["available"], "Available"),
     "unknown": ("window_unknown", KINDS["unknown"], "Unknown"),
     "complete": ("window_complete", KINDS["finished"], "Complete (no lag)"),
 }
-#: One part of the distance of one share partition, topic or group.
+#: One part of the distance from start to end of a share partition, topic or group.
 DECOMPOSITION = pa.schema(
     [
-        *schemas.NAMED_SHARE_PARTITION,  # what is summed up over is null
-        ("part", pa.string()),  # one of PARTS; all but complete are lag
-        ("offsets", pa.int64()),  # null: not known
-        ("lag", pa.int64()),  # of all parts together, as Kafka counts it; null: not known
-        ("lag_reason", pa.string()),  # why
-        ("unknown_lags", pa.int64()),  # share partitions that are not in the sum
+        *schemas.NAMED_SHARE_PARTITION,  # null where summed over
+        ("part", pa.string()),  # one of PARTS; all except complete are lag
+        ("offsets", pa.int64()),  # null: unknown
+        ("lag", pa.int64()),  # of all parts, as Kafka counts it; null: unknown
+        ("lag_reason", pa.string()),  # why it is unknown
+        ("unknown_lags", pa.int64()),  # share partitions missing from the sum
         ("as_of", schemas.TIMESTAMP),
     ]
 )
@@ -79,7 +79,7 @@ def decomposition_records(lag: Arrow, by: str = "partition") -> pa.Table:
 
 
 def decomposition_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> Figure:
-    """Draw one bar per share partition, topic or group, whose parts are stacked.
+    """Draw one stacked bar per share partition, topic or group.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def decomposition_figure(records: pa.Table, theme: Theme = "light", most: int = 
                 orientation="h",
                 x=rows.optional(one["offsets"] for one in plain),
                 y=[one["row"] for one in plain],
-                # Sums over share partitions have none.
+                # Sums over share partitions have no key.
                 customdata=[rows.key(one) for one in plain] if one_each else None,
             )
         )
@@ -171,24 +171,24 @@ def _decomposition_title(records: pa.Table) -> str:
 
 # ---- windows against their limit -----------------------------------------------------------------
 
-#: The setting at which delivery stops until the head moves.
+#: The setting that limits the window: there, delivery stops until the head moves.
 LIMIT = "share.partition.max.record.locks"
 #: The window of one share partition.
 WINDOW_SPANS = pa.schema(
     [
         *schemas.NAMED_SHARE_PARTITION,
         ("head_offset", pa.int64()),  # the effective start offset
-        ("span", pa.int64()),  # from it to the window's end, in offsets; null: not known
-        ("limit", pa.int64()),  # share.partition.max.record.locks; null: not known
+        ("span", pa.int64()),  # from it to the window's end, in offsets; null: unknown
+        ("limit", pa.int64()),  # share.partition.max.record.locks; null: unknown
         ("limit_from", pa.string()),  # group, broker, default, or assumed
-        ("unread", pa.int64()),  # what waits behind the window
+        ("unread", pa.int64()),  # offsets behind the window
         ("as_of", schemas.TIMESTAMP),
     ]
 )
 
 
 def window_span_records(lag: Arrow, settings: pa.Table) -> pa.Table:
-    """Return the span of each window of a `schemas.LAG` beside its limit, as `WINDOW_SPANS`."""
+    """Return the span of each window of a `schemas.LAG` with its limit, as `WINDOW_SPANS`."""
     schemas.require(lag, schemas.LAG, "lag")
     schemas.require(settings, schemas.SETTINGS, "settings")
     groups = flat(lag.column("group_id")).dictionary_encode()
@@ -209,7 +209,7 @@ def window_span_records(lag: Arrow, settings: pa.Table) -> pa.Table:
 
 
 def window_span_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> Figure:
-    """Draw one bar per window, and a mark at its limit.
+    """Draw one bar per window, with a mark at its limit.
 
     Parameters
     ----------
@@ -283,18 +283,18 @@ def _span_title(records: pa.Table) -> str:
 
 # ---- the Lorenz curve ----------------------------------------------------------------------------
 
-#: One share partition on the curve of its group, smallest first; unknown ones are not on it.
+#: One share partition on the curve of its group, smallest first, without unknown ones.
 LORENZ = pa.schema(
     [
         *schemas.NAMED_SHARE_PARTITION,
-        ("measure", pa.string()),  # what is spread, such as lag
+        ("measure", pa.string()),  # such as lag
         ("value", pa.float64()),
-        ("item_share", pa.float64()),  # the part of the share partitions up to this one
-        # and the part of the total that they have together; null: the total is 0
+        ("item_share", pa.float64()),  # share of the share partitions up to this one
+        # their share of the total; null: the total is 0
         ("value_share", pa.float64()),
         ("gini", pa.float64()),  # of the group; null: the total is 0
         ("items", pa.int64()),  # share partitions of the group
-        ("unknown", pa.int64()),  # those among them whose measure is not known
+        ("unknown", pa.int64()),  # those whose measure is unknown
         ("as_of", schemas.TIMESTAMP),
     ]
 )
@@ -303,8 +303,8 @@ LORENZ = pa.schema(
 def lorenz_records(loads: Arrow, measure: str = "lag") -> pa.Table:
     """Return the points of each group's Lorenz curve, as `LORENZ` sorted by group and value.
 
-    ``loads`` are `schemas.LAG` or what `sharelag.metrics.imbalance` gave, of which ``measure``
-    is a column of numbers.
+    ``loads`` are `schemas.LAG` or loads of `sharelag.metrics.imbalance`; ``measure`` is one of
+    their numeric columns.
     """
     if measure not in loads.schema.names:
         raise InputError(
@@ -341,7 +341,7 @@ def lorenz_records(loads: Arrow, measure: str = "lag") -> pa.Table:
 
 
 def lorenz_figure(records: pa.Table, theme: Theme = "light", most: int = MOST_LINES) -> Figure:
-    """Draw one curve per group, below the diagonal of an even spread.
+    """Draw one Lorenz curve per group, below the diagonal of an even spread.
 
     Parameters
     ----------
@@ -406,7 +406,7 @@ def _curve(mine: list[dict[str, Any]], number: int, theme: Theme) -> Any:
     )
 
 
-#: The part from which on something is nearly all.
+#: The share from which on a title says "nearly all".
 _NEARLY = 0.95
 
 

@@ -1,4 +1,4 @@
-"""What simulations found: variants against a baseline, lag from now on, what clears it, costs."""
+"""Results of simulations: variants against a baseline, projected lag, clearing it, costs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 # ---- variants against a baseline -----------------------------------------------------------------
 
-#: One variant: a row of `sharelag.whatif.comparison.tables.DIFFERENCES`, and over how many seeds.
+#: One variant: a row of `sharelag.whatif.comparison.tables.DIFFERENCES`, with its seeds.
 COMPARED = pa.schema([*DIFFERENCES, ("seeds", pa.int32())])
 _SIDES = {
     "lower": "left of 0 is better",
@@ -49,7 +49,7 @@ _SIDES = {
 
 
 def compared_records(comparison: Comparison, measure: str) -> pa.Table:
-    """Return how far each variant is from the baseline by one of `MEASURED`, as `COMPARED`."""
+    """Return the difference of each variant from the baseline by a measure, as `COMPARED`."""
     found = comparison.differences
     found = found.filter(pc.equal(found.column("measure"), measure))
     seeds = pc.count_distinct(comparison.runs.column("seed")).as_py()
@@ -57,7 +57,7 @@ def compared_records(comparison: Comparison, measure: str) -> pa.Table:
 
 
 def compared_figure(records: pa.Table, theme: Theme = "light") -> Figure:
-    """Draw one point per variant with its interval, of all variants together.
+    """Draw one point per variant with its simultaneous interval.
 
     Parameters
     ----------
@@ -127,20 +127,20 @@ def _compared_title(known: list[dict[str, Any]], measure: str, baseline: str) ->
     )
 
 
-# ---- lag and age from now on ---------------------------------------------------------------------
+# ---- projected lag and age -----------------------------------------------------------------------
 
-#: Lines that can be distinguished; pixels of both panels, and between the labels at their ends.
+#: Distinguishable lines; pixels of both panels, and between the labels at the ends of lines.
 _MOST_CURVES, _PANELS, _LABEL_LINE = 6, 380, 15
-#: Curves whose ends the title says.
+#: Maximum number of curves whose last values the title states.
 _TOLD = 3
-#: The panels from below: columns, and the part of the height that each has.
+#: The panels from the bottom: columns, and shares of the height.
 _LAG, _AGE = ("lag", "low", "high"), ("age_ms", "age_low_ms", "age_high_ms")
 _ABOVE, _BELOW = [0.55, 1.0], [0.0, 0.45]
 #: Characters of a label, and pixels of one.
 _LABEL, _CHARACTER = 30, 6.6
-#: Marks closer than this part of the time have one time written beside them.
+#: Marks closer than this share of the time share one label.
 _CLOSE = 0.12
-#: An axis begins at 0 unless all that is drawn is above this part of the highest.
+#: An axis begins at 0 unless all values exceed this share of the largest.
 _FROM_ZERO = 0.4
 
 
@@ -153,7 +153,7 @@ def projection_figure(
 ) -> Figure:
     """Draw lag above and the age of the oldest record below, one line per variant.
 
-    Axes are fitted to what differs; a dot marks where the lag is gone.
+    Axes are fitted to the differences; a dot marks where the lag is gone.
 
     Parameters
     ----------
@@ -161,11 +161,11 @@ def projection_figure(
         `sharelag.whatif.compare.PROJECTED`.
     theme : {"light", "dark"}
     since : str
-        What the time is counted from, in words.
+        The origin of the time axis, in words.
     levels : mapping of str to float, optional
         Levels to mark: of ``lag`` in offsets, of ``age_ms`` in milliseconds.
     seen : tuple of str and datetime, optional
-        The variant that was not simulated but seen, and its last moment.
+        The variant that was observed and not simulated, and its last moment.
     """
     schemas.require(records, PROJECTED, "projection")
     unit = (
@@ -208,7 +208,7 @@ def projection_figure(
         if (level := (levels or {}).get(columns[0])) is not None:
             layout["shapes"].append(_level(level / unit_ms, place, theme))
     final = {name: round(float(mine.column("lag")[-1].as_py())) for name, mine in drawn.items()}
-    if len(final) > _TOLD:  # of many the first, and the one with the least
+    if len(final) > _TOLD:  # of many, the first and the smallest
         told = (next(iter(final)), min(final, key=lambda name: final[name]))
         final = {name: final[name] for name in told}
     finals = [f"{text.number(lag)} for {text.name(name)}" for name, lag in final.items()]
@@ -252,7 +252,7 @@ def _level(value: float, place: str, theme: Theme) -> dict[str, Any]:
 
 
 def _to_draw(every: dict[str, pa.Table]) -> dict[str, pa.Table]:
-    """Return as many as are distinguishable: the first, and those with the least lag at the end."""
+    """Choose distinguishable lines: the first, and those with the least lag at the end."""
     first, *others = every
     least = sorted(others, key=lambda name: every[name].column("lag")[-1].as_py())
     kept = {first, *least[: _MOST_CURVES - 1]}
@@ -271,7 +271,7 @@ def _fit_axis(values: Any) -> tuple[float, float]:
 def _mark_drains(
     drawn: dict[str, pa.Table], scale: float, longest: float, theme: Theme
 ) -> list[Any]:
-    """Return marks where variants drain; nothing of those that do not in every run."""
+    """Return marks where variants drain, for those that drain in every run."""
     known = {name: mine.column("drain_ms")[0].as_py() for name, mine in drawn.items()}
     marks: list[Any] = []
     written = -longest
@@ -303,11 +303,11 @@ def _mark_drains(
 def _labels(
     ends: dict[str, float], place: str, low: float, high: float, theme: Theme
 ) -> list[dict[str, Any]]:
-    """Return names at the ends of lines, in their colours, none over another."""
+    """Return names at the ends of lines, in their colours, without overlaps."""
     pixels = _PANELS * (_BELOW[1] - _BELOW[0])
     names = sorted(ends, key=lambda name: ends[name])
     if not names:
-        return []  # of none it is known
+        return []  # all are unknown
     at = [(ends[name] - low) / (high - low) * pixels for name in names]
     for number in range(1, len(at)):
         at[number] = max(at[number], at[number - 1] + _LABEL_LINE)
@@ -349,7 +349,7 @@ def projected_curve(
     columns: tuple[str, str, str] = _LAG,
     unit: float = 1.0,
 ) -> list[Any]:
-    """Return the curve of a variant, over the band that luck allows if it is known."""
+    """Return the curve of a variant, over its interval if known."""
     mean, low, high = (mine.column(one).to_numpy(zero_copy_only=False) / unit for one in columns)
     curve = plotly().Scatter(
         x=times, y=mean, mode="lines", name=text.escape(text.name(name)), line=look, **about
@@ -372,12 +372,12 @@ def projected_curve(
 
 # ---- assignors by members ------------------------------------------------------------------------
 
-#: Lines of a row, each of 26 pixels: what it says, and as much between two rows.
+#: Lines of a row, each of 26 pixels, including the space between two rows.
 _CELL_LINES = 3
 
 
 def clearing_figure(cells: pa.Table, theme: Theme = "light") -> Figure:
-    """Draw assignors down and members across: when each drains, p95 age and member-hours.
+    """Draw assignors by members as a grid: time to drain, p95 age and member-hours.
 
     Parameters
     ----------
@@ -434,7 +434,7 @@ def clearing_figure(cells: pa.Table, theme: Theme = "light") -> Figure:
 
 
 def _cell(across: int, down: int, row: dict[str, Any], theme: Theme) -> dict[str, Any]:
-    """Return the box of a cell: filled where it clears the lag, framed where it is the answer."""
+    """Return the box of a cell: filled if it clears the lag, framed if it is the answer."""
     clears, paper = KINDS["acknowledged"].fill[theme], PAPER[theme]
     look = {"color": paper["ink"], "width": 3} if row["answer"] else {"width": 0}
     return {
@@ -463,7 +463,7 @@ def _clearing_title(rows: list[dict[str, Any]]) -> str:
 
 
 def scaling_cost_figure(records: pa.Table, theme: Theme = "light") -> Figure:
-    """Draw a numbered point per variant with its 95 % interval; a line along the best ones.
+    """Draw a numbered point per variant with its 95 % interval, and a line along the best ones.
 
     Parameters
     ----------

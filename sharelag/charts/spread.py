@@ -1,4 +1,4 @@
-"""How share partitions are spread over members, over brokers, and over the state topic."""
+"""The spread of share partitions over members, brokers, and partitions of the state topic."""
 
 from __future__ import annotations
 
@@ -31,27 +31,26 @@ from sharelag.tables.arrow import as_table, flat, keys
 
 # ---- members -------------------------------------------------------------------------------------
 
-#: One member and share partition that belong together; a member or share partition without a
-#: partner stands alone.
+#: One share partition with a member that it is assigned to; either is null without the other.
 ASSIGNED = pa.schema(
     [
-        *schemas.NAMED_SHARE_PARTITION,  # the group alone where the member is idle
-        ("member_id", pa.string()),  # null: no member has the share partition
+        *schemas.NAMED_SHARE_PARTITION,  # only the group if the member is idle
+        ("member_id", pa.string()),  # null: the share partition is not assigned
         ("client_id", pa.string()),
         ("client_host", pa.string()),
-        ("lag", pa.int64()),  # of the share partition; null: not known
+        ("lag", pa.int64()),  # of the share partition; null: unknown
         ("as_of", schemas.TIMESTAMP),  # of the lag
     ]
 )
 _ABOUT = ("member_id", "client_id", "client_host")
-#: Cells with a line around each; of more, the heat map leaves gaps.
+#: Maximum number of cells with an outline; with more, the heat map has gaps.
 MOST_OUTLINES = 400
 
 
 def assigned_records(members: Arrow, lag: Arrow) -> pa.Table:
     """Return every share partition of ``lag`` with each of its members, as `ASSIGNED`.
 
-    There is one row per pair, then one per share partition without a member, then idle members.
+    Rows are pairs, then share partitions without a member, then idle members.
     """
     schemas.require(members, schemas.MEMBERS, "members")
     schemas.require(lag, schemas.LAG, "lag")
@@ -78,7 +77,7 @@ def assigned_records(members: Arrow, lag: Arrow) -> pa.Table:
 
 
 def assigned_figure(records: pa.Table, theme: Theme = "light", most: int = 60) -> Figure:
-    """Draw members as rows, share partitions as columns; assigned ones are coloured by their lag.
+    """Draw members as rows and share partitions as columns; colours of assigned ones show lag.
 
     Parameters
     ----------
@@ -86,8 +85,8 @@ def assigned_figure(records: pa.Table, theme: Theme = "light", most: int = 60) -
         `ASSIGNED` of one group.
     theme : {"light", "dark"}
     most : int
-        Share partitions to draw, those with the most lag, and members, those with the most of
-        these.
+        Maximum number of share partitions, those with the most lag, and of members, those with the
+        most of these.
 
     Raises
     ------
@@ -167,7 +166,7 @@ def assigned_figure(records: pa.Table, theme: Theme = "light", most: int = 60) -
 
 
 def _members(records: pa.Table, chosen: pa.Table) -> dict[str | None, str]:
-    """Members with their labels, those with the most share partitions first; no member on top."""
+    """Return labels by member: no member, then those with the most share partitions."""
     plain = records.select(_ABOUT).to_pylist()
     clients = {one["member_id"]: one["client_id"] for one in plain if one["member_id"] is not None}
     held = chosen.column("member_id").to_pylist()
@@ -218,11 +217,11 @@ _WHAT = "share partition"
 #: One broker in one role.
 BROKER_LOADS = pa.schema(
     [
-        ("broker_id", pa.int32()),  # null: not known
+        ("broker_id", pa.int32()),  # null: unknown
         ("role", pa.string()),  # a key of `ROLES`
         ("partitions", pa.int64()),  # share partitions
-        ("lag", pa.int64()),  # of them, as far as it is known; null: of none
-        ("as_of", schemas.TIMESTAMP),  # when the leaders were read
+        ("lag", pa.int64()),  # sum of the known ones; null: none is known
+        ("as_of", schemas.TIMESTAMP),  # of the leaders
     ]
 )
 #: Roles of brokers, by the column of `sharelag.schemas.BROKERS` that names the broker.
@@ -236,10 +235,10 @@ ROLES = {
 
 
 def broker_load_records(brokers: Arrow) -> pa.Table:
-    """Return how many share partitions each broker has in each role, by a `schemas.BROKERS`.
+    """Count the share partitions of each broker by role, from a `schemas.BROKERS`.
 
-    `BROKER_LOADS` are in the order of roles, then of brokers; share partitions of which the broker
-    is not known are in a row whose broker is null.
+    `BROKER_LOADS` are sorted by role, then broker; share partitions of an unknown broker have a row
+    whose broker is null.
     """
     schemas.require(brokers, schemas.BROKERS, "brokers")
     table = as_table(brokers)
@@ -260,7 +259,7 @@ def broker_load_records(brokers: Arrow) -> pa.Table:
 
 
 def broker_load_figure(records: pa.Table, theme: Theme = "light", most: int = 50) -> Figure:
-    """Draw one bar per broker and role, as long as the share partitions are many.
+    """Draw the number of share partitions per broker and role as bars.
 
     Parameters
     ----------
@@ -318,7 +317,7 @@ def broker_load_figure(records: pa.Table, theme: Theme = "light", most: int = 50
 
 
 def _broker_title(known: list[dict[str, Any]], brokers: int) -> str:
-    """Return the broker that keeps the most states, where that is known."""
+    """Return the title, with the broker that coordinates the most states, if known."""
     kept = [one for one in known if one["role"] == "share_coordinator"]
     if not kept:
         return f"Share partitions of {text.counted(brokers, 'broker')}"
@@ -339,7 +338,7 @@ STATE_RECORDS = pa.schema(
         ("partition", pa.int32()),
         ("kind", pa.string()),  # a key of `RECORD_KINDS`
         ("records", pa.int64()),
-        ("prunable", pa.int64()),  # of all kinds together, the same in each row; null: not known
+        ("prunable", pa.int64()),  # of all kinds together, equal in each row; null: unknown
         ("as_of", schemas.TIMESTAMP),  # of the partition's last record
     ]
 )
@@ -353,7 +352,7 @@ RECORD_KINDS = {
 
 
 def state_record_records(health: Arrow) -> pa.Table:
-    """Return how many records of each kind each partition has, by a `schemas.HEALTH`."""
+    """Count the records of each partition by kind, from a `schemas.HEALTH`."""
     schemas.require(health, schemas.HEALTH, "health")
     table = as_table(health).sort_by([("topic", "ascending"), ("partition", "ascending")])
     wide = table.take(pa.array(np.repeat(np.arange(len(table)), len(RECORD_KINDS))))
@@ -367,7 +366,7 @@ def state_record_records(health: Arrow) -> pa.Table:
 
 
 def state_record_figure(records: pa.Table, theme: Theme = "light", most: int = 50) -> Figure:
-    """Draw one bar per partition of the state topic, whose parts are kinds of records.
+    """Draw one bar per partition of the state topic, stacked by kind of record.
 
     Parameters
     ----------
@@ -434,25 +433,25 @@ def _records_title(held: list[dict[str, Any]]) -> str:
 
 #: ``share.coordinator.state.topic.num.partitions`` of Kafka.
 DEFAULT_PARTITIONS = 50
-#: So many partitions have room for a number each.
+#: Maximum number of partitions with a label each.
 _NUMBERED = 60
 #: One partition of the state topic.
 STATE_KEYS = pa.schema(
     [
         ("topic", pa.string()),
         ("partition", pa.int32()),
-        ("share_partitions", pa.int64()),  # 0: it has no records
-        ("as_of", schemas.TIMESTAMP),  # of its last record; null: it has none
-        ("assumed", pa.bool_()),  # true: how many partitions there are is not known
+        ("share_partitions", pa.int64()),  # 0: without records
+        ("as_of", schemas.TIMESTAMP),  # of its last record; null: none
+        ("assumed", pa.bool_()),  # whether the number of partitions is unknown
     ]
 )
 
 
 def state_key_records(health: Arrow, partitions: int | Mapping[str, int] | None) -> pa.Table:
-    """Return how share partitions are spread over the state topic, by a `schemas.HEALTH`.
+    """Return the spread of share partitions over the state topic, from a `schemas.HEALTH`.
 
-    There is one row of `STATE_KEYS` per partition from 0 on, also of those without records. Where
-    it is not known how many there are, they are as many as Kafka creates, or as were seen.
+    There is one row of `STATE_KEYS` per partition from 0 on, including those without records. If
+    their number is unknown, it is Kafka's default, or more if more were seen.
     """
     schemas.require(health, schemas.HEALTH, "health")
     table = as_table(health)
@@ -475,7 +474,7 @@ def state_key_records(health: Arrow, partitions: int | Mapping[str, int] | None)
 
 
 def state_key_figure(records: pa.Table, theme: Theme = "light") -> Figure:
-    """Draw one bar per partition of the state topic, as high as its share partitions are many.
+    """Draw the number of share partitions per partition of the state topic as bars.
 
     Parameters
     ----------
@@ -506,7 +505,7 @@ def state_key_figure(records: pa.Table, theme: Theme = "light") -> Figure:
         f"{DEFAULT_PARTITIONS}." * assumed,
     )
     across: dict[str, Any] = {"title": {"text": "partition of the state topic"}}
-    if not several:  # whole numbers, also where a few bars leave room for halves
+    if not several:  # integer ticks, even if a few bars leave room for halves
         across |= {"tickformat": ",d", "dtick": 1 if len(plain) <= _NUMBERED else None}
     bars = bar(
         RECORD_KINDS["snapshots"], theme, lines, name=None, x=names, y=counts, showlegend=False

@@ -1,4 +1,4 @@
-"""The story of one group: its lag and age, what caused them, what happened, and what may follow."""
+"""The story of one group: lag and age with their causes, events and projection."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ from sharelag.tables.level import rank
 from sharelag.tables.words import spell_out
 from sharelag.whatif.compare import PROJECTED
 
-# ---- lag and age, with what happened -------------------------------------------------------------
+# ---- lag and age, with causes and events ---------------------------------------------------------
 
 #: A group, or some of its share partitions, at one moment.
 GROUP_STORY = pa.schema(
     [
         ("group_id", pa.string()),
         ("as_of", schemas.TIMESTAMP),
-        ("partitions", pa.int64()),  # share partitions that there were
-        ("lag", pa.int64()),  # of all of them; null: that of one is not known
-        ("age_ms", pa.int64()),  # of the oldest; null: not known
+        ("partitions", pa.int64()),  # number of share partitions
+        ("lag", pa.int64()),  # of all of them; null: that of one is unknown
+        ("age_ms", pa.int64()),  # of the oldest; null: unknown
     ]
 )
-#: Pixels at the sides of the plot, where a slider can be laid along the time axis.
+#: Margins at the sides of the plot in pixels, fixed so that a slider can follow the time axis.
 LEFT, RIGHT = 64, 18
-#: Causes that are shaded, worst first: more cannot be distinguished.
+#: Maximum number of shaded causes that can be distinguished, worst first.
 _MOST_CAUSES = 3
-#: How many share partitions or members an event names.
+#: Maximum number of share partitions or members that an event names.
 _MOST_PLACES = 3
 _SYMBOLS = {
     JOINED: "triangle-up",
@@ -90,7 +90,7 @@ def group_story_figure(
     theme: Theme = "light",
     projected: pa.Table | None = None,
 ) -> Figure:
-    """Draw lag above age, shaded as long as each cause lasted, with marks where something happened.
+    """Draw lag above age, with causes as shaded spans and events as marks.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def group_story_figure(
         `sharelag.schemas.EVENTS` of it.
     theme : {"light", "dark"}
     projected : pyarrow.Table, optional
-        `sharelag.whatif.compare.PROJECTED`: how lag would go on from the last moment.
+        `sharelag.whatif.compare.PROJECTED`: lag after the last moment.
     """
     schemas.require(causes, schemas.CAUSES, "causes")
     schemas.require(events, schemas.EVENTS, "events")
@@ -120,9 +120,9 @@ def group_story_figure(
         schemas.require(projected, PROJECTED, "projection")
         traces += _projection(projected, as_of, theme)
         longest = timedelta(milliseconds=float(pc.max(projected.column("time_ms")).as_py()))
-        # Of a long past, what may follow would be a hair's breadth: that past is cut short.
+        # Beside a long past the projection would be too narrow, so the past is cut.
         begin, until = max(begin, as_of - 4 * longest), as_of + longest
-    if until > as_of:  # a line between what was and what may be
+    if until > as_of:  # a line between past and projection
         at = text.axis_time(as_of)
         edges = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": at, "x1": at}
         borders = [edges | {"line": {"width": 1, "color": PAPER[theme]["soft"]}}]
@@ -137,7 +137,7 @@ def group_story_figure(
         why = "Lines begin at the first moment whose end offsets are known"
         return empty(why, replace(story, unit=""), theme)
     span = [text.axis_time(begin), text.axis_time(until)]
-    # Where no age is known the lag has its place, too.
+    # Without a known age, the lag takes its space.
     foot = 0.33 if any(trace.name == "age" for trace in traces) else 0
     return figure(
         traces,
@@ -145,7 +145,7 @@ def group_story_figure(
         theme,
         250,
         xaxis={"type": "date", "anchor": "free", "range": span, "automargin": False},
-        # Its margin has room for 40,000; from 100,000 on it is 400k and 4M.
+        # The margin has room for 40,000; from 100,000 on, labels are 400k and 4M.
         yaxis=axis("lag (offsets)", domain=[foot + 0.09, 1], automargin=False, minexponent=4),
         yaxis2=axis(f"age ({words})", domain=[0, 0.3], automargin=False, visible=foot > 0),
         yaxis3={
@@ -162,7 +162,7 @@ def group_story_figure(
 
 
 def _lag_and_age(records: pa.Table, ages: Any, theme: Theme) -> list[Any]:
-    """Lag as an area of steps, and the age below it; nothing of what is known at no moment."""
+    """Return lag as an area of steps, and the age below it; only those with known values."""
     plain = records.to_pylist()
     said = (
         (
@@ -193,9 +193,9 @@ def _lag_and_age(records: pa.Table, ages: Any, theme: Theme) -> list[Any]:
 def _shade_causes(
     causes: Arrow, begin: datetime, as_of: datetime, until: datetime, theme: Theme
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Shade each of the worst causes whose beginning is known, and name it where it begins.
+    """Shade the worst causes whose beginning is known, and name each at its beginning.
 
-    Names are one below the other, and end there where the rest of the chart has no room for them.
+    Names are stacked, and right-aligned if the rest of the chart has no room for them.
     """
     found = [row for row in causes.to_pylist() if row["since"] is not None]
     found.sort(key=lambda row: (-rank(row["severity"]), row["rank"]))
@@ -214,7 +214,7 @@ def _shade_causes(
 
 
 def _event_marks(events: Arrow, begin: datetime, theme: Theme) -> list[Any]:
-    """Return a mark for each time something happened, in a line between lag and age."""
+    """Return a mark for each moment with events, in a line between lag and age."""
     later = events.filter(pc.greater_equal(events.column("happened_at"), pa.scalar(begin)))
     ink = PAPER[theme]["ink"]
     traces = []
@@ -251,7 +251,7 @@ def _who(happened: list[dict[str, Any]]) -> str:
 
 
 def _projection(projected: pa.Table, as_of: datetime, theme: Theme) -> list[Any]:
-    """How lag would go on, one curve per variant with the interval that luck allows."""
+    """Return the projected lag, one curve with its interval per variant."""
     traces: list[Any] = []
     for number, (name, mine) in enumerate(projections(projected).items()):
         later = (timedelta(milliseconds=float(one)) for one in mine.column("time_ms").to_pylist())
@@ -265,7 +265,7 @@ def _projection(projected: pa.Table, as_of: datetime, theme: Theme) -> list[Any]
 
 
 def _gaps(records: pa.Table, name: str) -> str:
-    """Return at how many moments a column is not known; empty: at none."""
+    """Return the number of moments with an unknown column in words; empty without any."""
     count, words = records.column(name).null_count, name.removesuffix("_ms")
     if count == len(records):
         return f"the {words} at any moment"
@@ -287,19 +287,19 @@ def _title(records: pa.Table) -> str:
     return f"{group}: lag {text.counted(last['lag'], 'offset')}{late}{ago}"
 
 
-# ---- causes, since when --------------------------------------------------------------------------
+# ---- durations of causes -------------------------------------------------------------------------
 
-#: One cause, as long as it has lasted.
+#: One cause with its duration.
 CAUSE_SPANS = pa.schema(
     [
-        *schemas.NAMED_SHARE_PARTITION,  # null where it concerns the whole group
+        *schemas.NAMED_SHARE_PARTITION,  # null if it concerns the whole group
         ("rank", pa.int32()),
         ("cause", pa.string()),
         ("severity", pa.string()),
         ("held", pa.int64()),  # offsets of lag that it explains; null: unknown
-        ("since", schemas.TIMESTAMP),  # null: not known
+        ("since", schemas.TIMESTAMP),  # null: unknown
         ("as_of", schemas.TIMESTAMP),
-        ("where", pa.string()),  # the partitions, where there are several
+        ("where", pa.string()),  # the partitions, if there are several
         ("summary", pa.string()),
         ("advice", pa.string()),
     ]
@@ -325,7 +325,7 @@ def cause_records(causes: Arrow, as_of: datetime) -> pa.Table:
 def cause_figure(
     records: pa.Table, theme: Theme = "light", most: int = 30, as_of: datetime | None = None
 ) -> Figure:
-    """Draw one bar per cause, from when it began; an open mark where its beginning is not known.
+    """Draw one bar per cause from its beginning, or an open mark if that is unknown.
 
     Parameters
     ----------
@@ -335,7 +335,7 @@ def cause_figure(
     most : int
         Causes to draw: the worst first.
     as_of : datetime, optional
-        Of the evidence; needed only to say that there was no cause then.
+        The moment of the evidence; only needed if there are no causes.
     """
     as_of = rows.latest(records) or as_of
     if as_of is None or not len(records):

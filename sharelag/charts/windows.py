@@ -217,7 +217,7 @@ WINDOW_STATES = pa.schema(
         ("until", schemas.TIMESTAMP),
         ("first_offset", pa.int64()),
         ("last_offset", pa.int64()),  # inclusive
-        ("delivery_state", pa.int8()),  # null: no state persisted
+        ("delivery_state", pa.int8()),  # null: no persisted state
         ("delivery_count", pa.int16()),
     ]
 )

@@ -1,12 +1,11 @@
-"""The workbench: ``sharelag.open(...)`` gives a `Workbench`, each question a `Result`.
+"""The workbench: ``sharelag.open(...)`` returns a `Workbench`, each question a `Result`.
 
 bench = sharelag.open("incident-42")       # or "broker:9092", an archive, Parquet files ...
-bench.lag()                                # a table with its moment, units and what is not known
+bench.lag()                                # a table with its moment, units and unknown values
 bench.explain("billing").figure()          # a chart
 bench.at("2026-11-21T03:10:00Z").lag()     # the same at another moment
 
-Each name is imported when it is first used: the command line needs few of them, and has little
-time.
+Names are imported at first use, because the command line needs few of them and has to start fast.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Questions about share groups: what each needs, and where it is answered, once for every face.
+"""Questions about share groups: the tables that each needs, and the module that answers it.
 
-A method of the workbench, a command, a tool for agents, a block of a report and a cell of a
-dashboard ask the same question by name. Its numbers, sentences, levels, unknowns and charts stand
-together in one module, which is imported at the first such question.
+Methods of the workbench, commands, tools for agents, reports and dashboards ask the same question
+by name. Its numbers, sentences, levels, unknowns and charts are in one module, which is imported at
+the first such question.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ QUESTIONS = {
     **dict.fromkeys(("dead_letters", "redrive"), "dead_letters"),
     "forecasts": "forecasts",
 }
-#: Tables that are known without the state after each record.
+#: Tables that do not need the state after each record.
 WITHOUT_HISTORY = frozenset(
     {
         *("windows", "lag", "offsets", "gaps", "members", "groups"),
@@ -46,14 +46,14 @@ class Question:
 
     #: Takes `sharelag.workbench.opened.Tables` and the question's options.
     answer: Callable[..., Result]
-    needs: frozenset[str]  # the tables of the reading that it is answered from
-    #: Whether each row is true without the others: all records of a share partition are in one
-    #: partition of the state topic, so some of them can be shown while others are silent. Sums,
-    #: causes and rankings would be wrong without saying so.
+    needs: frozenset[str]  # tables of the reading that the answer uses
+    #: Whether rows are independent: all records of a share partition are in one partition of the
+    #: state topic, so rows stay correct if other partitions cannot be read. Sums, causes and
+    #: rankings do not.
     stands_alone: bool = False
-    sums_with: str | None = None  # an option with which its rows are sums, which do not
-    any_group: bool = False  # whether it can be asked of a group without any state
-    #: An option with which it needs the state after each record, whatever it needs else.
+    sums_with: str | None = None  # an option with which rows are sums
+    any_group: bool = False  # whether the group may be one without state
+    #: An option with which it also needs the state after each record.
     history_with: str | None = None
 
     def sums(self, options: Mapping[str, object]) -> bool:
@@ -67,16 +67,16 @@ class Question:
 
 
 class Beside(NamedTuple):
-    """Rows of lag beside what a request log and the metrics of brokers say about them."""
+    """Rows of lag, with information from a request log and brokers' metrics."""
 
     table: pa.Table
     notes: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
-    lacks: tuple[str, ...] = ()  # what makes it a part of the answer
+    lacks: tuple[str, ...] = ()  # why the answer is incomplete
 
 
 def question(*needs: str, **more: Any) -> Callable[[Callable[..., Result]], Question]:
-    """Make a question of the function that answers it from these tables.
+    """Declare a function as a question that it answers from these tables.
 
     ``more`` are other attributes of a `Question`.
     """

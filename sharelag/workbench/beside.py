@@ -1,4 +1,4 @@
-"""A broker's request log and metrics of brokers, beside what was read."""
+"""A broker's request log and brokers' metrics, in addition to the input."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ _WORKED_OUT = {
     "batching": batching,
     "errors": request_errors,
 }
-#: The names of its tables.
+#: Names of the tables of a request log.
 NAMES = ("held", "holds", "findings", *_WORKED_OUT, *REQUEST_TABLES)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
 class Requests:
-    """The tables of a request log, each worked out once."""
+    """The tables of a request log, each computed once."""
 
     log: RequestLog
     _once: Once = field(default_factory=Once, init=False, compare=False, repr=False)
@@ -97,7 +97,7 @@ class Requests:
         if history is not None:
             found += [leader_epochs_of_records(history), partial_deletes_of_records(history)]
         both = pa.concat_tables(found)
-        # A defect that both the log and the records show is one.
+        # A defect that both the log and the records show counts once.
         same = ["finding", "group_id", "topic_id", "partition", "member_id", "summary"]
         firsts = both.group_by(same).aggregate([("timestamp", "min")])
         firsts = firsts.rename_columns([*same, "timestamp"]).select(both.column_names)
@@ -117,29 +117,29 @@ class Requests:
 
     @property
     def lacks(self) -> tuple[str, ...]:
-        """Return what answers lack, in sentences: many requests that could not be read."""
+        """Return the gaps of answers: whether many requests could not be read."""
         counts = self.log.counts
         return lacking_requests(self.log.path, counts)
 
     def _require_some(self) -> None:
-        """Refuse to say anything of a cluster by a log of which nothing could be read."""
+        """Raise `InputError` if no request of the log could be read."""
         _ = self.lacks
 
     def words(self, as_of: datetime) -> tuple[str]:
-        """Return from when to when the log goes, and whether that includes a moment."""
+        """Return the span of the log in words, and whether it includes a moment."""
         is_covered = self._is_covered(_micros(as_of))
         lacks = "" if is_covered else "; who holds what at the moment above is not known"
         return (f"{self.span()}{lacks}",)
 
     def span(self) -> str:
-        """Return from when to when the log goes, in words."""
+        """Return the span of the log in words."""
         if self.log.covers is None:
             return "no request about share groups could be read"
         first, last = (iso(_EPOCH + timedelta(microseconds=at)) for at in self.log.covers)
         return f"the request log covers {first} to {last}, its times {self._zones()}"
 
     def _zones(self) -> str:
-        """Return which zones its times are in, and what tells them, in words."""
+        """Return the time zones of the log, and their origin, in words."""
         unnamed = "read as UTC, since they name no zone: name it if it is another"
         words = {
             OWN: "have their own zone",
@@ -149,7 +149,7 @@ class Requests:
         return ", or ".join(said for told_by, said in words.items() if told_by in self.log.told_by)
 
     def summary(self) -> str:
-        """Return how many lines there are, in words."""
+        """Return the number of lines in words."""
         count, skipped = self.log.counted
         rejects = self.log.tables["rejects"].num_rows
         return (
@@ -193,15 +193,15 @@ class BrokerMetrics:
         return self._once("table", lambda: read_metrics(self.places, self.timeout))
 
     def words(self, groups: Collection[str] | None = None) -> tuple[str, ...]:
-        """How members acknowledged records, by broker, and the letters of groups; None: of all."""
+        """Return acknowledgements by broker and letters by group in words; None: all groups."""
         return (*acknowledgement_words(self.table), *letter_words(self.table, groups))
 
     def beside(self, lag: pa.Table, as_of: datetime, source: Input) -> pa.Table:
-        """Return what is measured of share partitions of an input: `sharelag.schemas.MEASURED`."""
+        """Return the metrics of share partitions of an input, as `sharelag.schemas.MEASURED`."""
         return measured_arrow(lag, self.table, as_of, told(source.kafka_version))
 
     def unknown(self, measured: pa.Table) -> tuple[str, ...]:
-        """Say why the metrics describe no share partition of `beside`, where that is so."""
+        """Say why the metrics describe no share partition, if that is the case."""
         if not measured.num_rows:
             return ()
         if measured.column("in_flight_offsets").null_count < measured.num_rows:
@@ -219,7 +219,7 @@ class BrokerMetrics:
 def metrics_of(
     places: str | Path | Sequence[str | Path] | None, timeout: float
 ) -> BrokerMetrics | None:
-    """Return the metrics of one place or of several; None without any."""
+    """Return the metrics of one or several places; None without any."""
     if places is None:
         return None
     given = (places,) if isinstance(places, str | Path) else tuple(places)
@@ -227,7 +227,7 @@ def metrics_of(
 
 
 def _several(gauges: pa.Table) -> tuple[str, ...]:
-    """Say where several places have gauges of one share partition."""
+    """Say if several places have gauges of one share partition."""
     place = pc.coalesce(gauges.column("broker").cast(pa.string()), gauges.column("read_from"))
     places = (
         gauges.append_column("place", place)
@@ -244,7 +244,7 @@ def _several(gauges: pa.Table) -> tuple[str, ...]:
 def metrics_answer(
     metrics: BrokerMetrics, groups: Collection[str] | None, everything: bool
 ) -> Result:
-    """Return the figures of some groups or all, with how members acknowledged records."""
+    """Return the figures of some groups or all, with notes on acknowledgements."""
     table = metrics.table if everything else about_share_groups(metrics.table)
     if groups is not None:
         chosen = pa.array(sorted(groups), pa.string())

@@ -1,4 +1,4 @@
-"""Save a running cluster, so that it can be investigated later and elsewhere."""
+"""Save the state of a running cluster, to investigate it later and elsewhere."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from sharelag.tables import gaps
 from sharelag.tables.arrow import keys
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
-#: At how many moments of the recorded time the ends of topics are read.
+#: Number of moments in the recorded time at which end offsets are read.
 _MOMENTS = 60
 
 
 def capture_kafka(
     config: ClientConfig, folder: Path, overwrite: bool = False, patience: timedelta | None = None
 ) -> CaptureInfo:
-    """Capture a running cluster: its records, and what else an investigation would ask it.
+    """Capture a running cluster: its records, and all other tables of an investigation.
 
-    A capture in the folder is replaced with ``overwrite``, anything else never is. ``patience`` is
-    how long something may last there before it counts as stuck; by default a lock's duration.
+    ``overwrite`` replaces a capture in the folder, but never other files. ``patience`` is the time
+    after which a condition counts as stuck; by default the lock duration.
     """
     check_place(folder, overwrite)
     topics = {STATE_TOPIC: len(kafka.offset_ranges(config, STATE_TOPIC))}
     try:
         topics[GROUP_TOPIC] = len(kafka.offset_ranges(config, GROUP_TOPIC))
     except TopicMissingError:
-        # Share groups keep their members there, but a topic of state alone is worth capturing, too.
+        # It has the members of share groups, but the state topic is worth capturing without it.
         topics[GROUP_TOPIC] = 0
     cluster = kafka.cluster_id(config)
 
     def finish(records: Path) -> tuple[dict[str, pa.Table], CaptureInfo]:
-        # Only now, after the state has been read: the other way round a lag could seem negative.
+        # After the state, because otherwise lag could seem negative.
         offsets = kafka.list_offsets(config, kafka.topic_ids(config))
         requested = offsets.column("as_of")[0].as_py() if offsets.num_rows else datetime.now(UTC)
         source = KafkaInput(config)
@@ -70,9 +70,9 @@ def capture_kafka(
 def _extras(
     source: KafkaInput, records: Path, offsets: pa.Table, requested: datetime
 ) -> tuple[dict[str, pa.Table], tuple[str, ...]]:
-    """Return what may be missing: who is not allowed to ask for it still gets a capture.
+    """Return the optional tables, and sentences on those that could not be read.
 
-    Beside it are sentences about what is.
+    Missing rights for them do not prevent a capture.
     """
     with engines.read(RawInput(str(records)), "local", history=False) as begun:
         windows = begun.table("windows")
@@ -106,7 +106,7 @@ def _extras(
 
 
 def _moments(records: Path, until: datetime) -> list[datetime]:
-    """Moments from the first state record on, evenly."""
+    """Return evenly spaced moments from the first state record on."""
     first = until
     for batch in RawInput(str(records)).batches(STATE_TOPIC):
         of_state = batch.filter(pc.equal(batch.column("topic"), STATE_TOPIC))

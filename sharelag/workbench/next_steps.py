@@ -1,4 +1,4 @@
-"""The command that shows more about a cause of lag, for people to copy."""
+"""The command that shows more about a cause of lag, to copy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def next_command(cause: Mapping[str, Any], source: str, members: int | None = No
     """
     is_placed = bool(cause["topic"]) and cause["partition"] is not None
     if cause["cause"] == "open_transaction" and is_placed and "--bootstrap-server" in source:
-        # Kafka alone knows the producer, and since when its transaction is open.
+        # Only Kafka knows the producer, and since when its transaction is open.
         place = f"--topic {shlex.quote(cause['topic'])} --partition {cause['partition']}"
         return f"kafka-transactions.sh {source} describe-producers {place}"
     offset = next((one["value"] for one in cause["evidence"] if one["name"] == "offset"), None)
@@ -33,7 +33,7 @@ def next_command(cause: Mapping[str, Any], source: str, members: int | None = No
     is_of_record = declared is not None and declared.what_if == HEADS
     if is_of_record and offset and "--bootstrap-server" in source:
         place = f"{cause['topic']}:{cause['partition']}:{offset}"
-        # After --, since a name may begin with a dash.
+        # After --, because a name may begin with a dash.
         names = ["--"] if cause["group_id"].startswith("-") else []
         named = map(shell_word, (*names, cause["group_id"], place))
         return " ".join(["sharelag peek", source, *named])
@@ -48,8 +48,7 @@ def next_command(cause: Mapping[str, Any], source: str, members: int | None = No
 def input_options(source: Any) -> str:
     """Return the options of a command line that name an input, quoted for a shell.
 
-    Empty where no option does. The client properties of a cluster are not among them: they may
-    hold secrets.
+    Empty if no option does. A cluster's client properties are left out, as they may have secrets.
     """
     if isinstance(source, KafkaInput):
         return f"--bootstrap-server {shlex.quote(source.config.bootstrap_servers)}"
@@ -63,14 +62,14 @@ def input_options(source: Any) -> str:
 
 
 def address_of(source: Any) -> tuple[str | None, Path | None]:
-    """Return address and properties file of a running cluster, for commands of Kafka."""
+    """Return address and properties file of a running cluster, for Kafka's commands."""
     if not isinstance(source, KafkaInput):
         return None, None
     return source.config.bootstrap_servers, source.config.command_config
 
 
 def input_name(source: Any) -> str:
-    """Return what people call an input: a capture by its folder, a cluster by its address."""
+    """Return the short name of an input: the folder of a capture, the address of a cluster."""
     if isinstance(source, KafkaInput):
         return source.config.bootstrap_servers
     if isinstance(source, CaptureInput | ArchiveInput):

@@ -53,7 +53,7 @@ def open_workbench(
     timeout: float = TIMEOUT,
     bars: bool | None = None,
 ) -> Workbench:
-    """Open an input to ask about; nothing is read before the first question.
+    """Open an input; nothing is read before the first question.
 
     Parameters
     ----------
@@ -64,52 +64,50 @@ def open_workbench(
         of a table); a broker's log directories, comma-separated as in ``log.dirs``; one of
         `samples`. Without it, the recorded demo.
     raw : DataFrame of Spark, pandas or polars, or pyarrow.Table, optional
-        Instead of ``where``: raw records of your own, from any connector, table or stream, with the
+        Your own raw records instead of ``where``, from any connector, table or stream, with the
         columns of Spark's Kafka source.
     offsets : DataFrame of Spark, pandas or polars, pyarrow.Table, path, name or function, optional
-        With ``raw``: where topics end, as `sharelag.offsets` gives it; of one moment or of several.
-        Or on Spark the folder or table that holds them, or a function that gives them: beside a
-        stream these are read anew for each micro-batch (`sharelag.stream.lag`). Without it, lag is
-        not known.
+        With ``raw``: end offsets as from `sharelag.offsets`, of one or several moments. On Spark
+        also a folder or table with them, or a function that returns them; with a stream, these are
+        read again for each micro-batch (`sharelag.stream.lag`). Without it, lag is unknown.
     as_of : str, datetime or mapping, optional
-        Another moment than the last: ``2026-11-21T03:10:00Z``, or offsets of the state topic's
+        A moment before the last: ``2026-11-21T03:10:00Z``, or offsets of the state topic's
         partitions.
     groups : str or sequence of str
-        Restrict the answer to these share groups.
+        Restrict answers to these share groups.
     topics : str, sequence of str, or mapping of str to partitions
-        Restrict the answer to these topics, or these partitions of them.
+        Restrict answers to these topics, or these partitions of them.
     generation : int, optional
-        Decode state records in this generation of the format, 0 to 3, then in today's; or in
-        today's alone (4). Default: as each record shows.
+        Decode state records in this generation of the format, 0 to 3, or else in the current one;
+        4: only in the current one. Default: detected for each record.
     requests : path, optional
-        A broker's request log, which ``kafka.request.logger`` writes at DEBUG, or a folder of them:
-        if it covers the moment, lag and causes say who holds which offsets locked.
+        A broker's request log, which ``kafka.request.logger`` writes at DEBUG, or a folder of them.
+        If it covers the moment, lag and causes include the holders of acquisition locks.
     requests_zone : str, optional
-        Time zone of that log, which log4j's ``%d`` does not write. Default: derived from a
-        collector's times beside the log's own, else UTC.
+        Time zone of that log, which log4j's ``%d`` omits. Default: derived from the times of a log
+        collector, else UTC.
     broker_metrics : str, path, or sequence of them, optional
         The brokers' own metrics: files with the output of Kafka's JmxTool, Prometheus text, or
-        addresses such as ``http://broker:7071/metrics``; ``1=FILE`` says that it is from broker 1.
+        addresses such as ``http://broker:7071/metrics``; ``1=FILE`` is a file of broker 1.
     engine : {"spark", "local", "auto"}
-        Where the work runs: on Spark; in this process, without a JVM; or chosen by the number of
-        records.
+        Run on Spark, in this process without a JVM, or on the one that suits the number of records.
     spark : pyspark.sql.SparkSession, optional
-        Default: the active one, or one that is made for this machine.
+        Default: the active session, or a new local one.
     cache : bool
-        Whether Spark keeps the raw records, compressed, while the workbench is open.
+        Cache the raw records in Spark, compressed, while the workbench is open.
     over : str or timedelta
         The span before the moment over which rates are measured, such as ``2h``.
     ledger : str or path, optional
-        A Delta table that keeps the forecasts of ``overview``, ``explain``, ``progress`` and
-        dashboards, and their outcomes once they are due; they say how often these came true. It is
-        that of `Workbench.forecasts`, one per cluster.
+        A Delta table, as for `Workbench.forecasts`, one per cluster. ``overview``, ``explain``,
+        ``progress`` and dashboards save their forecasts in it, with outcomes once they are due, and
+        say how often they came true.
     patience : str or timedelta, optional
-        How long something may last before it counts as stuck. Default: what the capture says, else
-        as long as a lock of the group lasts.
+        Time after which a condition counts as stuck. Default: that of the capture, else the group's
+        lock duration.
     command_config : path, optional
-        Client properties, as Kafka's own commands take them.
+        File with client properties, as for Kafka's own commands.
     properties : mapping, optional
-        Single client properties; they take precedence over the file. None of them is ever shown.
+        Client properties, which take precedence over the file. They are never shown.
     timeout : float
         Seconds to wait for brokers.
     bars : bool, optional
@@ -118,7 +116,7 @@ def open_workbench(
     Raises
     ------
     InputError
-        There is no such input at that place, or an option is wrong.
+        There is no such input, or an option is wrong.
     ConfigError
         A client setting is wrong.
     """
@@ -157,7 +155,7 @@ def open_workbench(
 
 
 def _sample(where: object, source: Input) -> str:
-    """Return the name of the sample that was opened by its name; empty when none was."""
+    """Return the name of a sample that was opened by name; empty for other inputs."""
     name = DEMO if where is None else where
     is_one = isinstance(name, str) and source == CaptureInput(folder_of(name)) and name in samples()
     return str(name) if is_one else ""
@@ -166,7 +164,7 @@ def _sample(where: object, source: Input) -> str:
 def chosen(
     groups: str | Sequence[str], topics: str | Sequence[str] | Mapping[str, Sequence[int]]
 ) -> Choice:
-    """Return groups and topics as the engines take them."""
+    """Return groups and topics as a `Choice`."""
     names = _names("groups", groups)
     if not isinstance(topics, Mapping):
         topics = dict.fromkeys(_names("topics", topics), ())

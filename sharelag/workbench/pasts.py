@@ -1,4 +1,4 @@
-"""A span of a group's history, gathered from a workbench to be simulated as it was."""
+"""A span of a group's history, gathered from a workbench for simulation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sharelag.whatif.scenario import Service
 from sharelag.workbench.opened import Opened
 from sharelag.workbench.questions.timeline import begin_of
 
-#: Moments of the span at which lag is looked at.
+#: Number of moments of the span at which lag is read.
 MOMENTS = 120
 _KEY = ["group_id", "topic_id", "partition"]
 
@@ -25,7 +25,7 @@ def gather_past(
     until: str | datetime | None = None,
     service: Service | None = None,
 ) -> Past:
-    """Gather what happened to a group between two moments; see `sharelag.whatif.past`.
+    """Gather a group's history between two moments; see `sharelag.whatif.past`.
 
     Parameters are those of `sharelag.workbench.Workbench.past`; a group may be None.
     """
@@ -46,7 +46,7 @@ def gather_past(
     name = group or bench.groups[0]
     now = bench.evidence(name)
     if now.brokers.column("leader_id").null_count == now.brokers.num_rows:
-        # Metadata has no leaders of an earlier moment; they hardly change.
+        # Metadata has no earlier leaders, but they hardly change.
         now = replace(now, brokers=bench.reading.latest_brokers())
     then = bench.at(begin)
     if name not in then.groups:

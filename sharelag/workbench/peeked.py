@@ -1,6 +1,6 @@
-"""One record with its state in a share group, as text, as JSON, or as bytes in hexadecimal digits.
+"""One record with its state in a share group, as text, as JSON, or as hexadecimal bytes.
 
-What is shown is escaped: keys, values and headers are whatever producers wrote.
+All texts are escaped, because producers may write anything into keys, values and headers.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ _DEEPEST = 100
 
 
 class Fields(list[tuple[str, Any]]):
-    """An object of JSON: its names and values, in their order."""
+    """A JSON object: names and values in their order, including duplicates."""
 
 
 class Literal(str):
-    """A number, or what some writers have in place of one, as it was written."""
+    """A number, or a word such as NaN that some writers use, as it was written."""
 
 
 def _read_json(data: bytes) -> Any:
-    """Read JSON: a ValueError for anything else, a RecursionError for what is nested too deeply."""
+    """Parse JSON; raise ValueError if invalid, RecursionError if nested too deeply."""
     kept: Any = dict.fromkeys(("parse_float", "parse_int", "parse_constant"), Literal)
     return json.loads(data, object_pairs_hook=Fields, **kept)
 
 
 def _json_text(found: Any, indent: int | None = 2, depth: int = 1) -> str:
-    """Write what `_read_json` read, one item a line, or all on one line without ``indent``."""
+    """Format a result of `_read_json`, one item per line, or one line without ``indent``."""
     if depth > _DEEPEST:
         raise RecursionError(f"JSON is nested more than {_DEEPEST} times")
     if isinstance(found, Literal):
@@ -63,9 +63,9 @@ def _json_text(found: Any, indent: int | None = 2, depth: int = 1) -> str:
 
 
 def _without(found: Any, path: list[str]) -> Any:
-    """Return the same with a field hidden, in each item of a list.
+    """Return parsed JSON with a field hidden, in each item of a list.
 
-    ``card.number`` is the field ``number`` within ``card``, and also one whose name has a dot.
+    ``card.number`` is the field ``number`` within ``card``, or a field whose name has a dot.
     """
     if isinstance(found, Fields):
         return Fields((name, _hidden(name, one, path)) for name, one in found)
@@ -90,14 +90,14 @@ def _has(found: Any, path: list[str]) -> bool:
 
 
 def _has_fields(found: Any) -> bool:
-    """Whether all of it stands under names: a bare number may be what is to be hidden."""
+    """Return whether all values have names: a bare number may be the one to hide."""
     if isinstance(found, Fields):
         return True
     return isinstance(found, list) and bool(found) and all(map(_has_fields, found))
 
 
-#: Names of fields of JSON to hide, ``card.number`` for one within another, or a function that
-#: takes what was read from JSON and returns what may be shown.
+#: Names of JSON fields to hide, ``card.number`` for nested ones, or a function from parsed JSON to
+#: the part that may be shown.
 Mask: TypeAlias = Iterable[str] | Callable[[Any], Any]
 
 _NO_FIELDS = "(hidden: it is not a JSON object, so no field can be masked)"
@@ -121,9 +121,9 @@ class PeekedRecord:
         ``finished`` before the window, ``unread`` beyond it, ``not persisted`` where Kafka writes
         none (acquired, or never delivered).
     delivery_count
-        As persisted; None where it is not known.
+        As persisted; None if unknown.
     mask
-        Hidden whatever way it is shown; ``record`` has everything.
+        Fields hidden in all outputs; ``record`` has everything.
     """
 
     record: TopicRecord
@@ -133,12 +133,12 @@ class PeekedRecord:
     mask: Mask = field(default=(), repr=False)
 
     def text(self, form: str = "auto") -> str:
-        """Return what people read: one line each for the facts, then key, headers and value.
+        """Return the record as text: one line per fact, then key, headers and value.
 
         Parameters
         ----------
         form : {"auto", "text", "json", "hex"}
-            Of key and value; ``auto`` is JSON where it is, else text where it is UTF-8, else hex.
+            Form of key and value; ``auto`` is JSON if valid, else text if UTF-8, else hex.
         """
         record = self.record
         when = "no timestamp" if record.timestamp is None else iso(record.timestamp)
@@ -161,7 +161,7 @@ class PeekedRecord:
         return "\n".join(map(terminal, lines))
 
     def fields(self, form: str = "auto") -> dict[str, Any]:
-        """Return the same as one object for programs; texts are not escaped in it."""
+        """Return the record as one object for programs, without escapes."""
         record = self.record
 
         def shown(data: bytes | None, indent: int | None = 2) -> str | None:
@@ -186,7 +186,7 @@ class PeekedRecord:
 
     @property
     def not_found(self) -> tuple[str, ...]:
-        """Fields to mask that neither key, value nor a header has: names are case-sensitive."""
+        """Fields to mask that neither key, value nor headers have; names are case-sensitive."""
         if callable(self.mask):
             return ()
         record = self.record
@@ -229,7 +229,7 @@ class PeekedRecord:
 def peek(
     source: Any, lag: pa.Table, windows: pa.Table, place: tuple[str, str, int, int], mask: Mask
 ) -> PeekedRecord:
-    """Read a record of a running cluster, and find its state in the group's window.
+    """Read a record of a running cluster, and its state in the group's window.
 
     ``lag`` and ``windows`` are those of the group; ``place`` is group, topic, partition and offset.
     """

@@ -1,4 +1,4 @@
-"""Which rights commands need on a cluster, and which of them we have."""
+"""Rights that commands need on a cluster, and whether they are granted."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def rights_of(
     principal: str | None = None,
     super_users: Collection[str] | None = None,
 ) -> tuple[pa.Table, tuple[str, ...]]:
-    """Return which of the rights that commands need a cluster grants us, or somebody else.
+    """Return the rights that commands need, and whether the cluster grants them to a principal.
 
-    These are `sharelag.schemas.RIGHTS`, with sentences on what is not known. Without ``groups`` and
-    ``topics`` they cover those that the share state tells. A ``principal`` such as ``User:alice``
-    is judged by the rules that the cluster lists. ``super_users`` are those of the brokers' setting
-    ``super.users``, whose value they do not show: without it, and where it is set, what the rules
-    do not allow is unknown, since it may be one of them.
+    The result is `sharelag.schemas.RIGHTS`, with sentences on unknowns. ``groups`` and ``topics``
+    default to those of the share state. A ``principal`` such as ``User:alice`` is judged by the
+    ACLs of the cluster; the default is the client's own. ``super_users`` is the brokers' setting
+    ``super.users``, whose value they do not show. If it is set but not given, rights that the ACLs
+    do not allow are unknown, because the principal may be a super user.
     """
     if not isinstance(source, KafkaInput):
         raise InputError(_NOT_A_CLUSTER)
@@ -72,9 +72,9 @@ def rights_of(
     config = source.config
     every = [right for right, _ in list_needs(*names)]
     whose = principal or principal_of(config)
-    if principal in (None, principal_of(config)):  # brokers know best what we may do
+    if principal in (None, principal_of(config)):  # brokers know the client's own rights
         asked = ask_rights(config, *names)
-        # Rules may be listed, and say why a right is refused.
+        # ACLs, if they may be listed, explain refused rights.
         allowed = {tuple(row.values())[:-1]: row["allowed"] for row in asked.to_pylist()}
         may_list = allowed.get(("DESCRIBE", "CLUSTER", CLUSTER))
         rules = _rules(config) if whose and may_list and False in allowed.values() else None
@@ -94,7 +94,7 @@ def rights_of(
 def _by_rules(
     found: Authorizer, every: list[Right], principal: str, super_users: Collection[str] | None
 ) -> tuple[pa.Table, tuple[str, ...]]:
-    """Judge by rules, as far as brokers show what the authorizer goes by besides."""
+    """Judge rights by ACLs, and by the authorizer's settings that brokers show."""
     if super_users is not None:
         is_super: bool | None = principal in super_users
     else:
@@ -111,7 +111,7 @@ def _by_rules(
 
 
 def _rules(config: ClientConfig) -> pa.Table | None:
-    """Return the rules, which only say more of what was refused; None where nobody lists them."""
+    """Return the ACLs, which explain refused rights; None if they cannot be listed."""
     try:
         found = authorizer(config)
     except ClusterError as error:
@@ -121,9 +121,9 @@ def _rules(config: ClientConfig) -> pa.Table | None:
 
 
 def in_words(table: pa.Table, of_somebody: bool = False) -> tuple[str, ...]:
-    """Say which commands would fail, by the rights that they miss.
+    """Return sentences on the commands that would fail without missing rights.
 
-    Those of sharelag; of somebody else also share consumers and Kafka's commands.
+    They cover sharelag's commands; for another principal also share consumers and Kafka's commands.
     """
     by_rights: dict[str, list[str]] = {}
     ours = failing_of_ours(table)
@@ -139,7 +139,7 @@ def in_words(table: pa.Table, of_somebody: bool = False) -> tuple[str, ...]:
 def _names(
     source: KafkaInput, groups: list[str], topics: list[str]
 ) -> tuple[tuple[list[str], list[str]], tuple[str, ...]]:
-    """Return the groups and topics to ask about, and what is not known of them."""
+    """Return the groups and topics to ask about, and their unknowns."""
     if groups and topics:
         return (groups, topics), ()
     choice = Choice(groups=frozenset(groups))

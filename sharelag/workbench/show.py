@@ -1,7 +1,7 @@
-"""What the command line prints of windows and records: as rows, and windows drawn as text.
+"""Windows and records as the command line prints them: as rows, and windows drawn as text.
 
 The picture is that of KIP-1226, of persisted state: offsets in the window without one are unknown,
-unless a request log tells that they are acquired. Delivery counts are those that were persisted.
+unless a request log shows that they are acquired. Delivery counts are the persisted ones.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _DERIVED = ("effective_start_offset", "window_end_offset", "from_snapshot", "rej
 def window_rows(table: Arrow) -> list[dict[str, Any]]:
     """Return one object per share partition: the fields of `sharelag.Window`, then derived ones.
 
-    A window's own fields are as the coordinator holds them, -1 and 0 being Kafka's; ours are null
-    where unknown.
+    A window's own fields are the coordinator's, with Kafka's -1 and 0; derived ones are null where
+    unknown.
     """
     rows = []
     plain = without_timestamps(table).to_pylist()
@@ -51,15 +51,15 @@ def window_rows(table: Arrow) -> list[dict[str, Any]]:
 
 
 def decode_texts(decoded: Decoded) -> Iterator[str]:
-    """Yield the same as `decode_rows`, as lines of JSON, many in one text."""
+    """Yield the rows of `decode_rows` as texts of many JSON lines."""
     for texts in chain(kafka_texts(decoded.records), reject_texts(decoded.rejects)):
         yield "\n".join(texts.to_pylist())
 
 
 def decode_rows(decoded: Decoded, columns: bool = False) -> Iterator[dict[str, Any]]:
-    """Yield records in the shape of Kafka's formatters, then rejects, each in the order of the log.
+    """Yield records in the form of Kafka's formatters, then rejects, each in log order.
 
-    With ``columns`` every row has the same keys, as a table needs.
+    With ``columns`` all rows have the same keys, for a table.
     """
     names = ("key", "value", "reject", "topic", "partition", "offset") if columns else ()
     empty = dict.fromkeys(names)
@@ -70,7 +70,7 @@ def decode_rows(decoded: Decoded, columns: bool = False) -> Iterator[dict[str, A
 def older_generations(records: Arrow) -> Counter[str]:
     """Count the records of each older generation of the format, such as ``G3``.
 
-    A checkpoint of control records is the same in G0 and G1: beside deltas of G0 alone it is G0.
+    Checkpoints of control records are equal in G0 and G1; beside only G0 deltas they count as G0.
     """
     if "generation" not in records.schema.names:
         return Counter()
@@ -88,10 +88,10 @@ def older_generations(records: Arrow) -> Counter[str]:
 
 
 def draft_types(found: list[pa.Table], groups: Collection[str] = ()) -> Iterator[str]:
-    """Yield what the types are, and who would take a share group for a consumer group.
+    """Yield sentences on draft group types, and on misread share groups.
 
-    ``found`` has `sharelag.wire.generations.GROUP_TYPES` in the order of the records; of ``groups``
-    only these, if there are any. Nothing is said where every record has version 0, as Kafka's have.
+    ``found`` has `sharelag.wire.generations.GROUP_TYPES` in the order of the records; ``groups``
+    restricts them. There are no sentences if all records have version 0, as Kafka's do.
     """
     types = latest_types(found)
     if groups:
@@ -110,9 +110,9 @@ def draft_types(found: list[pa.Table], groups: Collection[str] = ()) -> Iterator
         )
 
 
-#: Runs of up to so many offsets are drawn offset by offset; longer ones are one cell.
+#: Maximum length of runs that are drawn offset by offset; longer ones are one cell.
 _DRAWN = 4
-#: Cells of one window; what lies beyond is said in a sentence.
+#: Maximum number of cells of a window; a sentence describes the rest.
 _CELLS = 120
 _WIDTH = 80
 _UNKNOWN = "?"
@@ -131,7 +131,7 @@ Paint = Callable[[str, str], str]
 
 
 class _Cell(NamedTuple):
-    """Offsets ``first..last`` with one state, None where it is unknown."""
+    """Offsets ``first..last`` with one state; None: unknown."""
 
     first: int
     last: int
@@ -140,24 +140,24 @@ class _Cell(NamedTuple):
 
     @property
     def texts(self) -> tuple[str, str, str]:
-        """What stands in the rows of offsets, states and delivery counts."""
+        """Texts in the rows of offsets, states and delivery counts."""
         offsets = str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
-        # A state of a future version of Kafka is shown by its number.
+        # States of future Kafka versions are shown by number.
         letter = _STATES[self.state][0] if self.state in _STATES else str(self.state)
         return offsets, letter, "-" if self.deliveries is None else str(self.deliveries)
 
     @property
     def width(self) -> int:
-        """Columns of the widest text."""
+        """Width of the widest text."""
         return max(map(len, self.texts))
 
 
 def pictures(rows: list[dict[str, Any]], paint: Paint | None = None) -> Iterator[str]:
-    """Draw windows as lines of at most 80 columns, without names and colours counted.
+    """Draw windows as lines of at most 80 columns, not counting names and colours.
 
-    The rows have Kafka's names, as ``window_rows`` gives them, and in ``held`` runs that somebody
-    holds as first offset, last offset and delivery count. ``paint`` colours a text by the name of a
-    colour; without it the lines are plain.
+    The rows are those of ``window_rows``; ``held`` has acquired runs as first offset, last offset
+    and delivery count. ``paint`` colours a text by the name of a colour; without it, lines are
+    plain.
     """
     seen: set[int | None] = set()
     for row in rows:
@@ -189,7 +189,7 @@ def pictures(rows: list[dict[str, Any]], paint: Paint | None = None) -> Iterator
 
 
 def _with_held(runs: list[list[Any]], held: list[Any]) -> list[list[Any]]:
-    """Put what is acquired in the place of what was persisted before."""
+    """Replace persisted runs by acquired ones."""
     if not held:
         return runs
     kept = []
@@ -206,7 +206,7 @@ def _with_held(runs: list[list[Any]], held: list[Any]) -> list[list[Any]]:
 
 
 def _cells(runs: list[list[Any]], start: int, end: int) -> tuple[list[_Cell], int | None]:
-    """Fold a window into cells; the second value is the first offset that found no place."""
+    """Return the cells of a window, and the first offset beyond the maximum."""
     cells: list[_Cell] = []
     at = start
     beyond: list[Any] = [end, end, None, None]
@@ -222,14 +222,14 @@ def _cells(runs: list[list[Any]], start: int, end: int) -> tuple[list[_Cell], in
 
 
 def _split(cell: _Cell) -> list[_Cell]:
-    """Draw a short run offset by offset."""
+    """Split a short run into offsets."""
     if cell.last - cell.first >= _DRAWN:
         return [cell]
     return [cell._replace(first=at, last=at) for at in range(cell.first, cell.last + 1)]
 
 
 def _draw_rows(cells: list[_Cell], start: int, last: int, paint: Paint | None) -> Iterator[str]:
-    """Draw rows of cells, as many in each as the width holds."""
+    """Draw rows of cells, as many in each as fit the width."""
     names = ("offset", "state", "delivery count")
     margin = max(map(len, names)) + 3
     while cells:
@@ -251,7 +251,7 @@ def _draw_rows(cells: list[_Cell], start: int, last: int, paint: Paint | None) -
 
 
 def _paint(cell: _Cell, index: int, paint: Paint | None) -> str:
-    """One text of a cell as wide as the cell; states in their colour."""
+    """Return a text of a cell, padded to its width; states in their colour."""
     text = cell.texts[index].ljust(cell.width)
     if paint is None or index != 1 or cell.state not in _STATES:
         return text

@@ -1,4 +1,4 @@
-"""Results of other values: simulations, what they take and find, and evidence."""
+"""Results of other values: simulations, their inputs and outcomes, and evidence."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from sharelag.tables.displayable import Displayable
 from sharelag.whatif.compare import Comparison
 from sharelag.workbench.result import Result, chart
 
-#: Measures whose chart is worth having.
+#: Measures with a chart.
 _DRAWN = ("age_p95_ms", "drain_ms", "lag_p95", "lag_max", "redeliveries", "member_hours")
 
 
 def summarize(found: Displayable) -> Result:
-    """Return what simulations take and find, as a table that shows itself in a notebook.
+    """Return the inputs or outcome of simulations as a table that renders itself in a notebook.
 
     ``found`` is from `sharelag.whatif` (``compare``, ``fewest_members``, ``should_move``,
     ``simulate`` or a scenario), or the evidence behind a workbench's answers. The table is in

@@ -1,4 +1,4 @@
-"""Widgets that show share groups: arrays and labels in, pictures and selections out."""
+"""Widgets for share groups: arrays and labels in, pictures and selections out."""
 
 from .assignment_editor import AssignmentEditor, Difference
 from .lag_table import LagTable

@@ -1,4 +1,4 @@
-// An assignment to edit by mouse or keys, a what-if to run on it, and the difference that it makes.
+// An assignment editor for mouse and keyboard, with a what-if and its difference.
 
 import { button, make, ownsKeys, takesKeys } from "./shared/dom.js";
 import { counted, isolated, number, words } from "./shared/format.js";
@@ -51,7 +51,7 @@ function build({ model, root, link, say, later }) {
   const table = ownsKeys(make("div", { class: "sl-scroll", hidden: true, tabindex: 0, role: "region", "aria-label": "The assignment as a table" }));
   const help = make("details", { class: "sl-soft" }, make("summary", {}, "Keys and mouse"), make("p", {}, HELP));
 
-  // ---- what people do ----
+  // ---- user input ----
   const several = (rows) => (rows.length === 1 ? labels[rows[0]] : counted(rows.length, "partition"));
   function edit(about, what) {
     if (busy()) return say("The what-if is running: cancel it, or wait, to continue editing.");
@@ -60,7 +60,7 @@ function build({ model, root, link, say, later }) {
     const edits = [...get("edits").slice(0, get("at")), { id: crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`, ...about }];
     return link.tell({ edits, at: edits.length, failure: "" });
   }
-  // Keys come quicker than paints.
+  // Keys may arrive faster than repaints.
   function step(by) {
     const at = get("at") + by;
     if (!busy() && at >= 0 && at <= get("edits").length) link.tell({ at });
@@ -171,7 +171,7 @@ function build({ model, root, link, say, later }) {
     busy, clicked, later, height: LINE, nameOf: (group) => groups[group].name, dropped: drop, handful: (group, row) => handful(groups[group], row),
   });
 
-  // ---- what is shown ----
+  // ---- content ----
   function load(loaded) {
     const [places, members] = [labels, [...base.keys()]].map((names) => JSON.stringify(names));
     columns = loaded;
@@ -196,7 +196,7 @@ function build({ model, root, link, say, later }) {
     const { chip, perLine, apart } = chipsOf(labels, list.clientWidth, holdersOf(held, labels.length).some((count_) => count_ > 1));
     const mark = JSON.stringify([folding, get("filter"), perLine, apart, get("member_labels")]);
     if (mark === arranged) return;
-    // The cursor stays on what it is on, wherever that goes.
+    // The cursor follows its partition or member.
     const on = kept ?? (groups.length ? { name: groups[active.group]?.name ?? null, row: rowAt() } : { name: null, row: -1 });
     groups = groupsOf(held, labels, get("filter"));
     layout = linesOf(groups, perLine, apart);
@@ -211,7 +211,7 @@ function build({ model, root, link, say, later }) {
     scene = { id, columns, labels, base, held, groups, layout, chip, measure: get("measure"), memberLabels: get("member_labels"), holders: holdersOf(held, labels.length), most: loads.most, loadOf: loads.of };
     writeMembers();
   }
-  // What a partition has is shared by its members.
+  // The members of a partition share its value.
   function loadsOf() {
     const column = columns[get("measure")];
     const holders = holdersOf(held, labels.length);

@@ -1,8 +1,8 @@
-"""An assignment to edit by hand, and to try out.
+"""An editor for assignments, which can run a what-if on them.
 
-Edits are applied here as ``editor_math.js`` does in the browser. Each is a mapping with an ``id``,
-what it ``do``es (``assign``, ``take``, ``move``, ``add``, ``remove``, ``set``, ``reset``) and to
-whom. Partitions are numbers of rows, as ranges (``0-2,7``), so that a thousand of them stay small.
+Edits are applied here as in the browser by ``editor_math.js``. Each is a mapping with an ``id``,
+its action ``do`` (``assign``, ``take``, ``move``, ``add``, ``remove``, ``set``, ``reset``) and its
+objects. Partitions are row numbers as ranges (``0-2,7``), so that a thousand of them stay small.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .columns import Column, Rows, column_of, require, table_of
 from .run import STATES, Run
 from .view import RowsView, Selection, key_names, labels_of, selection_for
 
-#: Partitions of each topic of each member, as `sharelag.whatif.assign` gives them.
+#: Partitions by topic of each member, as from `sharelag.whatif.assign`.
 Assignment: TypeAlias = dict[str, dict[str, list[int]]]
 #: The row of each topic and partition.
 Places: TypeAlias = dict[tuple[str, int], int]
@@ -38,9 +38,9 @@ Edit = Mapping[str, Any]
 
 
 def fold(base: Mapping[str, Iterable[int]], edits: Sequence[Edit], at: int) -> Held:
-    """Return the rows of each member once the first ``at`` edits are done.
+    """Return the rows of each member after the first ``at`` edits.
 
-    Edits that name somebody who is not there (any more) change nothing.
+    Edits of missing members have no effect.
     """
     held = _copy(base)
     for edit in edits[:at]:
@@ -51,7 +51,7 @@ def fold(base: Mapping[str, Iterable[int]], edits: Sequence[Edit], at: int) -> H
 def held_of(
     assignment: Mapping[str, Mapping[str, Iterable[int]]], places: Places, *, strict: bool = True
 ) -> Held:
-    """Return an assignment by rows; without ``strict``, partitions that have none are left out."""
+    """Return an assignment by rows; without ``strict``, partitions without a row are left out."""
     held: Held = {}
     for member, topics in assignment.items():
         if not isinstance(member, str) or not member:
@@ -68,7 +68,7 @@ def held_of(
 
 
 def assignment_of(held: Held, places: Places) -> Assignment:
-    """Return the same by topics and partitions."""
+    """Return an assignment by topics and partitions."""
     names = list(places)
     assigned: Assignment = {}
     for member, rows in held.items():
@@ -84,7 +84,7 @@ def new_edit(do: str, **about: Any) -> dict[str, Any]:
 
 
 def renumber(edits: Sequence[Edit], places: Mapping[int, int]) -> list[dict[str, Any]]:
-    """Return the same edits after rows were renumbered; edits of rows that are gone are dropped."""
+    """Renumber the rows of edits; edits of missing rows are dropped."""
 
     def moved(ranges: str) -> str:
         return as_ranges(places[row] for row in numbers_in(ranges) if row in places)
@@ -99,14 +99,14 @@ def renumber(edits: Sequence[Edit], places: Mapping[int, int]) -> list[dict[str,
 
 
 def as_ranges(numbers: Iterable[int]) -> str:
-    """``[0, 1, 2, 7]`` as ``0-2,7``."""
+    """Format ``[0, 1, 2, 7]`` as ``0-2,7``."""
     runs = groupby(enumerate(sorted(set(numbers))), lambda one: one[1] - one[0])
     ends = [(run[0][1], run[-1][1]) for run in (list(run) for _, run in runs)]
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in ends)
 
 
 def numbers_in(text: str) -> list[int]:
-    """``0-2,7`` as ``[0, 1, 2, 7]``."""
+    """Parse ``0-2,7`` as ``[0, 1, 2, 7]``."""
     ends = [part.split("-") for part in text.split(",") if part]
     return [number for part in ends for number in range(int(part[0]), int(part[-1]) + 1)]
 
@@ -140,25 +140,24 @@ _RANGE = ("low", "high")
 
 @dataclass(frozen=True)
 class Difference:
-    """What an ``on_run`` gives back.
+    """The result of an ``on_run``.
 
     Attributes
     ----------
     rows
-        A row per measure: ``measure`` (its name for people), ``baseline`` and ``edited``
-        (numbers, null where there is none), and if wanted ``unit`` (``ms`` is shown as a duration),
-        ``better`` (``less`` or ``more``; else neither is), ``low`` and ``high`` (the change, edited
-        less baseline, over the seeds), ``unknown`` (what null means, such as ``not drained``; it is
-        worse than any number), ``verdict`` (``better``, ``worse``, ``same``, ``unclear``; else it
-        follows from the others).
+        A row per measure: ``measure`` (its label), ``baseline`` and ``edited`` (numbers or null),
+        and optionally ``unit`` (``ms`` is shown as a duration), ``better`` (``less`` or ``more``;
+        by default neither), ``low`` and ``high`` (interval of the change, edited - baseline),
+        ``unknown`` (the meaning of null, such as ``not drained``; worse than any number),
+        ``verdict`` (``better``, ``worse``, ``same``, ``unclear``; by default derived).
     seeds
-        Random seeds, the same for both sides.
+        Random seeds, equal for both sides.
     assumed
-        Sentences for people.
+        Assumptions, as sentences.
     range
-        What ``low`` and ``high`` are, such as ``95 % interval``.
+        Name of ``low`` and ``high``, such as ``95 % interval``.
     about
-        What both sides begin with, as a sentence.
+        The initial state of both sides, as a sentence.
     """
 
     rows: Rows
@@ -169,14 +168,14 @@ class Difference:
 
 
 def difference_of(given: Any) -> Difference:
-    """Return what an ``on_run`` gave back, a bare table included."""
+    """Return the result of an ``on_run``, or its bare table, as a `Difference`."""
     found = given if isinstance(given, Difference) else Difference(given)
     require(table_of(found.rows), _NEEDED, "what on_run gave")
     return found
 
 
 def difference_state(difference: Difference, of: str) -> dict[str, Any]:
-    """Return the same as the browser takes it; ``of`` is the last edit that it is of."""
+    """Return a difference for the browser; ``of`` is the last edit that it includes."""
     table = table_of(difference.rows)
     rows = [
         {name: str(row.get(name) or "") for name in ("measure", *_WORDS)}
@@ -194,10 +193,9 @@ def _number(value: Any) -> float | None:
 
 #: No edit has this id.
 _ANOTHER = "another"
-#: Takes the assignment, `cancelled` and `progress`; gives a `Difference`, or a table with its
-#: columns.
+#: Takes the assignment, `cancelled` and `progress`; returns a `Difference` or its table.
 OnRun: TypeAlias = Callable[[Assignment, Callable[[], bool], Callable[[int, int], None]], Any]
-#: Takes the name of a choice and the assignment as it is; gives the one to load.
+#: Takes the name of a choice and the current assignment; returns the one to load.
 OnLoad: TypeAlias = Callable[[str, Assignment], Mapping[str, Mapping[str, Iterable[int]]]]
 
 _EMPTY = (
@@ -207,17 +205,17 @@ _EMPTY = (
 
 
 class AssignmentEditor(RowsView):
-    """Members and their partitions: move them, run the what-if, see the difference.
+    """Members and their partitions, to move them, run a what-if and see the difference.
 
-    Make one with `AssignmentEditor.of`. Edits are a list of which the first ``at`` hold: undo takes
-    one back.
+    Make one with `AssignmentEditor.of`. The first ``at`` edits of the list apply; undo decrements
+    ``at``.
 
     Attributes
     ----------
     difference
-        What the last run gave that was neither cancelled nor failed.
+        The result of the last run that was neither cancelled nor failed.
     error
-        What the last one raised that failed.
+        The exception of the last failed run.
     """
 
     _esm = script("assignment_editor.js")
@@ -225,12 +223,12 @@ class AssignmentEditor(RowsView):
 
     edits = traitlets.List(traitlets.Dict()).tag(sync=True)
     at = traitlets.Int(0).tag(sync=True)
-    measure = traitlets.Unicode("").tag(sync=True)  # the column that bars show
-    choices = traitlets.List(traitlets.Unicode()).tag(sync=True)  # assignments that can be loaded
-    member_labels = traitlets.Dict().tag(sync=True)  # what else members are called
-    runs = traitlets.Bool(False).tag(sync=True)  # is there something to run?
+    measure = traitlets.Unicode("").tag(sync=True)  # the column of the bars
+    choices = traitlets.List(traitlets.Unicode()).tag(sync=True)  # names of loadable assignments
+    member_labels = traitlets.Dict().tag(sync=True)  # further names of members
+    runs = traitlets.Bool(False).tag(sync=True)  # whether there is an `on_run`
     state = traitlets.Enum(STATES, "idle").tag(sync=True)
-    progress = traitlets.List(traitlets.Int()).tag(sync=True)  # done and total, or nothing
+    progress = traitlets.List(traitlets.Int()).tag(sync=True)  # done and total, or empty
     result = traitlets.Dict().tag(sync=True)  # `difference`, for the browser
     failure = traitlets.Unicode("").tag(sync=True)
 
@@ -246,8 +244,8 @@ class AssignmentEditor(RowsView):
     ) -> None:
         self._on_run, self._on_load, self._lock = on_run, on_load, threading.RLock()
         self._run: Run | None = None
-        self._begun = 0  # how often there was another thing to begin with
-        self._to_tell: list[dict[str, Any]] | None = None  # picks of the message at hand
+        self._begun = 0  # number of renewals
+        self._to_tell: list[dict[str, Any]] | None = None  # picks of the current message
         self.difference: Difference | None = None
         self.error: BaseException | None = None
         self._places = _places(_sorted(rows))
@@ -269,33 +267,33 @@ class AssignmentEditor(RowsView):
         member_labels: Mapping[str, str] | None = None,
         title: str = "Assignment",
     ) -> AssignmentEditor:
-        """Return an assignment to begin with.
+        """Return an editor that starts with an assignment.
 
         Parameters
         ----------
         partitions : table
-            A row a partition: ``topic``, ``partition``, and what else is known of it, such as
+            A row per partition: ``topic``, ``partition``, and other columns, such as
             `sharelag.schemas.LAG` of one group.
         assignment : mapping
-            For each member, by topic, its partitions: ``{member: {topic: [partition, ...]}}``.
-            Members without any are listed, too.
+            Partitions by topic of each member, including members without any:
+            ``{member: {topic: [partition, ...]}}``.
         on_run : callable, optional
-            ``on_run(assignment, cancelled, progress)`` tries the assignment out, in a separate
-            thread. It calls ``cancelled()`` now and then and returns early if so, calls
-            ``progress(done, total)``, and gives a `Difference`. A `ShareLagError` of it is
-            shown as it is.
+            ``on_run(assignment, cancelled, progress)`` simulates the assignment in a separate
+            thread. It calls ``cancelled()`` regularly and returns early if true, calls
+            ``progress(done, total)``, and returns a `Difference`. The message of a
+            `ShareLagError` is shown.
         on_load : callable, optional
-            ``on_load(choice, assignment)`` gives the assignment that an assignor would make of the
-            members there are.
+            ``on_load(choice, assignment)`` returns an assignor's assignment for the current
+            members.
         choices : sequence of str
-            What `on_load` knows.
+            Choices for ``on_load``.
         measure : str, optional
-            A number column to show of each partition; else ``lag``, if there is one.
+            A numeric column to show for each partition. Default: ``lag``, if there is one.
         keys : sequence of str, optional
-            The columns that name a partition to linked views.
+            The columns that identify a partition in linked views.
         selection : Selection, optional
         member_labels : mapping, optional
-            What else people call a member, such as its client: shown beside the name.
+            Further names of members, such as clients, shown beside the name.
         title : str
 
         Raises
@@ -318,7 +316,7 @@ class AssignmentEditor(RowsView):
 
     @property
     def assignment(self) -> Assignment:
-        """Partitions of each topic of each member, as edited; set it to edit it all at once."""
+        """The edited assignment; set it to replace it in one edit."""
         return assignment_of(fold(self._base, self.edits, self.at), self._places)
 
     @assignment.setter
@@ -330,7 +328,7 @@ class AssignmentEditor(RowsView):
 
     @property
     def baseline(self) -> Assignment:
-        """The assignment that it began with."""
+        """The initial assignment."""
         return assignment_of(self._base, self._places)
 
     def renew(
@@ -342,19 +340,19 @@ class AssignmentEditor(RowsView):
         on_load: OnLoad | None = None,
         member_labels: Mapping[str, str] | None = None,
     ) -> None:
-        """Begin with what there is now; edits and a run stay while their rows do.
+        """Replace table and assignment; edits and a run stay as long as their rows do.
 
         Parameters
         ----------
         partitions, assignment
             As for `of`.
         on_run, on_load, member_labels : optional
-            Instead of those before.
+            Replacements.
 
         Raises
         ------
         InputError
-            As for `of`; nothing has changed then.
+            As for `of`; nothing changes then.
         """
         table = _sorted(table_of(partitions))
         require(table, [*self._key_columns, *filter(None, (self.measure,))])
@@ -375,15 +373,15 @@ class AssignmentEditor(RowsView):
             self.rows = table
 
     def undo(self) -> None:
-        """Take the last edit back."""
+        """Undo the last edit."""
         self.at = max(0, self.at - 1)
 
     def redo(self) -> None:
-        """Do again what was taken back."""
+        """Redo the last undone edit."""
         self.at = min(len(self.edits), self.at + 1)
 
     def load(self, choice: str) -> None:
-        """Take over the assignment of a choice; an error is shown in the view and raised.
+        """Load the assignment of a choice; an error is shown in the view and raised.
 
         Raises
         ------
@@ -398,12 +396,12 @@ class AssignmentEditor(RowsView):
         self._edit(_set_all(held, name=choice))
 
     def run(self) -> None:
-        """Begin to try it out, in a separate thread; a run that is going on is cancelled.
+        """Start the what-if in a separate thread; a previous run is cancelled.
 
         Raises
         ------
         InputError
-            Nobody said how.
+            There is no ``on_run``.
         """
         if self._on_run is None:
             raise InputError("there is no what-if to run: give on_run=...")
@@ -422,24 +420,24 @@ class AssignmentEditor(RowsView):
         run.start()
 
     def cancel(self) -> None:
-        """Wait for the run no longer: the result before it stays, and it ends when it next asks."""
+        """Cancel the run, which ends when it next asks; the previous result stays."""
         with self._lock:
             if self.state == "running" and self._run is not None:
                 self._run.cancel()
                 self.state = "cancelled"
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the last run ends; return whether it did within so many seconds."""
+        """Wait until the last run ends; return whether it did within ``timeout`` seconds."""
         return self._run is None or self._run.join(timeout)
 
     def close(self) -> None:
-        """Let go of the selection and of what is running."""
+        """Detach from the selection, and cancel the run."""
         if self.comm is not None:
             self.cancel()
         super().close()
 
     def summary(self) -> str:
-        """Return what is shown, in a sentence."""
+        """Return a summary of the assignment in a sentence."""
         if not len(self.rows):
             return self.note
         held = fold(self._base, self.edits, self.at)
@@ -456,7 +454,7 @@ class AssignmentEditor(RowsView):
         )
 
     def to_code(self, rows: str = "assignment") -> str:
-        """Python that makes a variable of this name the assignment as edited."""
+        """Return the Python that assigns the edited assignment to a variable."""
         shown = pprint.pformat(self.assignment, width=100, sort_dicts=False, compact=True)
         return f"{rows} = {shown}\n"
 
@@ -480,7 +478,7 @@ class AssignmentEditor(RowsView):
         super()._take(_sorted(rows))
 
     def _publish(self) -> None:
-        # Edits name partitions by their rows: other rows begin anew.
+        # Edits refer to rows, so other rows need new edits.
         if len(self.rows) != len(self._places) or _places(self.rows) != self._places:
             baseline = self.baseline
             self._places = _places(self.rows)
@@ -505,7 +503,7 @@ class AssignmentEditor(RowsView):
             self.failure = ""
             try:
                 self.load(message["load"])
-            except Exception as error:  # whatever an assignor of theirs does, the view goes on
+            except Exception as error:  # a user's assignor must not break the view
                 words = f"{message['load']} cannot be loaded: {words_of(error)}"
                 self.error, self.failure = error, words
 
@@ -517,8 +515,8 @@ class AssignmentEditor(RowsView):
                 super()._handle_msg(msg)
             finally:
                 picks, self._to_tell = self._to_tell, None
-        # Who hears of a pick may wait for somebody who waits for this view: a dashboard's thread
-        # that refreshes it.
+        # A listener of a pick may wait for a dashboard's refreshing thread, which waits for this
+        # view.
         for picked in picks:
             with self._selection.hold_trait_notifications():
                 for name, value in picked.items():
@@ -531,13 +529,13 @@ class AssignmentEditor(RowsView):
             self._to_tell.append(self._picked(change["name"]))
 
     def _begins_anew(self) -> None:
-        """Something other than an edit changed what would be run: an earlier result is stale."""
+        """Mark earlier results as stale, because something other than an edit changed."""
         with self._lock:
             self._begun += 1
             if self.result:
                 self.result = {**self.result, "of": _ANOTHER}
 
-    # ---- from the thread of a run; one that is cancelled is not listened to ----
+    # ---- called in the thread of a run, and ignored once it is cancelled ----
 
     def _progressed(self, run: Run, done: int, total: int) -> None:
         with self._lock:
@@ -560,7 +558,7 @@ class AssignmentEditor(RowsView):
 
 
 def words_of(error: BaseException) -> str:
-    """Return what went wrong, in a line; it may be what somebody's own assignor raised."""
+    """Return an exception, possibly of a user's assignor, as one line."""
     if isinstance(error, ShareLagError):
         return str(error)
     return f"{type(error).__name__}: {first_line(error)}" if str(error) else first_line(error)

@@ -1,14 +1,14 @@
-"""Put several JavaScript modules one after the other, as anywidget takes only one.
+"""Concatenate JavaScript modules, because anywidget takes only one.
 
-anywidget loads a view's module from a blob, where `import "./shared/dom.js"` means nothing. The
-files stay plain modules with plain imports, so that node's test runner and people read them as they
-are; here the imports between them are left out and every file stands once, before those that use
-it. They then share one scope: a name may be declared once. Comments and indents are left out too,
-also of style sheets, since a saved notebook holds the result once per view.
+anywidget loads a view's module from a blob, where `import "./shared/dom.js"` does not resolve. The
+files stay plain modules with plain imports, for node's test runner; here the imports between them
+are removed, and every file appears once, before those that use it. They share one scope, so a name
+may be declared once. Comments and indents are removed, also from style sheets, because a saved
+notebook contains the result once per view.
 
-A browser keeps every module for as long as the page is open, and each view brings one, also when
-its cell runs again. So the code stands in a function, which only the first of equal modules calls:
-those after it are never compiled.
+A browser keeps every module as long as the page is open, and each view adds one, also when its cell
+runs again. So the code is in a function that only the first of equal modules calls; the others are
+never compiled.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DECLARED = re.compile(r"^(?:async )?(?:function|const|let|class) (\w+)", re.M)
 
 @cache
 def script(name: str) -> str:
-    """One ES module of a module of this folder, such as ``window_strip.js``, with its imports."""
+    """Return a module of this folder, such as ``window_strip.js``, bundled with its imports."""
     parts: dict[Path, str] = {}
     _add(_HERE / name, parts)
     code, _, exported = "".join(parts.values()).rpartition("export default ")
@@ -45,7 +45,7 @@ def script(name: str) -> str:
 
 @cache
 def style(*names: str) -> str:
-    """Return the style sheet of a view, with what all views share before it."""
+    """Return the style sheet of a view, after the common one."""
     sheets = ((_HERE / name).read_text("utf-8") for name in ("shared/base.css", *names))
     return _STYLE_SPACE.sub(r"\1", _STYLE_COMMENT.sub("", "".join(sheets)))
 

@@ -1,8 +1,7 @@
-"""Columns of a table for the browser: bytes that typed arrays can lie over, with a small JSON head.
+"""Columns of a table for the browser: bytes that typed arrays can map, with a small JSON header.
 
-A number is a float64 (NaN is unknown), a time is milliseconds, a text is a code and a list of the
-distinct texts. Arrow's own format would need its reader in every page: ten times the size of a
-view.
+A number is a float64 (NaN: unknown), a time is milliseconds, and texts are codes with a list of the
+distinct texts. Arrow's format would need its reader in every page, ten times the size of a view.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from numpy.typing import NDArray
 from sharelag.errors import InputError
 from sharelag.tables.arrow import flat
 
-#: What people have: Arrow, pandas, Spark, or arrays by name.
+#: Accepted tables: Arrow, pandas, Spark, or arrays by name.
 Rows: TypeAlias = Any
 
-#: The largest whole number that JavaScript's numbers hold exactly.
+#: The largest exact integer of JavaScript's numbers.
 LARGEST = 2**53
 _MAGIC = b"SLC1"
 _TYPES = {"float64": "f64", "int32": "i32", "uint32": "u32", "uint16": "u16", "uint8": "u8"}
@@ -31,7 +30,7 @@ _WORTH_PACKING = 1 << 12
 
 
 class Column(NamedTuple):
-    """Values of one of `_TYPES`; with ``texts`` they are indexes into those, -1 is unknown."""
+    """Values of one of `_TYPES`; with ``texts`` they are indexes into those, -1: unknown."""
 
     values: NDArray[Any]
     kind: str = "number"  # or time, text
@@ -39,9 +38,9 @@ class Column(NamedTuple):
 
 
 def table_of(rows: Rows) -> pa.Table:
-    """Rows as an Arrow table: of Arrow, pandas, Spark, or a mapping of names to arrays.
+    """Return rows of Arrow, pandas, Spark, or arrays by name as an Arrow table.
 
-    Spark has to collect: choose and limit the rows before.
+    Spark has to collect them, so select and limit the rows first.
     """
     if isinstance(rows, pa.Table):
         return rows
@@ -60,7 +59,7 @@ def table_of(rows: Rows) -> pa.Table:
 
 
 def require(rows: pa.Table, names: Iterable[str], what: str = "the table", more: str = "") -> None:
-    """Refuse rows that lack a column; ``what`` they are, and ``more`` to do, is said of them."""
+    """Raise `InputError` if a column is missing; ``what`` and ``more`` extend the message."""
     there = rows.schema.names
     if missing := [name for name in names if name not in there]:
         has = f"it has {', '.join(there)}"
@@ -68,7 +67,7 @@ def require(rows: pa.Table, names: Iterable[str], what: str = "the table", more:
 
 
 def column_of(values: pa.ChunkedArray | pa.Array, name: str) -> Column:
-    """One column of a table for the browser, which holds whole numbers up to 2^53 exactly."""
+    """Convert a column for the browser, whose integers are exact up to 2^53."""
     kind = values.type
     if pa.types.is_dictionary(kind):
         values, kind = values.cast(kind.value_type), kind.value_type
@@ -93,15 +92,14 @@ def column_of(values: pa.ChunkedArray | pa.Array, name: str) -> Column:
 
 
 def pack(columns: Mapping[str, Column]) -> bytes:
-    """Columns as bytes; ``columns.js`` is the other side."""
+    """Pack columns as bytes, which ``columns.js`` unpacks."""
     head: list[dict[str, Any]] = []
     arrays = [np.ascontiguousarray(column.values) for column in columns.values()]
     for (name, column), array in zip(columns.items(), arrays, strict=True):
         entry = {"name": name, "type": _TYPES[array.dtype.name], "length": len(array)}
         texts = {} if column.texts is None else {"texts": column.texts}
         head.append(entry | {"kind": column.kind, "at": 10**10} | texts)
-    # The head says where the arrays begin, so its own length must be known before: spaces fill it
-    # up.
+    # The header has the positions of the arrays, so its length is fixed first: spaces pad it.
     start = -(-(4 + len(json.dumps(head))) // 8) * 8
     at = start
     for entry, array in zip(head, arrays, strict=True):
@@ -116,12 +114,12 @@ def pack(columns: Mapping[str, Column]) -> bytes:
 
 
 def smallest(numbers: NDArray[Any]) -> NDArray[Any]:
-    """Whole numbers >= 0 as uint32, or as float64 where one of them is too large."""
+    """Return integers >= 0 as uint32, or as float64 if one is too large."""
     return numbers.astype(np.uint32 if numbers.size == 0 or numbers.max() < 2**32 else np.float64)
 
 
 def floats(values: pa.Array | pa.ChunkedArray) -> NDArray[np.float64]:
-    """Numbers, and times as milliseconds; NaN where null."""
+    """Return numbers, and times as milliseconds, as float64; NaN where null."""
     if pa.types.is_timestamp(values.type):
         values = values.cast(pa.timestamp("ms", values.type.tz), safe=False).cast(pa.int64())
     numbers = flat(values).cast(pa.float64(), safe=False)

@@ -1,4 +1,4 @@
-// Who has which partitions after some edits, where on the lines do they lie, and what is the difference? Nothing of a page.
+// Assignments after edits, their layout in lines, and differences; without DOM.
 
 /** `0-2,7` as [0, 1, 2, 7]. */
 export function numbersIn(text) {
@@ -65,7 +65,7 @@ export function holdersOf(held, count) {
   return holders;
 }
 
-/** What is other than at first: pairs of a member and a row, and members. */
+/** Changes to the initial assignment: pairs of a member and a row, and members. */
 export function changesOf(base, held) {
   const beyond = (some, others) => Array.from(some, ([member, rows]) => [...rows].filter((row) => !others.get(member)?.has(row)).length).reduce((a, b) => a + b, 0);
   return {
@@ -133,7 +133,7 @@ export function stepped(groups, perLine, { group, position }, key) {
   return at(group - 1, position < 0 || count === 0 ? -1 : Math.floor((count - 1) / perLine) * perLine + column);
 }
 
-/** A name that nobody has yet. */
+/** An unused name. */
 export function freshName(names) {
   for (let number = names.length; ; number++) if (!names.includes(`member-${number}`)) return `member-${number}`;
 }

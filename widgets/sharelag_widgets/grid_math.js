@@ -1,4 +1,4 @@
-// Which cell lies where, and how dark is it? Numbers only, nothing of a page.
+// Positions and colour steps of cells; numbers only, without DOM.
 
 import { firstOf } from "./shared/first.js";
 

@@ -43,7 +43,7 @@ function build({ model, root, link, say, later }) {
   const summary = make("p", { class: "sl-soft" });
   const help = make("details", { class: "sl-soft" }, make("summary", {}, "Keys"), make("p", {}, HELP));
 
-  // ---- what people do ----
+  // ---- user input ----
   function sortBy(name) {
     link.tell({ sort: name, descending: get("sort") === name ? !get("descending") : !columns[name].texts });
   }
@@ -96,7 +96,7 @@ function build({ model, root, link, say, later }) {
     picks.pick([rows[active]], columns, event.shiftKey || event.ctrlKey || event.metaKey);
   });
 
-  // ---- what is shown ----
+  // ---- content ----
   function load(loaded) {
     columns = loaded;
     picks.load(columns);

@@ -1,4 +1,4 @@
-"""A table that sorts, filters and scrolls at any length, and copies as CSV."""
+"""A table of any length to sort, filter, scroll and copy as CSV."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from .columns import Column, Rows, column_of, require, table_of
 from .view import RowsView, Selection, key_names, selection_for
 
 _EMPTY = "There are no rows to show."
-#: Of `sharelag.schemas.LAG`, what people read first; the others follow when chosen.
+#: Default columns of `sharelag.schemas.LAG`.
 _FIRST = ("group_id", "topic", "partition", "lag", "start_offset", "end_offset")
 
 
 class LagTable(RowsView):
-    """Rows as they are, at any length. Make one with `LagTable.of`.
+    """A table of any length. Make one with `LagTable.of`.
 
-    A list of numbers is drawn as a small line, null in it as a gap.
+    A list of numbers is drawn as a sparkline, with a gap for null.
     """
 
     _esm = script("lag_table.js")
     _css = style("lag_table.css")
 
-    names = traitlets.List(traitlets.Unicode()).tag(sync=True)  # columns, in their order
+    names = traitlets.List(traitlets.Unicode()).tag(sync=True)  # columns in order
     sort = traitlets.Unicode("").tag(sync=True)
     descending = traitlets.Bool(True).tag(sync=True)
     amounts = traitlets.List(traitlets.Unicode()).tag(sync=True)  # those of them that are `AMOUNT`
     sparks = traitlets.List(traitlets.Unicode()).tag(sync=True)  # those that are lists of numbers
-    #: Whether what is picked elsewhere hides all other rows.
+    #: Whether a selection elsewhere hides all other rows.
     narrows = traitlets.Bool(True).tag(sync=True)
-    #: Rows that stay hidden until people ask for them: those with ``value`` in ``column``;
-    #: ``words`` name them. A table with no others shows them.
+    #: Folded rows: those with ``value`` in ``column``, named by ``words``. A table without other
+    #: rows shows them.
     folded = traitlets.Dict().tag(sync=True)
-    #: Whether much stands in little room: texts are cut earlier, and a level is a sign.
+    #: Compact layout: texts are shortened earlier, and a level is a symbol.
     dense = traitlets.Bool(False).tag(sync=True)
-    headings = traitlets.Dict().tag(sync=True)  # of columns that are declared
-    #: Columns that may be left out where there is no room, the first of them first.
+    headings = traitlets.Dict().tag(sync=True)  # of declared columns
+    #: Columns to omit without enough space, in this order.
     optional = traitlets.List(traitlets.Unicode()).tag(sync=True)
-    hints = traitlets.Dict().tag(sync=True)  # what columns mean, for who points at their heads
+    hints = traitlets.Dict().tag(sync=True)  # meanings of columns, as tooltips of headings
 
     @classmethod
     def of(
@@ -59,17 +59,17 @@ class LagTable(RowsView):
         selection: Selection | None = None,
         title: str = "Lag",
     ) -> LagTable:
-        """Any table; `sharelag.schemas.LAG` with its most telling columns first.
+        """Return a view of any table; by default `sharelag.schemas.LAG` has its main columns.
 
         Parameters
         ----------
         rows : table
         columns : sequence of str, optional
-            Which to show, in this order; else all that have a value in any row.
+            Columns to show, in this order. Default: all with a value in any row.
         keys : sequence of str, optional
-            The columns that name a row.
+            The columns that identify a row.
         sort : str, optional
-            The column to sort by; else ``lag``, if there is one, else as the rows are.
+            The column to sort by. Default: ``lag``, if there is one, else the order of the rows.
         descending : bool
         selection : Selection, optional
         title : str
@@ -100,7 +100,7 @@ class LagTable(RowsView):
         )
 
     def summary(self) -> str:
-        """Return what is shown, in a sentence."""
+        """Return a summary of the table in a sentence."""
         if not len(self.rows):
             return self.note
         order = f", by {self.sort}{' descending' if self.descending else ''}" if self.sort else ""
@@ -119,14 +119,14 @@ class LagTable(RowsView):
 
 
 def _in_words(column: Column, name: str) -> Column:
-    """Return a column with its measures called as in a terminal."""
+    """Return a column with measures named as in a terminal."""
     if name != "measure" or column.texts is None:
         return column
     return column._replace(texts=tuple(MEASURES.get(one, one) for one in column.texts))
 
 
 def _is_series(kind: pa.DataType) -> bool:
-    """Whether values are numbers one after the other, which are drawn as a small line."""
+    """Return whether values are lists of numbers, which are drawn as sparklines."""
     return bool(
         pa.types.is_list(kind)
         and (pa.types.is_integer(kind.value_type) or pa.types.is_floating(kind.value_type))

@@ -38,7 +38,7 @@ function build({ model, root, link, say, later }) {
     make("label", { class: "sl-filter" }, "Filter", filter), leastLabel, make("span", { class: "sl-push" }), asTable);
   const help = make("details", { class: "sl-soft" }, make("summary", {}, "Keys"), make("p", {}, HELP));
 
-  // ---- what people do ----
+  // ---- user input ----
   function go(cell) {
     active = Math.max(0, Math.min(cells.length - 1, cell));
     const [, top] = placeOf(made, active);
@@ -85,7 +85,7 @@ function build({ model, root, link, say, later }) {
   });
   canvas.addEventListener("pointercancel", () => (brush = null));
 
-  // ---- what is shown ----
+  // ---- content ----
   function load(loaded) {
     columns = loaded;
     picks.load(columns);

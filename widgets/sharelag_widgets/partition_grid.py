@@ -1,4 +1,4 @@
-"""Every share partition of a cluster as a cell, by one measure at a time."""
+"""Every share partition of a cluster as a cell, coloured by one measure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .bundle import script, style
 from .columns import Column, Rows, column_of, require, table_of
 from .view import Key, RowsView, Selection, key_names, labels_of, selection_for
 
-#: Text columns with more values than this are names, not verdicts.
+#: Maximum number of values of a text column that counts as a verdict, and not as names.
 MOST_VERDICTS = 7
 _EMPTY = (
     "There is no share partition to show: the table has no rows. Is the group's name "
@@ -29,7 +29,7 @@ _NAMES = ("group_id", "topic", "topic_id", "partition", "as_of", "notes")
 
 
 class PartitionGrid(RowsView):
-    """Share partitions as cells, banded by group: more is larger and darker.
+    """Share partitions as cells, in bands by group: higher values are larger and darker.
 
     Make one with `PartitionGrid.of`.
     """
@@ -40,12 +40,12 @@ class PartitionGrid(RowsView):
     measures = traitlets.List(traitlets.Unicode()).tag(sync=True)
     measure = traitlets.Unicode("").tag(sync=True)
     order = traitlets.Unicode("name").tag(sync=True)  # name, most or least
-    noun = traitlets.Unicode("share partition").tag(sync=True)  # what a cell is
-    marked = traitlets.Unicode("").tag(sync=True)  # the band that people look at
-    # show cells with at least this much
+    noun = traitlets.Unicode("share partition").tag(sync=True)  # name of a cell
+    marked = traitlets.Unicode("").tag(sync=True)  # the highlighted band
+    # show only cells from this value on
     least = traitlets.Float(None, allow_none=True).tag(sync=True)
-    band = traitlets.Unicode(None, allow_none=True)  # the column whose values lie together
-    labels: Any = traitlets.Dict(allow_none=True)  # names of rows by key
+    band = traitlets.Unicode(None, allow_none=True)  # the column that forms bands
+    labels: Any = traitlets.Dict(allow_none=True)  # labels of rows by key
 
     @classmethod
     def of(
@@ -61,26 +61,26 @@ class PartitionGrid(RowsView):
         measure: str = "",
         noun: str = "share partition",
     ) -> PartitionGrid:
-        """Show a table with one row per share partition as cells.
+        """Return a grid of a table with one row per share partition.
 
         Parameters
         ----------
         rows : table
-            `sharelag.schemas.LAG`, also with other columns joined to it (``age_ms``, ``cause``, a
+            `sharelag.schemas.LAG`, optionally with further columns (``age_ms``, ``cause``, a
             verdict).
         measures : sequence of str, optional
-            Columns that may colour a cell: numbers, or texts of few values. Else all that fit.
+            Columns that may colour cells: numbers, or texts of few values. Default: all of these.
         keys : sequence of str, optional
-            The columns that name a row.
+            The columns that identify a row.
         band : str, optional
-            The column whose values lie together when sorted by name.
+            The column that forms bands when sorted by name.
         labels : mapping of key to str, optional
         selection : Selection, optional
         title : str
         measure : str
-            The one to begin with.
+            The initial measure.
         noun : str
-            What a cell is.
+            The name of a cell.
 
         Raises
         ------
@@ -111,7 +111,7 @@ class PartitionGrid(RowsView):
         )
 
     def summary(self) -> str:
-        """Return what is shown, in a sentence."""
+        """Return a summary of the cells in a sentence."""
         if not len(self.rows):
             return self.note
         values = self.rows.column(self.measure)
@@ -126,7 +126,7 @@ class PartitionGrid(RowsView):
         return f"{head}, from {ends['min'].as_py()} to {ends['max'].as_py()}{unknown}"
 
     def still(self, title: str = "") -> str:
-        """Return the cells with the most, as HTML."""
+        """Return the cells with the highest values as HTML."""
         if not self.measure:
             return super().still(title)
         keys = [name for name in self.rows.schema.names if name in _NAMED]
@@ -142,9 +142,9 @@ class PartitionGrid(RowsView):
 
 
 def _measured(values: pa.ChunkedArray, name: str) -> Column:
-    """Return a column as numbers, or as verdicts by name, independent of the order of the rows.
+    """Return a column as numbers, or as verdicts sorted by name.
 
-    There are as many looks as `MOST_VERDICTS`; of more verdicts the rarest share the last one.
+    There are `MOST_VERDICTS` looks; the rarest of more verdicts share the last one.
     """
     column = column_of(values, name)
     words = column.texts

@@ -1,4 +1,4 @@
-// What is in a figure: its arrays, its points in the order of reading, its rows as text. Nothing of a page.
+// The content of a figure: its arrays, its points in reading order, its rows as text; without DOM.
 
 const ARRAYS = { f8: Float64Array, f4: Float32Array, i4: Int32Array, u4: Uint32Array, i2: Int16Array, u2: Uint16Array, i1: Int8Array, u1: Uint8Array, i8: BigInt64Array };
 

@@ -34,7 +34,7 @@ function build({ model, root, link, say, later, failed }) {
   const table = ownsKeys(make("div", { class: "sl-scroll", hidden: true, tabindex: 0, role: "region", "aria-label": "The chart as a table" }));
   const bar = make("div", { class: "sl-bar" }, make("details", { class: "sl-soft" }, make("summary", {}, "Keys"), make("p", {}, HELP)), make("span", { class: "sl-push" }), asTable);
 
-  // ---- what people do ----
+  // ---- user input ----
   function pick(point) {
     const key = point && keyOf(point.custom);
     const moment = point && get("times") ? timeOf(point.x) : NaN;
@@ -102,7 +102,7 @@ function build({ model, root, link, say, later, failed }) {
   const ends = [["pointermove", drag], ["pointerup", drop], ["pointercancel", drop]];
   for (const [name, act] of ends) globalThis.addEventListener(name, act);
 
-  // ---- what is shown ----
+  // ---- content ----
   function load(columns) {
     const read = ({ texts }) => withArrays(JSON.parse(texts[0]), columns);
     figures = { light: read(columns.spec), dark: read(columns.dark ?? columns.spec) };

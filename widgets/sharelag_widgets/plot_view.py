@@ -1,8 +1,8 @@
-"""Plotly figures in a notebook, without five megabytes an instance.
+"""Plotly figures in a notebook, without five megabytes per instance.
 
-`plotly.graph_objects.FigureWidget` carries plotly.js in every instance and does not save what it
-shows. Here plotly.js crosses once a page, when the first figure asks for it; a figure's arrays
-cross as bytes, the rest of it as JSON.
+`plotly.graph_objects.FigureWidget` carries plotly.js in every instance and does not save its
+figure. Here plotly.js is sent once per page, when the first figure requests it; a figure's arrays
+are sent as bytes, the rest of it as JSON.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from .view import Selection, View, key_text
 class PlotView(View):
     """A plotly figure in the theme of the page, readable as a table.
 
-    Points may name share partitions in their ``customdata`` (tuples, the values of the selection's
-    columns); picking them picks those. With ``times=True`` x is time, and picking a point picks its
-    moment.
+    Points may have keys of share partitions in their ``customdata`` (tuples, the values of the
+    selection's columns), which picking a point picks. With ``times=True`` x is time, and picking a
+    point picks its moment.
 
     Parameters
     ----------
     figure : plotly.graph_objects.Figure or mapping
     alt : str
-        What the figure shows, in a sentence, for who does not see it. Else its title.
+        Text alternative of the figure, in a sentence. Default: its title.
     times : bool
     selection : Selection, optional
     title : str
-        Above the figure; a title in the figure's layout stays there.
+        A heading above the figure, in addition to the title in its layout.
     dark : plotly.graph_objects.Figure or mapping, optional
-        The same for a dark page, where its colours are other ones. `PlotView.of` makes both.
+        The figure for a dark page, with its own colours. `PlotView.of` makes both.
     """
 
     _esm = script("plot_view.js")
@@ -52,8 +52,8 @@ class PlotView(View):
 
     alt = traitlets.Unicode("").tag(sync=True)
     times = traitlets.Bool(False).tag(sync=True)
-    drawing = traitlets.Unicode("").tag(sync=True)  # an image, for as long as there is no plotly
-    #: Keys of the points picked, as JSON texts, and the moment in milliseconds.
+    drawing = traitlets.Unicode("").tag(sync=True)  # an image until plotly has loaded
+    #: Keys of the picked points as JSON texts, and the moment in milliseconds.
     picked_keys = traitlets.List(traitlets.Unicode()).tag(sync=True)
     picked_moment = traitlets.Float(None, allow_none=True).tag(sync=True)
 
@@ -82,7 +82,7 @@ class PlotView(View):
         ----------
         result : sharelag.Result
         kind : str, optional
-            One of its ``charts``; by default the first.
+            One of its ``charts``. Default: the first.
         **options
             As for `PlotView`.
         """
@@ -90,7 +90,7 @@ class PlotView(View):
 
     @property
     def figure(self) -> Any:
-        """What is drawn, as a new plotly figure; set it to draw another."""
+        """The figure, as a new plotly figure; set it to draw another."""
         import plotly.graph_objects as go
 
         return go.Figure(self._given)
@@ -98,7 +98,7 @@ class PlotView(View):
     @figure.setter
     def figure(self, figure: Any) -> None:
         self._figure, self._given = _plain(figure), figure
-        dark, self._dark = self._dark, None  # it belongs to the figure that it was given with
+        dark, self._dark = self._dark, None  # only for the figure that it was given with
         arrays: list[bytes] = []
         specs = {"spec": _without_arrays(self._figure, arrays)}
         if dark is not None:
@@ -120,18 +120,18 @@ class PlotView(View):
 
     @property
     def rows(self) -> Any:
-        """The same as `figure`, under the name that all views have."""
+        """The figure, under the name that all views share."""
         return self.figure
 
     def summary(self) -> str:
-        """Return what is drawn, in a sentence, and the names in its legend."""
+        """Return the text of the figure in a sentence, with the names in its legend."""
         names = [trace.get("name") for trace in self._figure.get("data", [])]
-        # each once, in their order
+        # distinct, in order
         named = dict.fromkeys(_plain_text(str(name)) for name in names if name)
         return self.note or ": ".join(filter(None, [self.alt, ", ".join(named)]))
 
     def still(self, title: str = "") -> str:
-        """Return what is drawn as a sentence and an image, as HTML."""
+        """Return the figure as HTML, with a sentence and an image."""
         return still.picture(title, self.drawing, self.summary())
 
     def _picked(self, trait: str) -> dict[str, Any]:
@@ -160,7 +160,7 @@ def _plotly_js() -> bytes:
 
 
 def _plain(figure: Any) -> dict[str, Any]:
-    """Return the figure as JSON holds it, its arrays as plotly writes them: base64 with a type."""
+    """Return the figure in JSON form, with arrays as plotly writes them: base64 with a type."""
     if not isinstance(figure, Mapping) and not hasattr(figure, "to_plotly_json"):
         raise InputError(
             f"{type(figure).__name__} is not a plotly figure: give a plotly.graph_objects.Figure "
@@ -177,12 +177,12 @@ def _plain(figure: Any) -> dict[str, Any]:
 def _title(layout: Mapping[str, Any]) -> str:
     title, meta = layout.get("title", {}), layout.get("meta", {})
     if isinstance(meta, Mapping) and "title" in meta:
-        return str(meta["title"])  # our own figures have it in plain text
+        return str(meta["title"])  # sharelag's figures have it as plain text
     return _plain_text(str(title.get("text", "") if isinstance(title, Mapping) else title))
 
 
 def _in_words(layout: Mapping[str, Any]) -> str:
-    """Return what a figure without traces says; our own say in facts why there are none."""
+    """Return the text of a figure without traces, for sharelag's figures the reason."""
     meta = layout.get("meta")
     facts = meta.get("facts", []) if isinstance(meta, Mapping) else []
     if not facts:
@@ -195,7 +195,7 @@ def _plain_text(text: str) -> str:
 
 
 def _without_arrays(node: Any, arrays: list[bytes]) -> Any:
-    """Return the figure with a number in place of every array that plotly writes as base64."""
+    """Replace every base64 array of a figure by its index in ``arrays``."""
     if isinstance(node, Mapping):
         if "bdata" in node and "dtype" in node:
             arrays.append(base64.b64decode(node["bdata"]))

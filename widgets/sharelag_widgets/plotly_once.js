@@ -1,4 +1,4 @@
-// plotly.js, once a page: from Python when the first figure needs it, never from the net.
+// plotly.js, loaded once per page from Python when the first figure needs it, never from the network.
 //
 // A kernel that runs other cells answers when they are done, which can take hours, and one that ended never does. So
 // nobody gives up: each figure that waits knocks now and then with a message that costs nothing, and the first to be

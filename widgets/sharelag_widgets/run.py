@@ -1,4 +1,4 @@
-"""Work in a separate thread."""
+"""Cancellable work in a separate thread."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 
 from .still import is_of_voila
 
-#: How a run can be.
+#: States of a run.
 STATES = ("idle", "running", "done", "cancelled", "failed")
-#: Seconds between two words of progress; the last one is always said.
+#: Minimum seconds between reports of progress; the last one is always sent.
 _PAUSE = 0.05
 
 
 class Run:
-    """A call that is going on in a thread: ``act(cancelled, progress)``.
+    """A call in a thread: ``act(cancelled, progress)``.
 
-    ``act`` asks ``cancelled()`` now and then and gives up if so, and says ``progress(done,
-    total)``, which ``progressed`` takes after the run. ``ended`` takes the run, what ``act`` gave,
-    and the exception that it raised instead.
+    ``act`` calls ``cancelled()`` regularly and returns early if true, and reports
+    ``progress(done, total)``, which is passed to ``progressed`` after the run itself. ``ended``
+    receives the run, the result of ``act``, and the exception that it raised instead.
     """
 
     def __init__(
@@ -32,15 +32,15 @@ class Run:
         self._act, self._progressed, self._ended = act, progressed, ended
         self._cancelled = threading.Event()
         self._said = -_PAUSE
-        # Who closes the notebook does not wait for a simulation.
+        # A daemon thread, so that closing the notebook does not wait for a simulation.
         self._thread = threading.Thread(target=self._go, name="sharelag-what-if", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def cancel(self) -> None:
-        """Ask it to give up."""
+        """Request that the call ends early."""
         self._cancelled.set()
 
     def join(self, timeout: float | None = None) -> bool:
@@ -51,7 +51,7 @@ class Run:
     def _go(self) -> None:
         try:
             given = self._act(self._cancelled.is_set, self._progress)
-        except BaseException as error:  # an exit must not leave the view waiting
+        except BaseException as error:  # even an exit must not leave the view waiting
             self._ended(self, None, error)
         else:
             self._ended(self, given, None)
@@ -64,10 +64,10 @@ class Run:
 
 
 def is_watched() -> bool:
-    """Whether a person runs the cell, and can be shown a part first; else all has to be there.
+    """Return whether a user runs the cell, so that parts can be shown before all is there.
 
-    Who runs notebooks without people (nbconvert, papermill) allows no questions to them; neither
-    does Voila.
+    Unattended runs (nbconvert, papermill) allow no input requests. Voila does not either, but its
+    pages are watched.
     """
     if is_of_voila():
         return True

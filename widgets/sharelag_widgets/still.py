@@ -1,11 +1,11 @@
-"""What a view shows where no kernel and no script is: tables and pictures in a saved notebook.
+"""Static tables and pictures of views, for saved notebooks without kernel or scripts.
 
-Pages that show notebooks (GitHub, nbconvert) keep images and tables and drop scripts and drawings;
-so a chart is an image whose source is a drawing, which they cannot run either.
+Sites that show notebooks (GitHub, nbconvert) keep images and tables but drop scripts and inline
+SVG, so a chart is an image whose source is an SVG.
 
-It is a second output, below the view: where the widgets' state is saved, nbconvert and
-JupyterLab take the view, and show nothing where it cannot be. The page itself hides the pictures
-where the view is there, by a class that the view has.
+It is a second output below the view, because nbconvert and JupyterLab prefer the view if the
+widgets' state is saved, and show nothing if they cannot render it. A class of the view hides the
+picture in pages that show the view.
 """
 
 from __future__ import annotations
@@ -27,20 +27,19 @@ from sharelag.tables.declared import heading_of
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import THOUSANDS, number
 
-#: Of a picture, in pixels: its width, its height where the figure says none, and what the axis
-#: across and a line of the legend need.
+#: Pixels of a picture: width, default height, x axis, and a line of the legend.
 _WIDTH, _HIGH, _BELOW, _LINE = 760, 300, 28, 18
-#: About how wide a letter is, in pixels, and how many letters a row's name has at most.
+#: Approximate width of a letter in pixels, and maximum letters of a row's name.
 _LETTER, _LETTERS = 7, 28
-#: Points of a line that are drawn.
+#: Maximum number of points of a line.
 _MOST = 200
 _COLOURS = ("#0F5C9C", "#B35900", "#00785A", "#8A2E6B", "#4A1A5C", "#5A5F6B")
 
-#: IPython has no types for it.
+#: IPython has no types for this.
 _publish: Any = publish_display_data
 _VIEW = "application/vnd.jupyter.widget-view+json"
-#: A view that is loading is waited for, so that nobody sees one after the other; where no kernel
-#: is, JupyterLab would say for ever that it loads. On its dark paper pictures are dark, too.
+#: The picture stays hidden while the view loads. Without a kernel, JupyterLab's loading message
+#: would stay forever, so it is hidden. In its dark theme, pictures are dark, too.
 _STYLE = """<style>
 :root:has(.{live}) .{still} {{ display: none; }}
 @media screen {{ .{still} {{ animation: sharelag-late 3s step-end; }} }}
@@ -52,12 +51,12 @@ _STYLE = """<style>
 
 
 def is_of_voila() -> bool:
-    """Whether this process is a Voila kernel, whose pages stay live while people watch them."""
+    """Return whether this process is a Voila kernel, whose pages stay live."""
     return "VOILA_KERNEL_ID" in os.environ
 
 
 def show(view: DOMWidget) -> None:
-    """Show a view, and below it what stands in for it where it cannot be shown."""
+    """Show a view, followed by its static replacement."""
     data, metadata = view._repr_mimebundle_()
     if is_of_voila() or _VIEW not in data:
         _publish(data, metadata)
@@ -66,14 +65,14 @@ def show(view: DOMWidget) -> None:
     view.add_class(live)
     style = _STYLE.format(live=live, still=still)
     pictures = f'{style}<div class="{still}">{data["text/html"]}</div>'
-    # Empty, so that nbconvert has something to take where no state is saved.
+    # Empty, so that nbconvert has an output if no state is saved.
     _publish({_VIEW: data[_VIEW], "text/html": ""}, metadata)
     forms = {"text/plain": data["text/plain"], "text/html": pictures}
     _publish(forms, {"sharelag": "still"})
 
 
 def words(text: str, title: str = "") -> str:
-    """Return a sentence as HTML, below its title."""
+    """Return a title and a sentence as HTML."""
     head = f"<p><strong>{html.escape(title)}</strong></p>" if title else ""
     return f"{head}<p>{html.escape(text)}</p>"
 
@@ -85,10 +84,9 @@ def table(
     order: str = "",
     means: Mapping[str, str] | None = None,
 ) -> str:
-    """Return some rows of a table as HTML, names from outside escaped.
+    """Return the rows of a table with the largest ``order`` as escaped HTML.
 
-    Where they are many, those with the most of ``order``. ``means`` is what columns mean where
-    that is other than in most tables.
+    ``means`` has meanings of columns that differ from the declared ones.
     """
     columns = {heading_of(name): name for name in names}
     by = order if order in names else ""
@@ -97,15 +95,15 @@ def table(
 
 
 def picture(title: str, source: str, alt: str) -> str:
-    """Return an image with its words as HTML; the words alone where there is none."""
+    """Return an image with its text as HTML; only the text without an image."""
     image = f'<img alt="{html.escape(alt)}" src="{source}">' if source else ""
     return words(alt, title) + image
 
 
 def drawing(figure: Mapping[str, Any]) -> str:
-    """Return the lines and bars of a figure, as JSON has it, as the source of an image.
+    """Draw the lines and bars of a figure in JSON form as the source of an image.
 
-    Empty where it has neither.
+    Empty if it has neither.
     """
     layout, series = figure.get("layout", {}), list(_series_of(figure.get("data", [])))
     if not series:
@@ -145,7 +143,7 @@ class _Series(NamedTuple):
     x: Any
     y: Any
     colour: str
-    up: str  # its axis upwards
+    up: str  # its y axis
 
 
 def _series_of(traces: Sequence[Mapping[str, Any]]) -> Iterator[_Series]:
@@ -159,14 +157,14 @@ def _series_of(traces: Sequence[Mapping[str, Any]]) -> Iterator[_Series]:
 
 
 def _names(axis: Mapping[str, Any]) -> tuple[Any, list[str]]:
-    """Return where an axis has names, and these, cut where they are long."""
+    """Return the positions of an axis's names, and the names, shortened."""
     texts = [html.unescape(do_striptags(str(text))) for text in axis.get("ticktext") or ()]
     cut = [text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…" for text in texts]
     return axis.get("tickvals") or (), cut
 
 
 def _legend(series: Sequence[_Series]) -> list[list[tuple[str, str]]]:
-    """Return names and colours by line, as many as there is room for; none of a single colour."""
+    """Return the legend's names and colours by line, as far as they fit; none for one colour."""
     named = {_plain(one.trace.get("name") or ""): one.colour for one in series}
     named.pop("", None)
     lines, room = list[list[tuple[str, str]]](), 0
@@ -185,13 +183,13 @@ def _width_of(name: str) -> int:
 
 
 def _scale(ends: tuple[float, float], begin: float, stop: float) -> Callable[[Any], Any]:
-    """Return what gives the pixels of values whose ends are at these."""
+    """Return a function from values between ``ends`` to pixels."""
     low, high = ends
     return lambda value: begin + (value - low) / (high - low) * (stop - begin)
 
 
 def _values(given: Any) -> Any:
-    """Return values as numbers: moments in milliseconds, and names by their places."""
+    """Return values as numbers: moments in milliseconds, and names by index."""
     if isinstance(given, Mapping):
         flat = np.frombuffer(base64.b64decode(given["bdata"]), given["dtype"])
         return flat.astype(float)
@@ -255,7 +253,7 @@ def _bars(series: _Series, to_x: Callable[[Any], Any], to_y: Callable[[Any], Any
 def _frame(
     axis: Mapping[str, Any], left: int, place: Any, up: Any, to_y: Callable[[Any], Any]
 ) -> Iterator[str]:
-    """Draw an axis upwards: its ends, or its rows by name, and what it is of."""
+    """Draw a y axis: its ends, or its rows by name, and its title."""
     sides = 'y1="{:.1f}" y2="{:.1f}"'.format(*place)
     yield f'<line x1="{left}" x2="{left}" {sides} stroke="#8a93a3"/>'
     places, texts = _names(axis)
@@ -280,5 +278,5 @@ def _ends(
 
 
 def _plain(text: Any) -> str:
-    """A text that is escaped for plotly, escaped for a drawing."""
+    """Convert a text from plotly's escapes to those of SVG."""
     return html.escape(html.unescape(do_striptags(str(text))))

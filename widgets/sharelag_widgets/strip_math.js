@@ -1,10 +1,10 @@
-// Where do a window's offsets lie, and what stands at each place of the picture? Numbers only, nothing of a page.
+// Positions of a window's offsets, and the content of each column of the picture; numbers only, without DOM.
 
 import { AVAILABLE, FINISHED, KINDS, OTHER, UNKNOWN, UNREAD, WINDOW } from "./shared/palette.js";
 import { firstOf } from "./shared/first.js";
 
 /**
- * The pieces of one moment, ascending and without a hole from start offset to end.
+ * The pieces of one moment, ascending and without gaps from start offset to end.
  *
  * @param columns as `moment_columns` in window_strip.py packed them
  * @param {number} row
@@ -52,7 +52,7 @@ export function isLast(pieces, n, limit) {
   return limit > 0 && pieces.kind[n] === AVAILABLE && pieces.count[n] >= limit - 1;
 }
 
-/** How many offsets there are of which that holds. */
+/** Number of offsets whose next delivery is their last. */
 export function lastCount(pieces, limit) {
   let count = 0;
   for (let n = 0; n < pieces.size; n++) if (isLast(pieces, n, limit)) count += pieces.end[n] - pieces.first[n];

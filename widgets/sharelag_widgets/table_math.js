@@ -1,4 +1,4 @@
-// How wide are the columns of a long table, and how is it copied? Nothing of a page.
+// Column widths and CSV of a long table; without DOM.
 
 import { csvLine, formatOf, number, shown, utc } from "./shared/format.js";
 import { textAt } from "./shared/columns.js";

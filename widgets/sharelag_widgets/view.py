@@ -1,4 +1,4 @@
-"""What all views have in common: a selection, bytes out, picks back, and words for no picture."""
+"""The base of all views: selection, data for the browser, picks, and textual summaries."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class Selection(traitlets.HasTraits):
     Parameters
     ----------
     keys : iterable of tuples
-        The values of `columns` of every share partition that is picked; empty: all.
+        The values of `columns` for every picked share partition; empty: all.
     offsets : (int, int), optional
         First and last offset, both inclusive.
     moment : datetime or str, optional
         With a time zone.
     columns : sequence of str
-        What the values of a key are called in the tables.
+        The key columns in the tables.
     """
 
     keys = traitlets.Tuple()
@@ -56,7 +56,7 @@ class Selection(traitlets.HasTraits):
     ) -> None:
         super().__init__()
         self.columns = tuple(columns)
-        #: Names the selection in the browser, where the views hear each other.
+        #: Id of the selection in the browser, by which views are linked.
         self.id = uuid.uuid4().hex
         self.keys = tuple(keys)
         self.offsets = None if offsets is None else tuple(offsets)
@@ -90,12 +90,12 @@ class Selection(traitlets.HasTraits):
         return None if moment is None else moment.astimezone(UTC)
 
     def clear(self) -> None:
-        """Pick nothing."""
+        """Clear the selection."""
         with self.hold_trait_notifications():
             self.keys, self.offsets, self.moment = (), None, None
 
     def of(self, rows: Rows) -> pa.Table:
-        """The rows of the picked share partitions, in their order; all rows if none is picked.
+        """Return the rows of the picked share partitions, in table order; all if none is picked.
 
         Raises
         ------
@@ -111,12 +111,12 @@ class Selection(traitlets.HasTraits):
         )
 
     def to_code(self, rows: str | None = None) -> str:
-        """Python that makes this selection again.
+        """Return the Python that reproduces this selection.
 
         Parameters
         ----------
         rows : str, optional
-            Name of a table: the code then chooses its rows.
+            Name of a table whose rows the code then selects.
         """
         given = [f"{list(self.keys)!r}"] if self.keys else []
         given += [f"offsets={self.offsets!r}"] if self.offsets else []
@@ -131,7 +131,7 @@ class Selection(traitlets.HasTraits):
 
 
 def _time(text: str) -> datetime:
-    from sharelag.replay.moment import parse_time  # brings numba along
+    from sharelag.replay.moment import parse_time  # imported here, as it loads numba
 
     return parse_time(text)
 
@@ -144,7 +144,7 @@ def keys_of(table: pa.Table, columns: Iterable[str]) -> list[Key]:
 
 
 def selection_for(selection: Selection | None, keys: Iterable[str]) -> Selection:
-    """Return the selection given, or a new one of these keys, if it has none others."""
+    """Return the given selection if it has these keys, or a new one."""
     names = tuple(keys)
     if selection is None:
         return Selection(columns=names)
@@ -157,13 +157,13 @@ def selection_for(selection: Selection | None, keys: Iterable[str]) -> Selection
 
 
 def isolate(name: str) -> str:
-    """A name within a sentence: one that runs from right to left must not turn what follows."""
+    """Isolate the direction of a name, so that a right-to-left one does not turn the sentence."""
     turns = any(unicodedata.bidirectional(letter) in _TURNING for letter in name)
     return f"\u2068{name}\u2069" if turns else name
 
 
 def key_texts(table: pa.Table, columns: Iterable[str]) -> pa.Array:
-    """Return the key of every row as `key_text` has it; each value of a column is written once."""
+    """Return the `key_text` of every row; each distinct value is formatted once."""
     parts = []
     for name in columns:
         column = flat(table.column(name))
@@ -174,16 +174,15 @@ def key_texts(table: pa.Table, columns: Iterable[str]) -> pa.Array:
 
 
 def key_text(key: Key) -> str:
-    """Return a key as the browser's views tell it to each other."""
+    """Return a key in the form that the browser's views exchange."""
     return json.dumps(key, default=str, ensure_ascii=False, separators=(",", ":"))
 
 
 class Heard(anywidget.AnyWidget):
-    """A widget whose view asks for the state again where messages were lost.
+    """A widget whose view requests the state again after lost messages.
 
-    anywidget hands its views no model that they could ask with, but their page knows models by
-    their ids (`shared/hearing.js`). What people change there comes as a message as well, which
-    nothing sent later overtakes.
+    anywidget's model cannot request it, but the page finds models by id (`shared/hearing.js`).
+    Changes in the page also arrive as messages, which keep their order.
     """
 
     own_id = traitlets.Unicode("").tag(sync=True)
@@ -200,21 +199,21 @@ class Heard(anywidget.AnyWidget):
             self._answer(message)
 
     def _answer(self, message: Mapping[str, Any]) -> None:
-        """Do what the page asks for."""
+        """Handle a message of the page."""
 
 
-#: Traits of a selection that people pick.
+#: Traits of a selection that users pick.
 PICKED = ["keys", "offsets", "moment"]
 
 
 class Deaf:
-    """Somebody who changes what it also hears of."""
+    """A listener that also changes what it observes."""
 
     _hearing = False
 
     @contextmanager
     def _deaf(self) -> Iterator[None]:
-        # What it sent must not come back, nor what it received go out again.
+        # Changes that it sent must not return, and received ones must not be sent again.
         self._hearing = True
         try:
             yield
@@ -223,7 +222,7 @@ class Deaf:
 
 
 def in_other_forms(made: Any, **forms: str) -> Any:
-    """How a widget shows itself, with words for GitHub, mail and terminals."""
+    """Return a widget's MIME bundle with text for GitHub, mail and terminals."""
     if made is None:
         return None
     data, metadata = made if isinstance(made, tuple) else (made, {})
@@ -231,15 +230,15 @@ def in_other_forms(made: Any, **forms: str) -> Any:
 
 
 class View(Deaf, Heard):
-    """A picture of some rows.
+    """A view of rows.
 
-    A subclass makes ``data`` of its rows, says which of its traits people change (`_PICKS`), and
-    translates between them and the selection (`_picked`, `_show`).
+    A subclass makes ``data`` from its rows, lists the traits that users change (`_PICKS`), and
+    converts between them and the selection (`_picked`, `_show`).
     """
 
     title = traitlets.Unicode("").tag(sync=True)
     data = traitlets.Bytes(b"").tag(sync=True)
-    #: What to say where there is nothing to show.
+    #: The text of an empty view.
     note = traitlets.Unicode("").tag(sync=True)
     link = traitlets.Unicode("").tag(sync=True)
 
@@ -253,7 +252,7 @@ class View(Deaf, Heard):
 
     @property
     def selection(self) -> Selection:
-        """What is picked, here or in a linked view."""
+        """The selection, which linked views share."""
         return self._selection
 
     @selection.setter
@@ -265,25 +264,25 @@ class View(Deaf, Heard):
         self._hear()
 
     def summary(self) -> str:
-        """Return what the picture shows, in a sentence."""
+        """Return a summary of the view in a sentence."""
         return self.note or self.title
 
     def to_code(self) -> str:
-        """Python that makes the selection again."""
+        """Return the Python that reproduces the selection."""
         return self._selection.to_code()
 
     def close(self) -> None:
-        """Let go of the selection, which may outlive the view."""
-        if self.comm is not None:  # it is closed once more when it is collected
+        """Detach from the selection, which may outlive the view."""
+        if self.comm is not None:  # the garbage collector closes it again
             self._selection.unobserve(self._hear, names=PICKED)
         super().close()
 
     def _picked(self, trait: str) -> dict[str, Any]:
-        """Return what a change of this trait means for the selection, as its traits."""
+        """Return the selection's traits after a change of this trait."""
         raise NotImplementedError
 
     def _show(self, selection: Selection) -> None:
-        """Set the traits in `_PICKS` by the selection."""
+        """Set the traits in `_PICKS` from the selection."""
         raise NotImplementedError
 
     def _tell(self, change: Any) -> None:
@@ -303,7 +302,7 @@ class View(Deaf, Heard):
             self.send({"pong": message["ping"]})
 
     def still(self, title: str = "") -> str:
-        """Return what a saved notebook shows where no kernel is, as HTML."""
+        """Return the HTML for a saved notebook without a kernel."""
         return still.words(self.summary(), title)
 
     def _ipython_display_(self, **_: Any) -> None:
@@ -315,11 +314,11 @@ class View(Deaf, Heard):
 
 
 class RowsView(View):
-    """Rows with a key each; several rows may have the same."""
+    """A view of rows with keys; several rows may have the same key."""
 
-    #: Numbers of the rows that are picked (uint32, ascending).
-    picked = traitlets.CBytes(b"").tag(sync=True)  # a message brings a memoryview
-    filter = traitlets.Unicode("").tag(sync=True)  # words that a row must hold
+    #: Numbers of the picked rows (uint32, ascending).
+    picked = traitlets.CBytes(b"").tag(sync=True)  # messages have memoryviews
+    filter = traitlets.Unicode("").tag(sync=True)  # words that a row must contain
 
     _PICKS = ("picked",)
 
@@ -340,7 +339,7 @@ class RowsView(View):
 
     @property
     def rows(self) -> pa.Table:
-        """What is shown; set it to show something else. What is picked stays picked by key."""
+        """The table shown; set it to replace it. Picked keys stay picked."""
         return self._rows
 
     @rows.setter
@@ -352,11 +351,11 @@ class RowsView(View):
 
     @property
     def picked_rows(self) -> pa.Table:
-        """The rows that are picked; none where none is."""
+        """The picked rows; empty if none is picked."""
         return self._rows.take(pa.array(np.frombuffer(self.picked, np.uint32)))
 
     def to_code(self, rows: str = "rows") -> str:
-        """Python that gives the rows of the selection again, from a table of this name."""
+        """Return the Python that selects the picked rows from a table of this name."""
         return self._selection.to_code(rows)
 
     def _take(self, rows: pa.Table) -> None:
@@ -383,14 +382,14 @@ class RowsView(View):
 
 
 def key_names(rows: pa.Table, keys: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the columns that name a row: those given, else those of a share partition."""
+    """Return the given key columns, or by default those of a share partition."""
     if keys is not None:
         return tuple(keys)
     return tuple(name for name in SHARE_PARTITION if name in rows.schema.names) or SHARE_PARTITION
 
 
 def labels_of(rows: pa.Table, keys: Sequence[Key], labels: Mapping[Key, str] | None) -> pa.Array:
-    """A name for people for every row: the one given, or its topic and partition, or its key."""
+    """Return the label of every row: the given one, else topic and partition, else its key."""
     names = rows.schema.names
     if labels is None and "partition" in names and ("topic" in names or "topic_id" in names):
         given = [rows.column(name) for name in ("topic", "topic_id") if name in names]

@@ -38,7 +38,7 @@ function build({ model, root, link, say, later }) {
   const help = make("details", { class: "sl-soft" }, make("summary", {}, "Keys and mouse"), ...HELP.map((text) => make("p", {}, text)));
   const bar = make("div", { class: "sl-bar" }, which, make("span", { class: "sl-fits" }, ...fits), make("span", { class: "sl-zoom" }, outward, inward), goField.element, make("span", { class: "sl-push" }), asTable);
 
-  // ---- what people do ----
+  // ---- user input ----
   const picked = () => [textAt(columns.key, get("shown"))];
   function show(shown) {
     const moment = columns.at.values[shown + 1] - columns.at.values[shown] - 1;
@@ -135,7 +135,7 @@ function build({ model, root, link, say, later }) {
     move: (to, done) => (done ? link.tell : quietly)({ fit: "fixed", span: to }),
   });
 
-  // ---- what is shown ----
+  // ---- content ----
   const tail = () => {
     const beyond = value("end") - Math.max(value("window_end"), value("start"), span()[1]);
     return get("fit") === "window" && beyond > 0 ? beyond : 0;

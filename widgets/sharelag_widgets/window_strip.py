@@ -1,8 +1,8 @@
-"""A share partition's window, offset by offset, now and back in time.
+"""A share partition's window, offset by offset, at every moment.
 
-A moment is one row: where the window begins and ends, and its runs, if the table has them.
-`sharelag.schemas.WINDOWS` has; `sharelag.schemas.HISTORY` has numbers only, which are shown as
-numbers, without a place.
+A moment is one row: start and end of the window, and its runs, if the table has them, like
+`sharelag.schemas.WINDOWS`. `sharelag.schemas.HISTORY` has only counts, which are shown without
+positions.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from .bundle import script, style
 from .columns import LARGEST, Column, Rows, floats, pack, smallest, table_of
 from .view import SHARE_PARTITION, Key, Selection, View, isolate, key_text, keys_of, selection_for
 
-#: What says when a row was true; the first that the table has.
+#: Columns with the moment of a row; the first that the table has is used.
 _TIMES = ("as_of", "record_timestamp", "write_timestamp")
 _NEEDED = ("start_offset", "window_end_offset")
-#: The columns of a moment's numbers.
+#: Numeric columns of a moment.
 _NUMBERS = {
     "start": "start_offset",
     "head": "effective_start_offset",
@@ -43,7 +43,7 @@ _RUN_FIELDS = ("first_offset", "last_offset", "delivery_state", "delivery_count"
 
 
 class End(NamedTuple):
-    """The log end of a share partition, and its time in milliseconds; NaN where not known."""
+    """The log end of a share partition, and its time in milliseconds; NaN: unknown."""
 
     offset: float
     time: float
@@ -55,15 +55,15 @@ _NO_END = End(np.nan, np.nan)
 class Moments(NamedTuple):
     """Windows by share partition and time.
 
-    ``at`` are the first rows of each share partition; ``times`` are milliseconds; ``runs_at`` are
-    the first runs of each row, and ``runs`` are first offset, last offset, delivery state, delivery
+    ``at`` has the first row of each share partition; ``times`` are milliseconds; ``runs_at`` has
+    the first run of each row, and ``runs`` first offset, last offset, delivery state and delivery
     count.
     """
 
     keys: tuple[Key, ...]
     labels: tuple[str, ...]
     at: NDArray[np.int64]
-    numbers: dict[str, NDArray[np.float64]]  # a value a row, NaN is unknown
+    numbers: dict[str, NDArray[np.float64]]  # a value per row, NaN: unknown
     itemised: bool
     runs_at: NDArray[np.int64]
     runs: NDArray[np.int64]  # runs x 4
@@ -76,13 +76,12 @@ class Moments(NamedTuple):
 def moments_of(
     rows: pa.Table, keys: tuple[str, ...], labels: Mapping[Key, str], ends: Mapping[Key, End]
 ) -> Moments:
-    """Return the moments in a table, each share partition's sorted by time.
+    """Return the moments in a table, sorted by time within share partitions.
 
-    Rows are `sharelag.schemas.WINDOWS` or `HISTORY`, also with ``end_offset`` and ``topic`` beside;
-    a share partition, the values of ``keys``, is called by its label, else by topic (or topic id),
-    partition and group. ``ends`` are for tables without them: one of a time after its share
-    partition's last record makes a separate moment, since that record knew nothing of it; else it
-    is that of the last moment.
+    Rows are `sharelag.schemas.WINDOWS` or `HISTORY`, optionally with ``end_offset`` and ``topic``.
+    A share partition, the values of ``keys``, is named by its label, else by topic (or topic id),
+    partition and group. ``ends`` are for tables without them: one with a time after its share
+    partition's last record becomes a separate moment; otherwise it belongs to the last moment.
     """
     if missing := [name for name in _NEEDED if name not in rows.schema.names]:
         raise InputError(
@@ -126,7 +125,7 @@ def _with_now(
     times: NDArray[np.float64],
     ends: Sequence[End],
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the last row of each share partition again, where its log end has a later time."""
+    """Repeat the last row of each share partition whose log end has a later time."""
     last = np.searchsorted(codes, np.arange(len(ends)), side="right") - 1
     later = last[np.array([end.time for end in ends], np.float64) > times[last]]
     place = later + 1
@@ -134,7 +133,7 @@ def _with_now(
 
 
 def moment_columns(moments: Moments) -> dict[str, Column]:
-    """Return the same as columns for the browser; runs are relative to their start offset."""
+    """Return moments as columns for the browser; runs are relative to their start offset."""
     start = np.nan_to_num(moments.numbers["start"]).astype(np.int64)
     of_run = np.repeat(np.arange(len(start)), np.diff(moments.runs_at))
     first, last, state, count = moments.runs.T
@@ -158,14 +157,14 @@ def moment_columns(moments: Moments) -> dict[str, Column]:
 
 
 def numbers_of(rows: pa.Table, name: str | None) -> NDArray[np.float64]:
-    """Return a column as numbers, times as milliseconds; NaN where null, or without the column."""
+    """Return a column as numbers, times as milliseconds; NaN if null or missing."""
     if name is None or name not in rows.schema.names:
         return np.full(len(rows), np.nan)
     return np.array(floats(rows.column(name)))
 
 
 def _runs(rows: pa.Table) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Runs that have an end before the start offset are clipped by who made the table, not here."""
+    """Return the first run of each row, and all runs, which the table has to clip itself."""
     column = rows.column("runs").combine_chunks()
     lengths = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
     flat = pc.list_flatten(column)
@@ -184,7 +183,7 @@ def _label(row: dict[str, Any], key: Key) -> str:
     return f"{isolate(topic)}-{row['partition']}{group}"
 
 
-#: What an offset can be beside Kafka's delivery states; the names that `counts` and the legend use.
+#: Kinds of offsets beyond Kafka's delivery states, by their names in `counts` and the legend.
 OTHER_KINDS = ("unknown", "unread", "finished", "other", "window")
 KINDS = tuple(state.name.lower() for state in DeliveryState) + OTHER_KINDS
 _EMPTY = (
@@ -192,28 +191,29 @@ _EMPTY = (
     "has it fetched?"
 )
 _UNKNOWN, _UNREAD, _FINISHED, _OTHER, _WINDOW = range(len(DeliveryState), len(KINDS))
-#: In how many steps offsets are drawn in a picture, which is about as many pixels wide.
+#: Steps of offsets in a static picture, about its width in pixels.
 _STEPS = 670
 
 
 class WindowStrip(View):
     """Offsets of a share partition from start offset to end, by state, at every moment.
 
-    All moments cross once, so going through time needs no kernel. Make one with `WindowStrip.of`.
+    The browser gets all moments at once, so moving through time needs no kernel. Make one with
+    `WindowStrip.of`.
     """
 
     _esm = script("window_strip.js")
     _css = style("window_strip.css")
 
-    shown = traitlets.Int(0).tag(sync=True)  # which share partition
-    moment = traitlets.Int(0).tag(sync=True)  # which of its moments
-    cursor = traitlets.Float(None, allow_none=True).tag(sync=True)  # the offset that is looked at
-    offsets = traitlets.List(traitlets.Float()).tag(sync=True)  # picked: first and last, or nothing
+    shown = traitlets.Int(0).tag(sync=True)  # index of the share partition
+    moment = traitlets.Int(0).tag(sync=True)  # index of its moment
+    cursor = traitlets.Float(None, allow_none=True).tag(sync=True)  # offset of the cursor
+    offsets = traitlets.List(traitlets.Float()).tag(sync=True)  # picked: first and last, or empty
     fit = traitlets.Unicode("window").tag(sync=True)  # window, moments, log, or fixed
-    span = traitlets.List(traitlets.Float()).tag(sync=True)  # where fixed: first offset and end
-    # how often a record may be delivered, of all share partitions; None: not known
+    span = traitlets.List(traitlets.Float()).tag(sync=True)  # if fixed: first offset and end
+    # delivery limit of all share partitions; None: unknown
     limit = traitlets.Int(None, allow_none=True, min=1).tag(sync=True)
-    speed = traitlets.Enum((1, 2, 5, 10), 1).tag(sync=True)  # of playing
+    speed = traitlets.Enum((1, 2, 5, 10), 1).tag(sync=True)  # of playback
 
     _PICKS = ("shown", "moment", "offsets")
 
@@ -247,7 +247,7 @@ class WindowStrip(View):
         title: str = "Windows of share partitions",
         limit: int | None = None,
     ) -> WindowStrip:
-        """Return the windows in a table, one moment a row.
+        """Return a strip of the windows in a table, one moment per row.
 
         Parameters
         ----------
@@ -256,18 +256,18 @@ class WindowStrip(View):
             Arrow, pandas, Spark or arrays. Rows of one share partition are its moments, by
             ``as_of``, ``record_timestamp`` or ``write_timestamp``, whichever the table has first.
         ends : table, optional
-            Where ``rows`` has no ``end_offset``: `sharelag.schemas.LAG` or any other table with
-            that column, one row per share partition, to show what is unread. Ends that have a time
-            (``as_of``) after a share partition's last record are a separate moment, with the
-            window that this record left; else they belong to the last moment.
+            If ``rows`` has no ``end_offset``: `sharelag.schemas.LAG` or any other table with that
+            column, one row per share partition, to show unread offsets. Ends with a time
+            (``as_of``) after a share partition's last record become a separate moment with the
+            window of that record; otherwise they belong to the last moment.
         keys : tuple of str
-            The columns that name a share partition.
+            The columns that identify a share partition.
         labels : dict of key to str, optional
         selection : Selection, optional
         title : str
         limit : int, optional
-            ``share.delivery.count.limit`` of the groups: offsets whose next delivery is the last
-            are marked.
+            ``share.delivery.count.limit`` of the groups, to mark offsets whose next delivery is the
+            last.
 
         Raises
         ------
@@ -279,7 +279,7 @@ class WindowStrip(View):
 
     @property
     def rows(self) -> pa.Table:
-        """The moments, as they were given; set it to show others, see `fill`."""
+        """The given table of moments; set it to show others, see `fill`."""
         return self._rows
 
     @rows.setter
@@ -288,13 +288,13 @@ class WindowStrip(View):
 
     @property
     def shown_key(self) -> Key | None:
-        """The values of the key columns of the share partition that is shown; None without any."""
+        """The key of the share partition shown; None without any."""
         keys = self._moments.keys
         return keys[min(self.shown, len(keys) - 1)] if keys else None
 
     @property
     def ends(self) -> Rows | None:
-        """The table of log ends, as it was given; set it to show others, see `fill`."""
+        """The given table of log ends; set it to show others, see `fill`."""
         return self._ends
 
     @ends.setter
@@ -302,11 +302,10 @@ class WindowStrip(View):
         self.fill(self._rows, ends)
 
     def fill(self, rows: Rows, ends: Rows | None = None) -> None:
-        """Show other moments, such as what was read again, to who goes on looking at the same.
+        """Show other moments, such as those of a refresh, and keep the view.
 
-        The share partition stays, and with it the zoom, the cursor and the time that is shown; who
-        looks at the last moment without having picked it gets the new last one. Of share partitions
-        that are gone nothing stays.
+        Share partition, zoom, cursor and time stay; if the last moment is shown but not picked, the
+        new last one follows. Nothing stays of share partitions that are gone.
 
         Parameters
         ----------
@@ -316,7 +315,7 @@ class WindowStrip(View):
         Raises
         ------
         InputError
-            A column is missing; then all stays as it was.
+            A column is missing; nothing changes then.
         """
         key = self._moments.keys[self.shown] if self._moments.keys else None
         time, was_last = self.time, self.moment == self._last() and self._selection.moment is None
@@ -332,7 +331,7 @@ class WindowStrip(View):
             self._show(self._selection)
 
     def counts(self, moment: int | None = None) -> dict[str, int]:
-        """How many offsets of each kind there are at a moment of the share partition that is shown.
+        """Count the offsets of each kind at a moment of the share partition shown.
 
         Parameters
         ----------
@@ -342,8 +341,7 @@ class WindowStrip(View):
         Returns
         -------
         dict of str to int
-            Kinds that there are none of are left out; nothing at all before the start offset is
-            known.
+            Without kinds of count 0; empty before the start offset is known.
         """
         row = self._row(moment)
         start, head, window_end, end = (
@@ -362,7 +360,7 @@ class WindowStrip(View):
         return {name: int(count) for name, count in zip(KINDS, numbers, strict=True) if count}
 
     def last_deliveries(self, moment: int | None = None) -> int | None:
-        """How many offsets there are whose next delivery is their last; None: not known.
+        """Count the offsets whose next delivery is their last; None: unknown.
 
         Parameters
         ----------
@@ -378,13 +376,13 @@ class WindowStrip(View):
 
     @property
     def time(self) -> datetime | None:
-        """The moment that is shown; None where the table does not say."""
+        """The moment shown; None if the table has no times."""
         if not self._moments.keys:
             return None
         return _datetime(self._moments.numbers["time"][self._row(None)])
 
     def summary(self) -> str:
-        """Return what is shown, in a sentence."""
+        """Return a summary of the window in a sentence."""
         if not self._moments.keys:
             return self.note
         row = self._row(None)
@@ -401,13 +399,13 @@ class WindowStrip(View):
         )
 
     def still(self, title: str = "") -> str:
-        """Return the window at the moment shown as HTML: a picture, and its words."""
+        """Return the window at the moment shown as HTML: a picture with text."""
         return still.picture(title, still.drawing(self._figure()), self.summary())
 
     def _figure(self) -> dict[str, Any]:
-        """Return one bar of the offsets at the moment shown, coloured by their kinds.
+        """Return one bar of the offsets at the moment shown, coloured by kind.
 
-        From the start offset to a little beyond the window, in as many steps as can be seen.
+        It covers the window and a little more, in visible steps.
         """
         row = self._row(None) if self._moments.keys else None
         if row is None or np.isnan(self._moments.numbers["start"][row]):
@@ -415,7 +413,7 @@ class WindowStrip(View):
         start, window_end, end = (
             self._moments.numbers[name][row] for name in ("start", "window_end", "end")
         )
-        # Some of the unread, too: there are often many more than in the window.
+        # Only some of the unread offsets, which often far outnumber the window.
         beyond = np.nanmax([window_end, np.nanmin([end, 1.1 * window_end - 0.1 * start + 1])])
         offsets = np.unique(np.linspace(start, beyond, _STEPS, endpoint=False).round())
         kinds = self._kinds_at(row, offsets)
@@ -465,7 +463,7 @@ class WindowStrip(View):
         return int(at[1] - at[0]) - 1 if self._moments.keys else 0
 
     def _until(self, time: datetime) -> int:
-        """Its last moment that is not after a time; the first where all are."""
+        """Return its last moment up to a time, or the first if all are later."""
         first, end = self._moments.at[self.shown : self.shown + 2]
         times = self._moments.numbers["time"][first:end]
         return max(int(np.searchsorted(times, time.timestamp() * 1000 + 0.5)) - 1, 0)
@@ -494,7 +492,7 @@ class WindowStrip(View):
         if is_other:
             self.shown = self._moments.keys.index(wanted)
             self.moment = self._last()
-            self.cursor = None  # it is an offset of the one before
+            self.cursor = None  # an offset of the previous share partition
         if selection.moment is not None:
             self.moment = self._until(selection.moment)
         is_away = bool(offsets != self.offsets and self.span and offsets)
@@ -505,7 +503,7 @@ class WindowStrip(View):
 
 
 def _states_of(runs: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the kind of each run; of a state that is not known another one."""
+    """Return the kind of each run; unknown states have their own kind."""
     return np.where(runs[:, 2] < len(DeliveryState), runs[:, 2], _OTHER)
 
 

@@ -1,4 +1,4 @@
-"""How load is spread, over whom: members, groups and brokers."""
+"""Imbalance of load over members, groups and brokers."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from sharelag.workbench.opened import Tables, only
 from sharelag.workbench.questions.timeline import trend_of
 from sharelag.workbench.result import Result, chart
 
-#: Members or groups that notes name one by one.
+#: Maximum number of members or groups that notes name.
 _MOST_NOTES = 10
 
 
 @question("evidence")
 def imbalance(t: Tables, group: str | None = None, by: str | None = None) -> Result:
-    """How unevenly load is spread."""
+    """Return the imbalance of load."""
     evidence = t.bench.evidence(group)
     require_over(by)
     table = t.bench.keep(("imbalance", by), lambda: t.read.imbalance(by))
@@ -53,7 +53,7 @@ def imbalance(t: Tables, group: str | None = None, by: str | None = None) -> Res
 
 @question("evidence")
 def skew(t: Tables, group: str | None = None) -> Result:
-    """Where the lag of each group is concentrated, and idle members."""
+    """Return where each group's lag is concentrated, and idle members."""
     table, base = only(t.read.skew(), group), t.bench.base_of(t.bench.evidence(group))
     unknown = gaps.of_lag(only(t.read.table("lag"), group))
     return base.answer("Where does the lag concentrate?", table, views.SKEW, unknown=unknown)
@@ -63,7 +63,7 @@ def skew(t: Tables, group: str | None = None) -> Result:
 def imbalance_trend(
     t: Tables, every: timedelta, by: str | None = None, group: str | None = None
 ) -> Result:
-    """How unevenly lag was spread over partitions and topics at regular moments."""
+    """Return the imbalance of lag over partitions and topics at regular moments."""
     table = only(trend_of(t.read, every, by, t.bench.over), group)
     title = f"How was the load spread every {duration(every / timedelta(milliseconds=1))}?"
     return t.bench.base(t.read).answer(
@@ -78,8 +78,8 @@ def imbalance_trend(
 
 @question("lag", "members", "groups", "leaders", "nodes", any_group=True)
 def members(t: Tables, group: str | None = None) -> Result:
-    """Who is in the groups, and which partitions each member has."""
-    # A group can have members before it has any state.
+    """Return the members of the groups and the partitions assigned to each."""
+    # A group can have members before it has state.
     states = t.bench.ask("group_states", group=group).table
     table = only(t.bench.keep("members", lambda: members_of(t.read)), group)
     lag, assigned, groups = (only(t.read.table(one), group) for one in ("lag", "members", "groups"))
@@ -118,7 +118,7 @@ def group_states(t: Tables, group: str | None = None, states: Iterable[str] = ()
 
 @question("brokers", "lag")
 def brokers(t: Tables, group: str | None = None) -> Result:
-    """Which brokers lead the partitions of a group, and which keep their state."""
+    """Return the brokers that lead a group's partitions, and those that keep their state."""
     table, base = only(t.read.table("brokers"), group), t.bench.base(t.read)
     return base.answer(
         f"Brokers of {counted(len(table), 'share partition')}",
@@ -145,13 +145,13 @@ def _without_members(groups: pa.Table) -> tuple[str, ...]:
 
 def _spread(lag: pa.Table, members: pa.Table) -> dict[str, Any]:
     drawn = {"lorenz": chart("lorenz", lag)}
-    if len(pc.unique(lag.column("group_id"))) == 1:  # a chart of one group
+    if len(pc.unique(lag.column("group_id"))) == 1:  # the chart shows one group
         drawn["assigned"] = chart("assigned", members, lag)
     return drawn
 
 
 def _drifting(members: pa.Table, groups: pa.Table) -> Iterator[str]:
-    """Who does not have the partitions that the assignor chose for it."""
+    """Yield members that do not have the partitions that the assignor chose for them."""
     rows = drift_arrow(members, groups).to_pylist()
     for row in rows[:_MOST_NOTES]:
         group, of, since = shown_name(row["group_id"]), row["assignment_epoch"], row["since"]
@@ -172,8 +172,8 @@ def group_states_of(reading: Reading) -> pa.Table:
     unlisted = not pc.all(
         pc.is_in(flat(lag.column("group_id")), flat(groups.column("group_id")))
     ).as_py()
-    # Of an earlier moment, compaction may have removed the records of a group that existed, and one
-    # that cannot be decoded, or is not among some files, may have been of any group.
+    # For an earlier moment, compaction may have removed the records of a group that existed.
+    # Undecodable records, or records of other files, may belong to any group.
     may_tell = reading.as_of is None and not reading.counted_groups.rejected
     is_complete = bool(
         unlisted
@@ -184,13 +184,13 @@ def group_states_of(reading: Reading) -> pa.Table:
     deleted = reading.counted_groups.deleted if may_tell else frozenset()
     leaders, nodes = reading.table("leaders"), reading.table("nodes")
     table = members_now.group_states(groups, lag, is_complete, leaders, nodes, deleted)
-    if reading.choice.topics:  # groups that have no state of them are about others
+    if reading.choice.topics:  # groups without state of these topics are left out
         table = table.filter(pc.greater(table.column("partitions"), 0))
     return table
 
 
 def in_states(table: pa.Table, states: Iterable[str]) -> pa.Table:
-    """Return the groups in some states, as ``ListGroupsOptions.inGroupStates``; empty: all."""
+    """Filter groups by state, like ``ListGroupsOptions.inGroupStates``; empty: all."""
     wanted = sorted(parse_states(states))
     if not wanted:
         return table
@@ -200,12 +200,12 @@ def in_states(table: pa.Table, states: Iterable[str]) -> pa.Table:
 def members_of(reading: Reading) -> pa.Table:
     """Return one row per member of a reading, as `sharelag.schemas.MEMBER_ROWS`.
 
-    Where topics were selected: those that have partitions of them, or subscribe to them.
+    With selected topics, only members that subscribe to them or have their partitions.
     """
     reading.require_group_records()
     members, groups, lag = (reading.table(name) for name in ("members", "groups", "lag"))
     names = lag.select(["topic_id", "topic"])
-    if reading.choice.topics:  # members have partitions of other topics, too
+    if reading.choice.topics:  # members may also have partitions of other topics
         lists = pc.list_flatten(flat(members.column("assigned_partitions")))
         ids = set(pc.unique(pc.struct_field(lists, "topic_id")).to_pylist())
         others = sorted(ids - set(names.column("topic_id").to_pylist()))

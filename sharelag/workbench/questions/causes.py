@@ -1,4 +1,4 @@
-"""How groups are, why they lag, and what becomes of their lag."""
+"""State of groups, causes of their lag, and its progress."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sharelag.workbench.result import Result, chart
 
 @question("evidence")
 def overview(t: Tables) -> Result:
-    """How each group is, worst first; the title says it in a sentence."""
+    """Return the state of each group, worst first; the title summarizes it in a sentence."""
     evidence = t.bench.evidence()
     groups = judge_groups(evidence, t.bench.patience)
     progress = rows_by_group(evidence.progress, ["group_id", "arrival_rate", "completion_rate"])
@@ -52,10 +52,10 @@ def overview(t: Tables) -> Result:
 
 
 def _grade_forecasts(t: Tables) -> tuple[str, ...]:
-    """Keep what is foretold in the workbench's ledger; return how often such came true."""
+    """Save forecasts in the workbench's ledger; return their calibration in sentences."""
     if (ledger := t.bench.ledger) is None:
         return ()
-    # Only here: without a ledger, nobody waits for what reads it.
+    # Imported here, because it loads slowly and is only needed with a ledger.
     from sharelag.workbench.questions.forecasts import keep_forecasts
 
     read = t.bench.reading
@@ -64,7 +64,7 @@ def _grade_forecasts(t: Tables) -> tuple[str, ...]:
 
 @question("evidence")
 def explain(t: Tables, group: str | None = None, patience: timedelta | None = None) -> Result:
-    """Why groups lag: causes with their evidence, most severe first."""
+    """Return the causes of lag with their evidence, most severe first."""
     evidence, patience = t.bench.evidence(group), patience or t.bench.patience
     causes = as_table(ranking.explain(evidence, patience))
     return t.bench.base_of(evidence).answer(
@@ -80,7 +80,7 @@ def explain(t: Tables, group: str | None = None, patience: timedelta | None = No
 
 @question("evidence")
 def progress(t: Tables, group: str | None = None) -> Result:
-    """How old the lag is, how fast it grows or drains, and how long its records are kept."""
+    """Return the age, rates, time to drain and retention of the lag."""
     evidence = t.bench.evidence(group)
     table = add_measured(evidence.progress, evidence.measured)
     spans = table.column("observed_ms")

@@ -24,13 +24,13 @@ from sharelag.workbench.opened import Tables
 from sharelag.workbench.result import Result
 
 _LIMIT, _LOCK = "share.delivery.count.limit", "share.record.lock.duration.ms"
-#: Runs of offsets that are brought into this process; the DataFrame has all.
+#: Maximum number of runs collected into this process; the DataFrame has all.
 MOST_RUNS = 20_000
 _PRUNED = (
     "what was archived in records of the state topic that Kafka has pruned: an archive "
     "(capture --follow) keeps them; letters of these are passed or unexpected"
 )
-#: What an answer lacks where statuses are unknown.
+#: The gap of an answer with unknown statuses.
 NAMELESS = (
     "which letters belong to topics known only by their ids, as letters have names: also give the "
     "records of __consumer_offsets, or give a capture or the running cluster"
@@ -63,7 +63,7 @@ _BEYOND = (
 
 
 def _once(queue: Queue) -> str:
-    """Say that missing letters may have been there, and where it is sure that some are gone."""
+    """Say that missing letters may have expired, and whether some certainly did."""
     begins = {partition: first for partition, (first, _) in queue.ranges.items() if first}
     if not begins:
         return _ONCE
@@ -74,7 +74,7 @@ def _once(queue: Queue) -> str:
 
 
 def _may_have_markers(ledger: pa.Table) -> bool:
-    """Whether there are letters without a copy that may be of markers, which nobody rejects."""
+    """Return whether letters without a copy may be of markers, which members never reject."""
     bare = pc.and_(pc.greater(ledger.column("letters"), 0), pc.invert(ledger.column("copied")))
     return pc.any(pc.and_(bare, pc.not_equal(ledger.column("reason"), REJECTED))).as_py() is True
 
@@ -117,7 +117,7 @@ def dead_letters(
 def redrive(
     t: Tables, group: str | None = None, queue: Any = None, statuses: tuple[str, ...] = ()
 ) -> Result:
-    """How records that were given up could be sent again; nothing is sent."""
+    """Return how archived records could be sent again; nothing is sent."""
     statuses = statuses or REDRIVEN
     found = _ledger(t, _of_queue(t, group, queue), group, queue, statuses)
     ledger, more = found.table, _count_left_out(found, statuses)
@@ -142,7 +142,7 @@ def redrive(
 
 
 def _count_left_out(found: Ledger, statuses: tuple[str, ...]) -> int:
-    """Count the runs of some statuses, or all, that are not among the first ones."""
+    """Count the runs, of all or some statuses, beyond the collected ones."""
     every, here = (_of_statuses(one, statuses) for one in (found.sums, found.table))
     return int((pc.sum(every.column("rows")).as_py() or 0) - here.num_rows)
 
@@ -155,7 +155,7 @@ def _of_statuses(ledger: pa.Table, statuses: tuple[str, ...]) -> pa.Table:
 def _ledger(
     t: Tables, asked: OfQueue, group: str | None, queue: Any, statuses: tuple[str, ...]
 ) -> Ledger:
-    # The queue is kept with its ledger, so that no other object can get its identity.
+    # The cached ledger refers to the queue, so that no other object can get its id.
     key = queue if isinstance(queue, str) else id(queue)
 
     def read(of: tuple[str, ...]) -> Ledger:
@@ -169,7 +169,7 @@ def _ledger(
 
 
 def _of_queue(t: Tables, group: str | None, queue: Any) -> OfQueue:
-    """Return what is compared: share partitions of a group or all, and the queue."""
+    """Return the share partitions, of a group or all, and the queue to compare."""
     evidence = t.bench.evidence(group)
     lag = name_topics(evidence.lag, evidence.groups)
     groups = sorted(set(lag.column("group_id").to_pylist()))

@@ -1,4 +1,4 @@
-"""Forecasts that grade themselves, and the ledger that keeps them."""
+"""Forecasts with their scores, and the ledger that stores them."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ from sharelag.workbench.questions.timeline import lags_at
 from sharelag.workbench.result import Result
 
 _NAME = "forecasts of share groups"
-#: After how long what is foretold is due.
+#: The default horizon of forecasts.
 HORIZON = timedelta(minutes=5)
 
 
 @question("evidence", "history")
 def forecasts(t: Tables, ledger: str | Path, horizon: timedelta) -> Result:
-    """Forecast age and drain of the lag, score what is due, and keep both in the ledger."""
+    """Forecast age and drain of the lag, score due forecasts, and save both in the ledger."""
     kept = keep_forecasts(t.read, place_of(ledger), horizon)
     made, graded, scored = kept.made, kept.graded, kept.scored
     better = graded.filter(graded.column("shown")).column("forecast")
@@ -64,9 +64,9 @@ def forecasts(t: Tables, ledger: str | Path, horizon: timedelta) -> Result:
 
 
 class Kept(NamedTuple):
-    """The forecasts of a reading, those in the ledger that it scored, and their calibration.
+    """The forecasts of a reading, those of the ledger that it scored, and their calibration.
 
-    ``made`` and ``scored`` are `FORECASTS`, ``graded`` is `CALIBRATION`; so many are ``new``.
+    ``made`` and ``scored`` are `FORECASTS`, ``graded`` is `CALIBRATION`; ``new`` is a count.
     """
 
     made: pa.Table
@@ -76,12 +76,12 @@ class Kept(NamedTuple):
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """One per kind of forecast: how often those in the ledger came true."""
+        """One sentence per kind of forecast on how often those in the ledger came true."""
         return tuple(calibration_sentences(self.graded))
 
 
 def keep_forecasts(read: Reading, ledger: str, horizon: timedelta = HORIZON) -> Kept:
-    """Forecast age and drain by a reading, score what is due, and append both to the ledger."""
+    """Forecast age and drain from a reading, score due forecasts, and append both to the ledger."""
     if find_spec("scoringrules") is None:
         raise InputError("forecasts need scoringrules: pip install 'sharelag[lake]'")
     cluster = read.source.cluster_id
@@ -98,7 +98,7 @@ def keep_forecasts(read: Reading, ledger: str, horizon: timedelta = HORIZON) -> 
 
 
 def calibration_sentences(graded: pa.Table) -> list[str]:
-    """Say how often forecasts came true, by `sharelag.schemas.CALIBRATION`; a sentence per kind."""
+    """Return a sentence per kind on how often forecasts came true, by `CALIBRATION`."""
     said = []
     for row in graded.to_pylist():
         what = f"{counted(row['scored'], 'forecast')} of {row['forecast']}"
@@ -117,7 +117,7 @@ def calibration_sentences(graded: pa.Table) -> list[str]:
 
 
 def _show_intervals(made: pa.Table, better: pa.ChunkedArray) -> pa.Table:
-    """Leave out the intervals of kinds that are not better than lag / rate."""
+    """Remove the intervals of kinds that are not better than lag / rate."""
     for name in ("low_ms", "middle_ms", "high_ms"):
         place = made.schema.get_field_index(name)
         column = pc.if_else(better, made.column(name), pa.scalar(None, pa.int64()))
@@ -129,17 +129,17 @@ def _show_intervals(made: pa.Table, better: pa.ChunkedArray) -> pa.Table:
 
 
 def place_of(ledger: str | Path) -> str:
-    """Return the path of a ledger from the root, or its address."""
+    """Return the absolute path of a ledger, or its URL."""
     if not isinstance(ledger, str | Path) or not str(ledger):
         raise InputError(f"a ledger of forecasts is a folder: give its path, not {ledger!r}")
     return absolute(ledger)
 
 
 def read_ledger(place: str, cluster: str | None = None) -> pa.Table:
-    """Return the forecasts in a ledger, as `FORECASTS`, each once; none without a ledger.
+    """Return the distinct forecasts in a ledger, as `FORECASTS`; none without a ledger.
 
-    It is an InputError where it is known to be of another ``cluster``, whose forecasts would be
-    scored as not known for ever.
+    A ledger of another ``cluster`` raises an InputError, because its forecasts could never be
+    scored.
     """
     found = open_table(place)
     if found is None:
@@ -151,10 +151,10 @@ def read_ledger(place: str, cluster: str | None = None) -> pa.Table:
 
 
 def _latest(rows: pa.Table) -> pa.Table:
-    """Return each forecast once, as it was scored if it was.
+    """Return each forecast once, with its score if it has one.
 
-    A ledger is only appended to, so two runs at once never disturb each other: a forecast that was
-    scored is there twice, and one that two runs scored three times.
+    A ledger is append-only, so that concurrent runs do not conflict: a scored forecast is there
+    twice, and one scored by two runs three times.
     """
     is_scored = pc.is_valid(rows.column("outcome"))
     rows = pa.concat_tables([rows.filter(is_scored), rows.filter(pc.invert(is_scored))])
@@ -163,9 +163,9 @@ def _latest(rows: pa.Table) -> pa.Table:
 
 
 def score_due(begun: Reading, kept: pa.Table) -> pa.Table:
-    """Score the forecasts that are due at the moment of a reading, of what was chosen in it."""
+    """Score the forecasts that are due at the moment of a reading, within its selection."""
     lag, now = begun.table("lag"), begun.evidence.as_of
-    # What is due later than the last known ends of logs is scored by a later reading.
+    # Forecasts due after the last known ends of logs are scored by a later reading.
     last = pc.max(lag.column("as_of")).as_py() or now
     is_due = pc.less(kept.column("due_at"), pa.scalar(last, schemas.TIMESTAMP))
     due = kept.filter(pc.and_(pc.is_null(kept.column("outcome")), is_due))
@@ -176,7 +176,7 @@ def score_due(begun: Reading, kept: pa.Table) -> pa.Table:
     if not due.num_rows:
         return due
     moments, ids = moments_of(due), sorted(pc.unique(lag.column("topic_id")).to_pylist())
-    # When the oldest records came is known by the ends of logs before the forecasts were made.
+    # Arrival times of the oldest records need ends from before the forecasts were made.
     ends = begun.source.past_offsets(ids, moments)
     ends = pa.concat_tables([ends, begun.evidence.past_offsets])
     return score(due, lag, lags_at(begun, ends, moments), ends, milliseconds(now))

@@ -1,4 +1,4 @@
-"""What coordinators hold of share partitions, and lag: of each, summed, in several ways."""
+"""Windows of share partitions, and their lag: single, summed, and by several definitions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sharelag.workbench.result import Result, chart
 
 @question("windows", "offsets", "lag", stands_alone=True, sums_with="by")
 def lag(t: Tables, group: str | None = None, by: str | None = None, brief: bool = False) -> Result:
-    """Return share partitions' lag with its terms, its sums, or what Kafka computes it from."""
+    """Return the lag of share partitions: with all terms, summed, or with Kafka's own terms."""
     base = t.bench.base(t.read)
     each = only(t.read.brief if brief else t.read.table("lag"), group)
     told = Beside(each) if brief or by else t.bench.beside(t.read, each)
@@ -51,7 +51,7 @@ def lag(t: Tables, group: str | None = None, by: str | None = None, brief: bool 
 
 @question("windows", "offsets", "lag")
 def reconcile(t: Tables, described: str | None = None, true: bool = False) -> Result:
-    """Return the lag in several ways, and why they differ."""
+    """Return the lag by several definitions, and why they differ."""
     if true and (t.bench.as_of is not None or not hasattr(t.bench.source, "config")):
         raise InputError(
             "true lag is counted in the logs of a running cluster as of now: give "
@@ -75,15 +75,15 @@ def reconcile(t: Tables, described: str | None = None, true: bool = False) -> Re
     )
 
 
-#: Moments of windows, when nobody says how many.
+#: Default maximum number of moments.
 MOST_MOMENTS = 240
-#: Windows of a past that are brought into this process.
+#: Maximum number of windows of the past collected into this process.
 MOST_WINDOWS = 100_000
 
 
 @question("windows", "offsets", "lag", stands_alone=True)
 def windows(t: Tables, group: str | None = None, held: bool = False) -> Result:
-    """Return what the coordinator holds of every share partition."""
+    """Return the window of every share partition."""
     lag = only(t.read.table("lag"), group)
     table = t.bench.choice.of(add_topic_names(only(t.read.table("windows"), group), lag)).sort_by(
         ORDER
@@ -94,7 +94,7 @@ def windows(t: Tables, group: str | None = None, held: bool = False) -> Result:
 
 @question("windows", "offsets", "lag", "records")
 def moments(t: Tables, group: str, topic: str | None = None, most: int = MOST_MOMENTS) -> Result:
-    """Return the windows of a group after each of its records, for going back in time."""
+    """Return the windows of a group after each of its records."""
     lag = only(t.read.table("lag"), group)
     if topic is not None:
         topics = lag.column("topic").to_pylist()
@@ -109,7 +109,7 @@ def moments(t: Tables, group: str, topic: str | None = None, most: int = MOST_MO
 
 
 def _windows_answer(t: Tables, group: str | None, told: Beside) -> Result:
-    def limit() -> int | None:  # settings are read for a chart alone
+    def limit() -> int | None:  # deferred, as only charts need settings
         return None if group is None else delivery_limit(t.read.table("settings"), group)
 
     table = told.table
@@ -119,7 +119,7 @@ def _windows_answer(t: Tables, group: str | None, told: Beside) -> Result:
         "states": chart("window_state", table, limit=limit),
     }
     if len(table) != 1:
-        drawn.pop("states")  # a chart of one share partition
+        drawn.pop("states")  # the chart shows one share partition
     unknown = gaps.of_rows(
         without, len(table), "the whole state", ["no snapshot is among the records"]
     )

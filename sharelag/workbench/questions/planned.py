@@ -1,4 +1,4 @@
-"""What would be if offsets were reset or deleted; nothing is written anywhere."""
+"""Effects of resetting or deleting offsets; nothing is written."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ from sharelag.workbench.result import Result
 
 _RESET = "share.auto.offset.reset"
 _WANTED = "give to='earliest', 'latest', an offset, a datetime or a timedelta, or shift_by=N"
-#: What a float counts exactly; a log would need millennia for so many.
+#: The largest exact integer of a float; no log gets that long.
 _MOST_OFFSETS = 2**53
 _NO_OFFSETS = "No command of Kafka's is shown: it would need offsets that are not known here."
-#: What a reset goes to: an offset for all, a time, or so long before the moment.
+#: The target of a reset: an offset for all, a time, or a duration before the moment.
 Target: TypeAlias = str | int | datetime | timedelta | None
 
 
@@ -59,7 +59,7 @@ def plan_reset(
     members: int | None = None,
     kafka_version: str | None = None,
 ) -> Result:
-    """Return what a reset of a group's start offsets would do; nothing is written anywhere."""
+    """Return the effects of a reset of a group's start offsets; nothing is written."""
     bench, source = t.bench, t.bench.source
     whole = simulate or bench.is_gathered
     evidence = bench.evidence(group) if whole else bench.state_of(group, "windows", "groups")
@@ -89,7 +89,7 @@ def plan_delete(
     members: int | None = None,
     kafka_version: str | None = None,
 ) -> Result:
-    """Say what deleting a group, or its offsets of topics, would do; nothing is written."""
+    """Return the effects of deleting a group, or its offsets of topics; nothing is written."""
     evidence, source = t.bench.evidence(group), t.bench.source
     plan, begins = deletion_of(t.read, evidence, group, topics)
     plan, said = _simulate(evidence, group, plan, simulate, members)
@@ -111,7 +111,7 @@ def plan_delete(
 
 
 def require_target(to: Target, shift_by: int | None) -> Target:
-    """Return what a reset is to go to, a time in UTC, if there is one target and it can be one."""
+    """Return the target of a reset, times in UTC; raise `InputError` unless it is a valid one."""
     if (to is None) == (shift_by is None):
         raise InputError(f"one target is needed: {_WANTED}")
     if isinstance(to, str) and to not in ("earliest", "latest"):
@@ -137,11 +137,11 @@ def reset_of(
     topics: Sequence[str] = (),
     local_offsets: str | Path | None = None,
 ) -> pa.Table:
-    """Return `sharelag.schemas.RESET_PLAN` of a group, of which the evidence is alone.
+    """Return `sharelag.schemas.RESET_PLAN` of a group from its evidence.
 
-    There is one target; see `require_target`. ``topics`` chooses topics, or with ``orders:0,2``
-    partitions, as Kafka's command has it. A running cluster also has topics that the group has no
-    state of.
+    For the target see `require_target`. ``topics`` selects topics, or with ``orders:0,2``
+    partitions, like Kafka's command. On a running cluster they may be topics without state of the
+    group.
     """
     lag = _of_topics(reading, evidence, group, topics) if topics else evidence.lag
     windows = evidence.windows
@@ -151,7 +151,7 @@ def reset_of(
     if not isinstance(to, datetime):
         return reset.plan_reset(lag, windows, to, shift_by, local=local)
     ids = sorted(set(lag.column("topic_id").to_pylist()))
-    # Kafka goes to the first record at that time or later; ends are those before a later one.
+    # Kafka resets to the first record at or after the time: the end one millisecond before.
     at = reading.source.past_offsets(ids, [to - timedelta(milliseconds=1)])
     return reset.plan_reset(lag, windows, at=at, local=local)
 
@@ -180,7 +180,7 @@ def _of_topics(reading: Reading, evidence: Evidence, group: str, topics: Sequenc
 
 
 def _without_state(reading: Reading, lag: pa.Table, group: str, topics: Sequence[str]) -> pa.Table:
-    """Return lag, unknown but for the ends, of a cluster's partitions without state of a group."""
+    """Return lag rows, with ends only, of a cluster's partitions without state of a group."""
     source, there = reading.source, lag.column("topic").to_pylist()
     ids: dict[str, str] = {}
     if isinstance(source, KafkaInput):
@@ -208,10 +208,10 @@ def _without_state(reading: Reading, lag: pa.Table, group: str, topics: Sequence
 def deletion_of(
     reading: Reading, evidence: Evidence, group: str, topics: Sequence[str]
 ) -> tuple[pa.Table, str]:
-    """Return what would be left after a deletion of offsets, and in words where the group begins.
+    """Return the state after a deletion of offsets, and in words where the group would start.
 
-    That is `sharelag.schemas.RESET_PLAN`, with the start offsets that members would find if they
-    came back at once.
+    It is `sharelag.schemas.RESET_PLAN`, with the start offsets that members would get if they
+    rejoined at once.
     """
     there = evidence.lag.column("topic").to_pylist()
     if unknown := [topic for topic in topics if topic not in there]:
@@ -236,7 +236,7 @@ def deletion_of(
 
 
 def _before_all(as_of: datetime, begins: str) -> datetime | str:
-    """Go back by a duration; brokers take any, and none of their records is older than `FIRST`."""
+    """Subtract a duration; brokers accept any, and no record is older than `FIRST`."""
     parts = re.findall(r"(\d+[.,]?\d*)([dhms])", begins.partition(":")[2].lower())
     spans = (float(n.replace(",", ".")) * UNITS[unit].total_seconds() for n, unit in parts)
     back = sum(spans)
@@ -245,14 +245,14 @@ def _before_all(as_of: datetime, begins: str) -> datetime | str:
 
 
 def not_simulated(by: str = "--simulate (simulate=True)") -> str:
-    """Say that nothing was simulated, and what would."""
+    """Say that nothing was simulated, and how to simulate."""
     return f"How long the new lag takes is not known: {by} simulates it."
 
 
 def _simulate(
     evidence: Evidence, group: str, plan: pa.Table, simulate: bool, members: int | None
 ) -> tuple[pa.Table, str]:
-    """Add how long the new lag takes at today's rates, null where a run did not finish; say it."""
+    """Add the time to drain the new lag at present rates, null if a run did not finish."""
     if not simulate:
         if members is not None:
             raise InputError("members are only for a simulation: add simulate=True")
@@ -267,7 +267,7 @@ def _simulate(
 def _commands_in_words(
     commands: Sequence[str], source: Input, kafka_version: str | None, asks: bool = True
 ) -> list[str]:
-    """Say Kafka's commands and by which version the last was checked, or why it is refused."""
+    """Return Kafka's commands in words, with the version of the check, or why it is refused."""
     version, whose = given_or_told(kafka_version, source.kafka_version)
     settings = source.settings([], []) if version is None else schemas.SETTINGS.empty_table()
     judged = choose_basis(settings, version, whose=whose)
@@ -282,7 +282,7 @@ def _commands_in_words(
 
 
 def _plan_result(base: Result, title: str, plan: pa.Table, notes: Sequence[str]) -> Result:
-    """Return a plan as a result; empty notes are left out."""
+    """Return a plan as a result, without empty notes."""
     unknown = gaps.of_column(plan, "new_start_offset", "the new start offset")
     return replace(base, notes=()).answer(
         title, plan, views.RESET_PLAN, "new_lag", notes=filter(None, notes), unknown=unknown
@@ -290,7 +290,7 @@ def _plan_result(base: Result, title: str, plan: pa.Table, notes: Sequence[str])
 
 
 def _beyond(plan: pa.Table, to: Target) -> str:
-    """Warn of start offsets beyond the end of a log, which Kafka does not refuse."""
+    """Warn of start offsets beyond the end of a log, which Kafka accepts."""
     is_set, lag = plan.column("new_start_offset").is_valid(), plan.column("new_lag")
     beyond = plan.filter(pc.and_(is_set, lag.is_null()))
     if not beyond.num_rows:
@@ -304,7 +304,7 @@ def _beyond(plan: pa.Table, to: Target) -> str:
 
 
 def _say_refused(evidence: Evidence, group: str) -> str:
-    """Say that Kafka refuses while a group has members; empty where it has none."""
+    """Say that Kafka refuses while a group has members; empty if it has none."""
     members = evidence.groups.filter(pc.equal(evidence.groups.column("group_id"), group))
     count = members.column("members")[0].as_py() if members.num_rows else None
     why = "Kafka refuses it while the group has members (NON_EMPTY_GROUP)"
@@ -312,7 +312,7 @@ def _say_refused(evidence: Evidence, group: str) -> str:
 
 
 def _remote_reads(plan: pa.Table) -> list[str]:
-    """Warn of records that only remote storage has (KIP-405): fetching them takes longer."""
+    """Warn of records only in remote storage (KIP-405), which are slower to fetch."""
     far = plan.filter(pc.greater(plan.column("remote"), 0)).sort_by([("remote", "descending")])
     if not far.num_rows:
         return []

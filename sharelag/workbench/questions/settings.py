@@ -1,4 +1,4 @@
-"""Which settings are in force, and which have changed."""
+"""Settings in force, and their changes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def settings(
 
 @question("settings")
 def settings_drift(t: Tables, before: Opened, group: str | None = None) -> Result:
-    """Return the settings of groups and brokers that are not as they were in an earlier capture."""
+    """Return the settings of groups and brokers that differ from an earlier capture."""
     groups = {*before.groups, *t.bench.groups} if group is None else {group}
     then, now = (one.table("settings") for one in (before.reading, t.read))
     table = settings_drift_rows(then, now, groups)

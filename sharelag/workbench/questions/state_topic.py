@@ -1,4 +1,4 @@
-"""How the state topic does, and what its records would be in other designs."""
+"""Health of the state topic, and the cost of its records in other designs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sharelag.workbench.result import Result, chart
 
 @question("health")
 def health(t: Tables, findings: bool = False) -> Result:
-    """How the state topic does, as of its last record, or what should not be so."""
+    """Return the health of the state topic as of its last record, or its problems."""
     with t.read.whole() as whole:
         table, found = judge_state_topic(whole)
         base = t.bench.base_of_state(whole, table)
@@ -47,14 +47,14 @@ def health(t: Tables, findings: bool = False) -> Result:
 
 
 def judge_state_topic(whole: Reading) -> tuple[pa.Table, pa.Table]:
-    """Return `sharelag.schemas.HEALTH`, and what should not be so (`FINDINGS`)."""
+    """Return `sharelag.schemas.HEALTH`, and the problems (`FINDINGS`)."""
     table, partitions = whole.table("health"), whole.source.partitions(STATE_TOPIC)
     return table, findings_of(table, whole.table("windows"), partitions)
 
 
 @question("snapshots", "offsets")
 def snapshots(t: Tables) -> Result:
-    """Return the last snapshot of each share partition, and how many updates followed it."""
+    """Return the last snapshot of each share partition, and the number of updates after it."""
     table = add_topic_names(t.read.table("snapshots"), t.read.table("offsets"))
     table = t.bench.choice.of(table).sort_by(ORDER)
     return t.bench.base_of_state(t.read, table).answer(
@@ -69,7 +69,7 @@ def snapshots(t: Tables) -> Result:
 
 @question("records", "lag")
 def designs(t: Tables, group: str | None = None) -> Result:
-    """Return what the recorded history would cost in each design of durable share state."""
+    """Return the cost of the recorded history in each design of durable share state."""
     from sharelag.whatif.designs import DESIGN_COSTS, design_costs
 
     lag = only(t.read.table("lag"), group)

@@ -1,4 +1,4 @@
-"""How lag went: record by record, at regular moments, between two; and the events of that time."""
+"""Lag over time: by record, at regular moments, between two moments; and events."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ if TYPE_CHECKING:
 
     from sharelag.engine.spark.reading import SparkReading
 
-#: Rows of a history that are brought into this process; its DataFrame has all.
+#: Maximum number of history rows collected into this process; the DataFrame has all.
 MOST_ROWS = 20_000
 
 
 @question("history", "windows", "lag")
 def history(t: Tables, group: str | None = None, since: str | datetime | None = None) -> Result:
-    """Return what happened to every share partition, record by record, from a time or span on."""
+    """Return the changes of share partitions, record by record, from a time or duration on."""
     bench, begin = t.bench, begin_of(since, t.read.now)
-    # What is few is read once for all groups; of many records each group has its own latest ones.
+    # A short history is read once for all groups; of a long one, each group has its latest rows.
     mine = None if t.read.counted.records <= MOST_ROWS else group
     rows = bench.keep(("history", begin, mine), lambda: t.read.history(begin, MOST_ROWS, mine))
     frame = bench.frame_of(lambda read: read.history_frame(begin, group), rows.left_out)
@@ -83,7 +83,7 @@ def history(t: Tables, group: str | None = None, since: str | datetime | None = 
 
 @question("windows", "offsets", "lag")
 def diff(t: Tables, before: str | Moment) -> Result:
-    """Return what changed since an earlier moment, or in the last time such as ``2h``."""
+    """Return what changed since an earlier moment, or within the last duration such as ``2h``."""
     read, base = t.read, t.bench.base(t.read)
     if isinstance(before, str):
         before = parse_since(before, lambda: read.now, parse_moment)
@@ -96,7 +96,7 @@ def diff(t: Tables, before: str | Moment) -> Result:
 
 
 def begin_of(since: str | datetime | None, end: datetime) -> datetime | None:
-    """Return the first moment: a time with its zone, or a span before the end such as ``30m``."""
+    """Return the first moment: a time with its zone, or a duration before the end (``30m``)."""
     if isinstance(since, str):
         return parse_since(since, lambda: end, parse_time)
     if since is not None and not isinstance(since, datetime):
@@ -104,15 +104,15 @@ def begin_of(since: str | datetime | None, end: datetime) -> datetime | None:
     return as_time(since)
 
 
-#: More moments than a person looks at, and a few requests to the cluster each.
+#: Maximum number of moments, each of which takes a few requests to the cluster.
 MOST_MOMENTS = 2_000
-#: Moments of a timeline where nobody says a step.
+#: Number of moments of a timeline without a given step.
 STEPS = 60
-#: The lag of groups at moments.
+#: The lag of each group at each moment.
 TRENDS = pa.schema([schemas.TIMELINE.field(name) for name in ("group_id", "as_of", "lag")])
-#: Rows of a timeline that are held in one process.
+#: Maximum number of timeline rows that one process holds.
 _MOST_ROWS = 5_000_000
-#: Rows of a timeline that are brought into this process; its DataFrame has all.
+#: Maximum number of timeline rows collected into this process; the DataFrame has all.
 MOST_TIMELINE_ROWS = 200_000
 
 
@@ -129,12 +129,11 @@ def timeline(
     step = parse_span(every) if every is not None else default_step(bench)
     over = bench.over if begin is None and not whole else None
     if every is None and begin is None:
-        over = STEPS * step  # other groups' records may begin long before
+        over = STEPS * step  # other groups' records may begin much earlier
     elif every is None and begin is not None:
         step = max(step, (t.read.now - begin) / STEPS)
     moments = regular_moments(t.read, step, begin, over)
-    # What is few is worked out once for all groups; of more each group has its own share
-    # partitions.
+    # A short timeline is computed once for all groups, a long one for each group.
     mine = None if _are_few(bench, moments) else group
     rows = bench.keep(
         ("timeline", step, begin, over, mine),
@@ -163,7 +162,7 @@ def timeline(
 def trends(bench: Opened) -> pa.Table:
     """Return the lag of each group at the moments of `timeline`, as ``group_id as_of lag``.
 
-    Null where the lag of one of its share partitions is not known; no row where it had none.
+    Null if the lag of a share partition is unknown; no row without share partitions.
     """
     step = default_step(bench)
     moments = regular_moments(bench.reading, step, None, STEPS * step)
@@ -173,7 +172,7 @@ def trends(bench: Opened) -> pa.Table:
     lag = read.table("lag")
     each = _lags(read, lag, moments, step)
 
-    def sums(history: pa.RecordBatch) -> pa.Table:  # where the history is replayed
+    def sums(history: pa.RecordBatch) -> pa.Table:  # runs in Spark's tasks
         return lag_sums(as_table(each(history)))
 
     some = lag if read.choice.topics else None
@@ -187,7 +186,7 @@ def events(
     since: str | datetime | None = None,
     every: timedelta | None = None,
 ) -> Result:
-    """Return what happened to share partitions: resets, new leaders, archived records, members."""
+    """Return events: resets, new leaders, archived records, members that joined or left."""
     bench, base, begin = t.bench, t.bench.base(t.read), begin_of(since, t.read.now)
     step = every or default_step(bench)
     found = bench.keep(
@@ -211,8 +210,8 @@ def events(
 
 
 def default_step(bench: Opened) -> timedelta:
-    """Return a timeline's step where nobody says one: a sixtieth of the span of rates."""
-    # One step for all groups: the answer of one is then a part of what is kept.
+    """Return the default step of a timeline: a sixtieth of the span of rates."""
+    # All groups have the same step, so that the cached answer serves each.
     seen = pc.max(bench.reading.table("progress").column("observed_ms")).as_py()
     return timedelta(milliseconds=max((seen or bench.over / timedelta(milliseconds=1)) / STEPS, 1))
 
@@ -222,13 +221,13 @@ def _are_few(bench: Opened, moments: Sequence[datetime]) -> bool:
     return rows <= MOST_TIMELINE_ROWS
 
 
-# ---- behind them -------------------------------------------------------------------------------
+# ---- helpers -----------------------------------------------------------------------------------
 
 
 def regular_moments(
     begun: Reading, every: timedelta, since: datetime | None = None, over: timedelta | None = None
 ) -> list[datetime]:
-    """Return at most `MOST_MOMENTS` moments, ascending, the last of them that of the reading."""
+    """Return at most `MOST_MOMENTS` moments, ascending; the last is that of the reading."""
     first, requested = since or begun.counted.first, None
     if begun.as_of is None:
         requested = pc.max(begun.table("offsets").column("as_of")).as_py()
@@ -250,10 +249,10 @@ def timeline_of(
     group: str | None = None,
     most: int | None = None,
 ) -> Rows:
-    """Return the lag of chosen share partitions at moments ``every`` apart, as `TIMELINE`.
+    """Return the lag of the selected share partitions at moments ``every`` apart, as `TIMELINE`.
 
-    Of more rows than ``most`` those of the share partitions with the most lag now; without
-    ``most``, more rows than one process should hold are an error.
+    ``most`` limits the rows to those of the share partitions with the most lag now; without it,
+    more rows than one process should hold raise an error.
     """
     if not moments:
         return Rows(schemas.TIMELINE.empty_table(), 0)
@@ -277,7 +276,7 @@ def timeline_of(
 
 
 def lag_sums(timeline: pa.Table) -> pa.Table:
-    """Return each group's lag at each moment, as `TRENDS`; null where a part is unknown."""
+    """Return each group's lag at each moment, as `TRENDS`; null if a part is unknown."""
     grouped = timeline.group_by(["group_id", "as_of"]).aggregate(
         [("lag", "sum", pc.ScalarAggregateOptions(skip_nulls=False))]
     )
@@ -285,7 +284,7 @@ def lag_sums(timeline: pa.Table) -> pa.Table:
 
 
 def _events(begun: Reading, since: datetime, every: timedelta) -> pa.Table:
-    """Return what happened, as `EVENTS`; events of one kind within ``every`` are one row."""
+    """Return `EVENTS`; events of one kind within ``every`` are one row."""
     evidence = begun.evidence
     each = partial(events_arrow, since=since, every=every)
     found = begun.over_history(each, schemas.EVENTS).drop_columns("topic")
@@ -307,10 +306,10 @@ def timeline_frame(
 
 
 def _lags(begun: Reading, keys: pa.Table, moments: Sequence[datetime], every: timedelta) -> Each:
-    """Make what works out the lags of share partitions at some moments from their history."""
+    """Return a function that computes the lags at some moments from a history."""
     ids = sorted(pc.unique(keys.column("topic_id")).to_pylist())
-    # The ends of the last moment are those that were read just now.
-    later = begun.source.as_of() if begun.as_of is not None else None  # with the next ones noted
+    # The ends of the last moment are those just read.
+    later = begun.source.as_of() if begun.as_of is not None else None  # to include later ends
     past = begun.source.past_offsets(ids, [*moments[:-1], *([later] if later else [])])
     ends = pa.concat_tables([past, of_topics(begun.table("offsets"), ids)])
     chosen = known_moments(ends, moments, every)
@@ -325,7 +324,7 @@ def lags_at(begun: Reading, ends: pa.Table, moments: Sequence[datetime]) -> pa.T
 
 
 def _with_ends_at(ends: pa.Table, moments: Sequence[datetime]) -> pa.Table:
-    """Add the ends at moments that nobody noted, where those noted before and after are equal."""
+    """Add ends at moments without a sample if the samples before and after are equal."""
     times, is_noted = numbers(ends, "as_of")
     noted = set(times[is_noted].tolist())
     others = [at for at in moments if milliseconds(at) not in noted]
@@ -335,7 +334,7 @@ def _with_ends_at(ends: pa.Table, moments: Sequence[datetime]) -> pa.Table:
 def trend_of(
     begun: Reading, every: timedelta, by: str | None = None, over: timedelta | None = None
 ) -> pa.Table:
-    """How unevenly lag was spread over partitions and topics over time, as `IMBALANCE`."""
+    """Return the imbalance of lag over partitions and topics over time, as `IMBALANCE`."""
     table = timeline_of(begun, regular_moments(begun, every, over=over), every).table
     moments = pc.unique(table.column("as_of")).to_pylist()
     lags = {
@@ -348,9 +347,9 @@ def trend_of(
 def known_moments(
     past_offsets: pa.Table, moments: Sequence[datetime], within: timedelta | None = None
 ) -> list[datetime]:
-    """Return the moments; where an input noted the ends at others, the last before each.
+    """Return the moments, or the last sample of ends before each, ascending and distinct.
 
-    Ascending, each once. With ``within``, what was noted longer ago than that is not taken.
+    Samples older than ``within`` do not count.
     """
     times, is_noted = numbers(past_offsets, "as_of")
     noted = np.unique(times[is_noted])

@@ -32,7 +32,7 @@ _NO_BREAK = "\u00a0"
 #: Seconds between two refreshes of something that goes on, and after which it is called stale.
 EVERY, STALE_AFTER = 30.0, 120.0
 _GRID = {
-    # Two columns from 1,440 to 1,920 pixels: three would leave the third of an odd row empty.
+    # Two columns from 1,440 to 1,920 pixels; with three, odd rows would have empty space.
     "grid_template_columns": "repeat(auto-fit, minmax(min(100%, 640px), 1fr))",
     "grid_gap": "0 20px",
     "align_items": "flex-start",
@@ -43,20 +43,20 @@ _GRID = {
 class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
     """Controls, charts and tables over a workbench.
 
-    A subclass says its title and help, makes its controls and parts (`_make`), and fills them
+    A subclass defines its title and help, makes its controls and parts (`_make`), and fills them
     (`_show`).
 
     Parameters
     ----------
     bench : Workbench
     selection : Selection, optional
-        Give one to several dashboards, and they are linked.
+        Dashboards with the same selection are linked.
     every : float, optional
-        Seconds between two refreshes; 0 for by hand only. Else 30 of a cluster or an archive.
+        Seconds between refreshes; 0: manual only. Default: 30 for a cluster or an archive.
     live : bool, optional
-        Whether reading again can give something else; else the input decides.
+        Whether reading again can change the answers. Default: by the input.
     stale_after : float
-        Seconds after which what is shown is called stale.
+        Seconds after which the dashboard is labelled stale.
     """
 
     TITLE = ""
@@ -75,7 +75,7 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
     ) -> None:
         self._bench, self._lock = bench, threading.RLock()
         self._run: Run | None = None
-        self._trouble = ""  # what went wrong beside what is shown
+        self._trouble = ""  # an error that leaves the content in place
         self._is_filled = False
         self._selection = Selection() if selection is None else selection
         goes_on = isinstance(bench.source, KafkaInput | ArchiveInput) if live is None else live
@@ -104,12 +104,12 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self._selection.observe(self._say_code, names=PICKED)
         self._say_code()
         self._shell = get_ipython()
-        if self._shell is not None:  # each cell may give names
+        if self._shell is not None:  # each cell may define variables
             self._shell.events.register("post_run_cell", self._say_names)
 
     @property
     def bench(self) -> Workbench:
-        """What is shown."""
+        """The workbench that is shown."""
         return self._bench
 
     @bench.setter
@@ -121,25 +121,25 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     @property
     def selection(self) -> Selection:
-        """What is picked."""
+        """The picked share partitions, offsets and moment."""
         return self._selection
 
     @property
     def theme(self) -> Any:
-        """Of the page that it is shown in."""
+        """The theme of the page."""
         return self.header.theme
 
     def show(self, *_: Any) -> None:
-        """Fill everything from the workbench and the controls; errors stand in the header."""
+        """Fill all parts from the workbench and the controls; the header shows errors."""
         self._try(self._show, self._draw)
 
     def redraw(self, *_: Any) -> None:
-        """Fill what depends on selection, theme and chart controls; all if that failed before."""
+        """Fill the parts that depend on selection, theme and controls; all after a failure."""
         with self._lock:
             self._try(*([self._draw] if self._is_filled else [self._show, self._draw]))
 
     def chosen(self, rows: pa.Table) -> pa.Table:
-        """Return the rows of the share partitions that are picked; all, where none of these is."""
+        """Return the rows of the picked share partitions; all if none of them is in the table."""
         picked = self._selection.of(rows)
         return picked if len(picked) else rows
 
@@ -151,7 +151,7 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
                     act()
                 self._say_once()
             except Exception as error:
-                # whatever it is, people get a sentence and the controls to go on with
+                # any exception becomes a sentence, so that the controls stay usable
                 self.header.failure = words_of(error)
                 self.body.layout.display = "none"
             else:
@@ -160,7 +160,7 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
                 self.body.layout.display = None
 
     def _say_once(self) -> None:
-        """The header says for all parts as of when they are, what is not known, and its notes."""
+        """Show moment, unknown values and notes of all parts in the header."""
         parts = list(_parts(self.body))
         for part in parts:
             part.header.above = self.header.as_of
@@ -169,13 +169,13 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.header.unknown = list(dict.fromkeys(unknown))
 
     def summary(self) -> str:
-        """Return what is shown, as lines of text."""
+        """Return a summary of the content as lines of text."""
         parts = [part.header for part in _parts(self.body)]
         found = [f"{part.title}: {part.finding}" for part in parts if part.finding]
         return "\n".join(self._said(*found))
 
     def _said(self, *found: str) -> list[str]:
-        """Return what it is about, what was found, and what is not known, as lines of text."""
+        """Return title, findings and unknown values as lines of text."""
         header, at = self.header, self.header.as_of
         when = text.moment(None if at is None else datetime.fromtimestamp(at / 1000, UTC))
         lines = [
@@ -187,10 +187,7 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         return [terminal(line.replace(_NO_BREAK, " ")) for line in lines]
 
     def still(self) -> str:
-        """Return what a saved notebook shows where no kernel is, as HTML.
-
-        What a chart shows stands beside its picture.
-        """
+        """Return the HTML for a saved notebook without a kernel, charts with their text."""
         about = "".join(map(still.words, self._said()))
         return about + "".join(part.still() for part in _parts(self.body))
 
@@ -209,7 +206,7 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
             run.join()
 
     def refresh_soon(self) -> None:
-        """Begin to read again; while that goes on, what was read before stays. One at a time."""
+        """Start to read again, one read at a time; the content stays in the meantime."""
         with self._lock:
             if self.header.busy:
                 return
@@ -219,16 +216,16 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         run.start()
 
     def __del__(self) -> None:
-        if self.comm is not None:  # else it is closed, or was never made
+        if self.comm is not None:  # otherwise it is closed, or was never complete
             self.close()
 
     def close(self) -> None:
-        """Let go of everything; what is being read is thrown away."""
+        """Close all views, and discard a read in progress."""
         with self._lock:
             if self._run is not None:
                 self._run.cancel()
             self._run = None
-        if self.comm is not None:  # it is closed once more when it is collected
+        if self.comm is not None:  # the garbage collector closes it again
             self._selection.unobserve(self._on_pick, names=["keys"])
             self._selection.unobserve(self._say_code, names=PICKED)
             if self._shell is not None:
@@ -245,14 +242,14 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.header.code = self._selection.to_code("bench.lag().table") if is_picked else ""
 
     def _say_names(self, _: Any = None) -> None:
-        """Show the line that makes ``bench`` what is shown, for Python taken from here.
+        """Show the line that assigns the workbench to ``bench``, for copied Python.
 
-        It is empty where no variable leads there. One may hold the workbench or the dashboard, or
-        the dashboard was the result of a cell: ``_2``.
+        It uses a variable with the workbench or the dashboard, or the result of a cell such as
+        ``_2``; it is empty without any.
         """
         shell = get_ipython()
         names = {} if shell is None else dict(shell.user_ns)
-        # `_`, `__` and `___` will be other results by the time that the line runs.
+        # `_`, `__` and `___` will be other results when the line runs.
         lasting = sorted(filter(lambda one: one.strip("_"), names), key=lambda one: one[0] == "_")
         ways = (
             f"bench = {name}{'' if names[name] is self._bench else '.bench'}\n"
@@ -274,13 +271,13 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         raise NotImplementedError
 
     def _draw(self) -> None:
-        """Fill what depends on the selection."""
+        """Fill the parts that depend on the selection."""
 
     def _prepare(self, bench: Workbench) -> None:
-        """Ask what will be shown; in the thread that reads, so that nobody waits for it."""
+        """Compute the answers to show, in the reading thread."""
 
     def _is_busy(self) -> bool:
-        """Whether something else than reading goes on."""
+        """Return whether other work than reading is in progress."""
         return False
 
     def _read(self, _: Callable[[], bool], __: Callable[[int, int], None]) -> Workbench:
@@ -299,11 +296,11 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
             elif fresh is not None:
                 self._trouble = ""
                 self.bench = fresh
-            self.header.busy = self._is_busy()  # not before all of it is there
+            self.header.busy = self._is_busy()  # only once everything is shown
 
 
 def _close(widget: W.Widget) -> None:
-    """A widget and all within: views listen to the selection, which may outlive them."""
+    """Close a widget and its children, which listen to a selection that may outlive them."""
     for child in getattr(widget, "children", ()):
         _close(child)
     widget.close()
@@ -317,7 +314,7 @@ def _parts(box: W.Box) -> Iterator[Part]:
             yield from _parts(child)
 
 
-#: Columns that a table of one group need not have.
+#: Columns that a table of one group omits.
 IN_A_GROUP = ("group_id", "leader_epoch")
 
 
@@ -328,7 +325,7 @@ class GroupDashboard(Dashboard):
     ----------
     bench : Workbench
     group : str, optional
-        Default: the one with the most lag.
+        Default: the group with the most lag.
     **options
         As for `Dashboard`.
     """
@@ -339,7 +336,7 @@ class GroupDashboard(Dashboard):
 
     @property
     def group(self) -> str | None:
-        """The group that is shown; set it to show another."""
+        """The group shown; set it to show another."""
         chosen: str | None = self._asked if self._asked is not None else self.groups.value
         return chosen
 
@@ -361,7 +358,7 @@ class GroupDashboard(Dashboard):
             self.show()
 
     def _on_pick(self, change: Any) -> None:
-        """Share partitions of another group are picked in a linked dashboard: show that group."""
+        """Show the group of share partitions that were picked in a linked dashboard."""
         if self._filling:
             return
         groups = {key[0] for key in change["new"]}
@@ -373,14 +370,14 @@ class GroupDashboard(Dashboard):
     _filling = False
 
     def _prepare(self, bench: Workbench) -> None:
-        if self.group in bench.groups:  # else what is shown says that it is gone
+        if self.group in bench.groups:  # otherwise the page says that it is gone
             self._prepare_group(bench, str(self.group))
 
     def _prepare_group(self, bench: Workbench, group: str) -> None:
-        """The same for the group that is shown."""
+        """Compute the answers on the group shown."""
 
     def _known_group(self) -> str:
-        """Return the group to show, with all there are to choose from."""
+        """Update the choice of groups, and return the group to show."""
         sums = self.bench.lag(by="group").table
         there = sums.column("group_id").to_pylist()
         if self._asked is None and there:
@@ -405,7 +402,7 @@ class GroupDashboard(Dashboard):
         return f"{self.TITLE}: {text.name(self._asked, None)}"
 
     def _first_group(self) -> str:
-        """Return the group that is shown where nobody chose one: the one with the most lag."""
+        """Return the default group: the one with the most lag."""
         sums = self.bench.lag(by="group").table
         lags = [lag or 0 for lag in sums.column("lag").to_pylist()]
         return str(sums.column("group_id")[lags.index(max(lags))])

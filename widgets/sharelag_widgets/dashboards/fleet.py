@@ -1,4 +1,4 @@
-"""The backlog of a cluster, the share partitions it is made of, and the topic of their state."""
+"""All share partitions of a cluster, and the state topic."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ from .dashboard import Dashboard
 from .pieces import ChartPart, Part, TablePart, choice, show_known
 
 RATES = ("arrival_rate", "completion_rate")
-#: Of the groups, what decides first.
+#: Columns of groups, the most important first.
 COLUMNS = ("level", "group_id", "lag", "trend", "age_ms", "cause", *RATES, "gone", "members")
-#: Groups that are copied for the incident channel, worst first.
+#: Maximum number of groups in an incident text, worst first.
 COPIED = 20
 
 
 def groups_table(picked: Selection) -> TablePart:
-    """Return the table of all groups, dense, with the healthy ones folded."""
+    """Return a dense table of all groups, with healthy ones folded."""
     return TablePart(
         "Share groups",
         picked,
         narrows=False,
         folded={"column": "level", "value": "ok", "words": "healthy"},
         dense=True,
-        # What is left out first where there is no room.
+        # Columns to omit first without enough space.
         optional=("completion_rate", "arrival_rate", "members", "trend"),
     )
 
 
 def with_trends(groups: pa.Table, sums: pa.Table) -> pa.Table:
-    """Groups with their lag over time; null where that of some share partition is not known."""
-    sums = without_timestamps(sums)  # numbers, of which there are many, take less time
+    """Add lag over time to groups; null where that of a share partition is unknown."""
+    sums = without_timestamps(sums)  # numbers are faster than timestamps
     group, at, lag = (sums.column(name).to_pylist() for name in ("group_id", "as_of", "lag"))
     known, moments = dict(zip(zip(group, at, strict=True), lag, strict=True)), sorted({*at})
     trends = [
@@ -61,7 +61,7 @@ def with_trends(groups: pa.Table, sums: pa.Table) -> pa.Table:
 
 
 def in_words(groups: pa.Table) -> pa.Table:
-    """Return groups with their causes as words, and rates in as many digits as people compare."""
+    """Return groups with causes in words and rounded rates."""
     columns = {"cause": pc.replace_substring(groups.column("cause"), "_", " ")}
     columns |= {name: pc.round(groups.column(name), 2) for name in RATES}
     for name, column in columns.items():
@@ -70,7 +70,7 @@ def in_words(groups: pa.Table) -> pa.Table:
 
 
 def incident_text(bench: Workbench) -> str:
-    """Return what is wrong where, as of when and since when, and what to do: one line per group."""
+    """Return an incident text: one line per group with problem, place, time and advice."""
     overview = bench.overview()
     source = input_name(bench.source) or bench.describe()
     lines = [f"{overview.title} ({source}, as of {moment(bench.evidence().as_of)})"]
@@ -92,12 +92,12 @@ def incident_text(bench: Workbench) -> str:
 
 
 def _causes(bench: Workbench) -> pa.Table:
-    """Return the causes of all groups, without their words, of which nobody sees most."""
+    """Return the causes of all groups, without words, most of which are never shown."""
     return as_table(explain(bench.evidence(), bench.patience))
 
 
 def _place_of(cause: Mapping[str, Any]) -> str:
-    """Return the share partition and the record that a cause is about, where it is about one."""
+    """Return the share partition and record of a cause, if it has one."""
     if cause["partition"] is None:
         return ""
     offset = next((one["value"] for one in cause["evidence"] if one["name"] == "offset"), None)
@@ -105,15 +105,15 @@ def _place_of(cause: Mapping[str, Any]) -> str:
     return f" ({cause['topic'] or cause['topic_id']}:{cause['partition']}{record})"
 
 
-#: What the grid can show.
+#: Measures of the grid.
 MEASURES = ("lag", "age_ms", "unread", "window_available", "window_unknown", "drain", "cause")
 
 
 class FleetView(Dashboard):
-    """The share partitions of all groups together: sums, a cell each, and the parts of the lag.
+    """The share partitions of all groups: sums, a cell each, and the parts of the lag.
 
-    `Now` leads from the worst group to what would help; here, share partitions of many groups are
-    picked and compared.
+    `Now` leads from the worst group to its remedy; here, share partitions of many groups are picked
+    and compared.
     """
 
     TITLE = "Fleet"
@@ -155,7 +155,7 @@ class FleetView(Dashboard):
         self._follow()
 
     def _follow(self) -> None:
-        """Groups are picked while all their share partitions are, here or in a linked view."""
+        """Pick the groups whose share partitions are all picked, here or in a linked view."""
         groups, picked = self.rows.column("group_id").to_pylist(), set(self.selection.keys)
         left = (key for key in keys_of(self.rows, SHARE_PARTITION) if key not in picked)
         partly = {key[0] for key in left} if picked else {*groups}
@@ -172,12 +172,12 @@ class FleetView(Dashboard):
 
 
 def charts_help() -> dict[str, str]:
-    """Return what the parts of lag mean."""
+    """Return the meanings of the parts of lag."""
     return meanings_of(["unread", "window_available", "window_unknown", "window_complete"])
 
 
 def measure(bench: Workbench) -> pa.Table:
-    """`sharelag.schemas.LAG` with the age, whether it drains, and the first cause beside it."""
+    """Return `sharelag.schemas.LAG` with age, drain forecast and first cause."""
     lag = bench.lag().table
     progress = beside(keys(lag, SHARE_PARTITION), bench.evidence().progress, SHARE_PARTITION)
     causes = _first_causes(_causes(bench), lag)
@@ -187,7 +187,7 @@ def measure(bench: Workbench) -> pa.Table:
 
 
 def _first_causes(causes: pa.Table, lag: pa.Table) -> pa.Array:
-    """Of each share partition the first cause that names it, its topic, or its whole group."""
+    """Return the first cause of each share partition, its topic, or its whole group."""
     rows = causes.sort_by([("rank", "ascending")])
     found = pa.nulls(len(lag), pa.string())
     for names in (SHARE_PARTITION, ("group_id", "topic_id"), ("group_id",)):
@@ -265,7 +265,7 @@ class StateTopicHealth(Dashboard):
 
 
 def generations(health: pa.Table) -> pa.Table:
-    """Return one row per kind of record, with the partitions it is in."""
+    """Return one row per kind of record, with its partitions."""
     rows = health.select(["partition", "generations"]).to_pylist()
     found = {
         kind: [row["partition"] for row in rows if kind in (row["generations"] or ())]

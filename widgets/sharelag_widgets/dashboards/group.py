@@ -1,4 +1,4 @@
-"""One group: its share partitions, windows over time, balance, and records that fail again."""
+"""One group: its share partitions, windows over time, balance, and failing records."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _STEPS = {"a 60th of the span": 0, "1 s": 1, "10 s": 10, "1 min": 60, "10 min": 
 
 
 class GroupView(GroupDashboard):
-    """One group, each of its share partitions apart: over time, forecast, rates; and its members.
+    """One group by share partition: lag over time, forecasts, rates; and its members.
 
     `Now` has the story of a group as a whole.
     """
@@ -80,13 +80,13 @@ class GroupView(GroupDashboard):
         names[after:after] = _FORECAST
         self.table.fill(lag, self._with_forecast(lag.table), names)
         members = self.bench.members(group)
-        # Without the group's own records nobody knows its members.
+        # Members are unknown without the group's own records.
         told = group in self.bench.evidence(group).groups.column("group_id").to_pylist()
         nobody = ("The group has no members.",) * (told and not len(members.table))
         self.members.fill(replace(members, notes=members.notes + nobody))
 
     def _with_forecast(self, lag: pa.Table) -> pa.Table:
-        """Return the forecast of each share partition beside its lag, in a column each."""
+        """Add the forecast of each share partition to its lag, one column each."""
         progress = self.bench.progress(self.group).table
         mine = beside(keys(lag, SHARE_PARTITION), progress, SHARE_PARTITION)
         for name in _FORECAST:
@@ -117,7 +117,7 @@ _MEASURES = {
 
 
 class WindowExplorer(GroupDashboard):
-    """One group's windows: go back in time, record by record."""
+    """One group's windows at every moment, record by record."""
 
     TITLE = "Windows over time"
     HELP = {
@@ -168,7 +168,7 @@ _CURVES = {"lag": "lag", "unread": "unread", "available": "window_available"}
 
 
 class ImbalanceView(GroupDashboard):
-    """One group's balance: curves, figures, and who has what."""
+    """One group's balance: curves, figures and assignments."""
 
     TITLE = "Balance"
     HELP = {
@@ -208,31 +208,30 @@ class ImbalanceView(GroupDashboard):
     def _draw(self) -> None:
         evidence = self.bench.evidence(self.group)
         self.curve.draw(chart("lorenz", evidence.lag, self.measure.value)(self.theme))
-        # Of what is picked, with the lag of all: a share partition that is not picked has a lag,
-        # too.
+        # The picked share partitions, with the lag of all, because the others have lag, too.
         who = self.chosen(charts.assigned_records(evidence.members, evidence.lag))
         self.who.draw(charts.assigned_figure(who, self.theme))
 
 
-#: Offsets that share a state and a delivery count.
+#: A run of offsets with the same state and delivery count.
 SUSPECTS = pa.schema(
     [
         *NAMED_SHARE_PARTITION,
         ("first_offset", pa.int64()),
         ("last_offset", pa.int64()),
         ("offsets", pa.int64()),
-        ("state", pa.string()),  # available, archived, ..., or that none is persisted
+        ("state", pa.string()),  # available, archived, ..., or not persisted
         ("delivery_count", pa.int16()),  # null where no state is persisted
-        # deliveries until the limit; null where nothing is left to deliver, or nobody knows
+        # deliveries until the limit; null if none remain, or unknown
         ("left", pa.int16()),
-        ("why", pa.string()),  # one or more of the words below
+        ("why", pa.string()),  # one or more of the reasons below
     ]
 )
-#: Instead of a state: a member holds the offset, or it is that of a transaction marker.
+#: In place of a state: the offset is acquired, or a transaction marker.
 NOT_PERSISTED = "no state persisted"
-#: Why offsets are listed.
+#: Reasons why offsets are listed.
 OFTEN, GIVEN_UP, PINS = "delivered often", "archived", "pins the start offset"
-#: What people are shown of them.
+#: Columns shown.
 VIEW = view(
     "topic partition first_offset last_offset offsets state delivery_count left why",
     meanings={
@@ -248,12 +247,12 @@ _RUN = ("first_offset", "last_offset", "delivery_state", "delivery_count")
 
 
 def suspects(windows: pa.Table, least: int, limit: int | None) -> pa.Table:
-    """Offsets in windows that may not get through, those delivered most often first, as `SUSPECTS`.
+    """Return offsets in windows that may never succeed, most deliveries first, as `SUSPECTS`.
 
-    ``windows`` have ``topic`` beside. Offsets that are not acknowledged are listed from ``least``
-    deliveries on; also what is archived, and what begins at the head of a window, at any delivery
-    count. Of a head without a persisted state only the one offset that pins the start offset, and
-    its delivery count is null. ``limit`` is ``share.delivery.count.limit``; None: nobody knows.
+    ``windows`` also have ``topic``. The result has unfinished offsets from ``least`` deliveries on,
+    and archived runs and runs at the head of a window with any delivery count. Of a head without a
+    persisted state it has only the offset that pins the start offset, with a null delivery count.
+    ``limit`` is ``share.delivery.count.limit``; None: unknown.
     """
     runs = windows.column("runs").combine_chunks()
     flat, parents = pc.list_flatten(runs), pc.list_parent_indices(runs)
@@ -276,7 +275,7 @@ def suspects(windows: pa.Table, least: int, limit: int | None) -> pa.Table:
 
 
 def _words(reasons: Mapping[str, pa.Array]) -> pa.Array:
-    """Return the reasons that hold, of each run."""
+    """Return the reasons that apply to each run."""
     words = list(reasons)
     sets = [
         ", ".join(word for n, word in enumerate(words) if chosen >> n & 1)
@@ -292,7 +291,7 @@ def _words(reasons: Mapping[str, pa.Array]) -> pa.Array:
 def _without_state(
     windows: pa.Table, first: pa.Array, parents: pa.Array, head: pa.Array
 ) -> pa.Table:
-    """Return the offset at the head of each window where no run begins but runs follow."""
+    """Return the head offset of each window that has runs, but none at its head."""
     begun = pc.is_in(
         pa.array(range(len(windows)), pa.int64()),
         parents.filter(pc.equal(first, head.take(parents))),
@@ -306,7 +305,7 @@ def _without_state(
 
 
 def _rows(windows: pa.Table, parents: pa.Array, columns: list[pa.Array]) -> pa.Table:
-    """The columns of `SUSPECTS` from ``first_offset`` on, beside the names of their windows."""
+    """Return columns of `SUSPECTS` from ``first_offset`` on, with the names of their windows."""
     first, last, *others = columns
     rows = windows.select(SUSPECTS.names[:4]).take(parents)
     made = [*rows.columns, first, last, pc.add(pc.subtract(last, first), 1), *others]
@@ -318,7 +317,7 @@ _MEANS = VIEW.without("topic", "partition").means
 
 
 class PoisonHunt(GroupDashboard):
-    """Offsets delivered again and again, given up, or pinning a start offset."""
+    """Offsets that were delivered repeatedly, archived, or pin a start offset."""
 
     TITLE = "Poison records"
     HELP = {
@@ -337,7 +336,7 @@ class PoisonHunt(GroupDashboard):
         self.selection.observe(self._follow, names=["keys", "offsets"])
         self.table = TablePart("Suspicious offsets", self._rows)
         self.counts = ChartPart("Delivery counts", {"delivery count": _MEANS["delivery_count"]})
-        self.counts.add_class("sharelag-row")  # nothing stands beside it
+        self.counts.add_class("sharelag-row")  # full width
         self.strip = StripPart(
             "Where they are",
             meanings_of(["start_offset", "window_end_offset", "window_available"]),
@@ -369,7 +368,7 @@ class PoisonHunt(GroupDashboard):
             self._follow()
 
     def _first_group(self) -> str:
-        """Return the group whose offsets were delivered most often, or given up."""
+        """Return the group whose offsets were delivered most often, or archived."""
         found = suspects(self.bench.windows().table, self.least.value, None)
         mine = found.filter(pc.match_substring_regex(found.column("why"), f"{OFTEN}|{GIVEN_UP}"))
         return str(mine.column("group_id")[0]) if len(mine) else super()._first_group()
@@ -399,13 +398,13 @@ class PoisonHunt(GroupDashboard):
         )
 
     def close(self) -> None:
-        """Let go of everything, also of a selection that outlives this."""
+        """Close all views, and detach from a selection that outlives this."""
         if self.comm is not None:
             self.selection.unobserve(self._follow, names=["keys", "offsets"])
         super().close()
 
     def _picked_rows(self, change: Any) -> None:
-        """Rows are picked: their share partitions are, and the offsets of a single row."""
+        """Pick the share partitions of picked rows, and the offsets of a single row."""
         if self._hearing:
             return
         rows = self._rows.of(self.found) if change["new"] else self.found.slice(0, 0)
@@ -415,7 +414,7 @@ class PoisonHunt(GroupDashboard):
             self.selection.offsets = tuple(ends[0].values()) if len(ends) == 1 else None
 
     def _follow(self, _: Any = None) -> None:
-        """The rows are picked whose offsets are, here or in a linked view."""
+        """Pick the rows whose offsets are picked, here or in a linked view."""
         if self._hearing:
             return
         with self._deaf():

@@ -1,4 +1,4 @@
-// What stands above a dashboard and above each of its parts: as of when and how old that is, the definition, what is not known.
+// The header of a dashboard and of its parts: moment, age, definitions and unknown values.
 
 import { codeButtons } from "../shared/code.js";
 import { announcer, button, failureOf, make, ownsKeys } from "../shared/dom.js";

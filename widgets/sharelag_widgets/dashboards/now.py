@@ -1,4 +1,4 @@
-"""How the groups are now: a verdict, all groups, and one of them from its cause to its cure."""
+"""The present state: a verdict, all groups, and one group with causes, history and what-ifs."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ from .pieces import (
 )
 from .what_if import WhatIfLab
 
-#: Of so many groups the healthy ones are not folded away.
+#: Maximum number of groups of which healthy ones are not folded.
 ALL_IN_SIGHT = 12
-#: Groups whose age is not known that are named.
+#: Maximum number of groups of unknown age that are named.
 NAMED = 5
 READING = "Reading how it came about ..."
-#: Where a field of the lab cannot be read; the lab says which and why.
+#: The message on an invalid field of the lab, which shows the error.
 LAB_REFUSES = "Correct the field in the what-if lab below first."
 STORY_HELP = meanings_of(["lag", "age_ms"]) | {
     "shade": "how long each cause has lasted, labelled where it begins",
@@ -72,7 +72,7 @@ STORY_HELP = meanings_of(["lag", "age_ms"]) | {
 
 
 class Now(PastGroup):
-    """All groups with a verdict, and the one that is picked: causes, history, window, what-ifs."""
+    """All groups with a verdict, and the picked one: causes, history, window, what-ifs."""
 
     TITLE = "Now"
     IS_GRID = False
@@ -87,9 +87,9 @@ class Now(PastGroup):
 
     def _make(self) -> tuple[Sequence[W.Widget], Sequence[W.Widget]]:
         if input_name(self.bench.source):
-            self.header.source = ""  # the title has it
-        self._shown: Workbench | None = None  # by the parts that are about all groups
-        self._table_of: tuple[Workbench, bool] | None = None  # and whether it has trends
+            self.header.source = ""  # shown in the title
+        self._shown: Workbench | None = None  # in the parts on all groups
+        self._table_of: tuple[Workbench, bool] | None = None  # with whether it has trends
         self._channel = ""
         self._look_back()
         self.verdict = Verdict(
@@ -126,7 +126,7 @@ class Now(PastGroup):
         right = W.VBox([self.over_time, cure], layout=W.Layout(flex="45"))
         self.columns = W.Box([left, right], layout=W.Layout(width="100%"))
         self.columns.add_class("sharelag-columns")
-        self.lab: WhatIfLab | None = None  # once somebody opens it
+        self.lab: WhatIfLab | None = None  # made when it is opened
         self.more_tries = Fold("What-if lab: assignors, members and settings", [])
         self.more_tries.button.observe(self._show_lab, names=["display"])
         below = [self.more_tries, self.strip, self.record, self.rows_of_group]
@@ -136,14 +136,14 @@ class Now(PastGroup):
         return [self.range, self._group_choice()], [self.verdict, self.columns, *below]
 
     def _top(self) -> Sequence[W.Widget]:
-        """Return a bar that stays in sight."""
+        """Return the sticky bar."""
         self.controls.add_class("sharelag-controls")
         bar = W.Box(super()._top(), layout=W.Layout(width="100%"))
         bar.add_class("sharelag-bar")
         return [bar]
 
     def _begin(self) -> None:
-        """Where that takes a while and somebody looks on, lag comes first, the verdict next."""
+        """Start to show: with a slow input and a visible page, lag first, then the verdict."""
         if self.bench.is_gathered or not self._takes_a_while():
             self.show()
             return
@@ -157,7 +157,7 @@ class Now(PastGroup):
         self._run.start()
 
     def _show_lag_alone(self) -> None:
-        """The groups with their lag, which is known long before what causes it."""
+        """Show the groups with their lag, which is known long before its causes."""
         lag = (self.bench.here() or self.bench).lag().table
         groups = pa.Table.from_batches([rollup_arrow(lag, "group")])
         groups = groups.sort_by([("lag", "descending")])
@@ -171,7 +171,7 @@ class Now(PastGroup):
         self._hide(True)
 
     def _hide(self, is_hidden: bool) -> None:
-        """Hide what only everything that is read can fill."""
+        """Hide or show the parts that need everything."""
         left, right = self.columns.children
         for part in (*left.children[1:], right, self.more_tries, self.strip, self.rows_of_group):
             part.layout.display = "none" if is_hidden else None
@@ -190,19 +190,19 @@ class Now(PastGroup):
     def _was_read(self, run: Run, fresh: Workbench | None, error: BaseException | None) -> None:
         super()._was_read(run, fresh, error)
         if fresh is None:
-            self.verdict.busy = ""  # the header says why there is no more
+            self.verdict.busy = ""  # the header shows the error
 
     def show(self, *_: Any) -> None:
-        """Fill everything; parts that belong to the group before are dim until then."""
+        """Fill everything; parts of the previous group are dim until then."""
         self.add_class("sharelag-waits")
         super().show()
         self.remove_class("sharelag-waits")
 
     def still(self) -> str:
-        """Return the verdict and what is shown, as HTML."""
+        """Return the verdict and the parts as HTML."""
         return still.words(f"{self.verdict.level}: {self.verdict.sentence}") + super().still()
 
-    # ---- what is shown ---------------------------------------------------------------------------
+    # ---- content ---------------------------------------------------------------------------------
 
     def _show(self) -> None:
         group = self._known_group()
@@ -235,14 +235,16 @@ class Now(PastGroup):
         self._show_lab()
 
     def _show_lab(self, _: Any = None) -> None:
-        """Show the group in the lab, where that is open, as of the last moment."""
+        """Show the group in the lab, if it is open, as of the last moment."""
         if not self.more_tries.is_open:
             return
         if self.lab is None:
             self.lab = lab = WhatIfLab(self.bench, self.group, selection=self.selection, every=0)
-            # The bar says of both as of when they are, and has the group and the theme.
+            # The bar has the moment, group and theme of both.
             lab.header.level, lab.groups.layout.display = 3, "none"
-            lab.remove_class("sharelag-dashboard").add_class("sharelag-lab")  # one sheet of paper
+            lab.remove_class("sharelag-dashboard").add_class(
+                "sharelag-lab"
+            )  # without own background
             for name, its in (("theme", "theme"), ("as_of", "above")):
                 traitlets.dlink((self.header, name), (lab.header, its))
             lab.observe(self._lab_went_on, names=["state"])
@@ -253,7 +255,7 @@ class Now(PastGroup):
             self.lab.group = str(self.group)
 
     def run(self, name: str) -> None:
-        """Simulate one change, or find what clears the lag, in the lab: that opens for it."""
+        """Simulate one change; a search for what clears the lag opens the lab."""
         if name != SEARCH:
             super().run(name)
             return
@@ -266,17 +268,17 @@ class Now(PastGroup):
             self._lab_went_on()
 
     def cancel(self) -> None:
-        """Wait for a what-if no longer, a search of the lab included."""
+        """Stop waiting for a what-if, including a search in the lab."""
         super().cancel()
         if self.lab is not None:
             self.lab.cancel()
 
     def join(self, timeout: float | None = None) -> bool:
-        """Wait until no what-if runs any more; return whether that is so."""
+        """Wait until all what-ifs end; return whether they did."""
         return super().join(timeout) and (self.lab is None or self.lab.join(timeout))
 
     def _lab_went_on(self, _: Any = None) -> None:
-        """Say here, too, what the lab has found that clears the lag, or why nothing."""
+        """Show the outcome of a search in the lab here, too."""
         lab = self.lab
         if lab is None or lab.state == "running" or self.what_if.busy != CLEARS:
             return
@@ -288,7 +290,7 @@ class Now(PastGroup):
             self.what_if.sentence = lab.header.failure or LAB_REFUSES
 
     def _show_all(self) -> None:
-        """Fill what is about all groups, which stays while another one is picked."""
+        """Fill the parts on all groups, which stay when another group is picked."""
         overview = self.seen.overview()
         self._past = {one for one in self._past if one[0] is self.bench}
         self.header.tell(overview.as_of, self._unknown(overview), overview.notes)
@@ -299,7 +301,7 @@ class Now(PastGroup):
         self._shown = self.seen
 
     def _show_groups(self, has_trends: bool) -> None:
-        """Fill the table of groups; how their lag went follows where that is read later."""
+        """Fill the table of groups, without trends if these are read later."""
         if self._table_of in ((self.seen, True), (self.seen, has_trends)):
             return
         overview = self.seen.overview()
@@ -312,12 +314,12 @@ class Now(PastGroup):
         self._table_of = (self.seen, has_trends)
 
     def _name_record(self, _: Any = None) -> None:
-        """The record that can be shown: where the cursor is, what is picked, or the first one."""
+        """Name the record to peek at: at the cursor, the picked one, or the first."""
         place = self._place() if isinstance(self.bench.source, KafkaInput) else None
         self.record.about = "" if place is None else terminal("{}:{}:{}".format(*place))
 
     def _place(self) -> tuple[str, int, int] | None:
-        """Topic, partition and offset that are looked at in the window."""
+        """Return topic, partition and offset at the cursor of the window."""
         view = self.strip.view
         if self._only_lag or not view.shown_key:
             return None
@@ -340,7 +342,7 @@ class Now(PastGroup):
         if self._only_lag:
             return
         group = str(self.group)
-        if self._knows_past(group):  # first what is in sight first
+        if self._knows_past(group):  # the visible parts first
             self._draw_story(group)
         else:
             self.over_time.wait(READING)
@@ -393,7 +395,7 @@ display(bench.strip(group), then.lag(group))"""
             ]
 
     def _unknown(self, overview: Result) -> list[str]:
-        """What is not known of any group: of the input, of lags, and ages of what is behind."""
+        """Return the unknown values of all groups: of the input, of lags, and of ages."""
         rows = overview.table.to_pylist()
         ageless = [
             shown_name(row["group_id"]) for row in rows if row["age_ms"] is None and row["lag"] != 0
@@ -403,12 +405,12 @@ display(bench.strip(group), then.lag(group))"""
         return [*dict.fromkeys([*overview.unknown, *self.seen.lag().unknown, *ages])]
 
     def _say_once(self) -> None:
-        """The chip is about the cluster; what a chart does not know stands above the chart."""
+        """Show unknown values of the cluster in the header; those of charts are above them."""
         super()._say_once()
         self.header.unknown = self.header.own_unknown
 
     def _first_group(self) -> str:
-        """Return the one that the verdict is about."""
+        """Return the group of the verdict."""
         return str(self.bench.overview().table.column("group_id")[0])
 
     def _title(self) -> str:
@@ -422,12 +424,12 @@ display(bench.strip(group), then.lag(group))"""
         self.group = self._first_group()
 
     def _try_worst(self) -> None:
-        """Show the worst group, and simulate what fits its first cause."""
+        """Show the worst group, and simulate the what-if of its first cause."""
         self._show_worst()
         self.run(self._worst_fix()[0])
 
     def _worst_fix(self) -> tuple[str, str]:
-        """Return the what-if that fits the worst group, and why it cannot help."""
+        """Return the what-if of the worst group, and why it cannot help."""
         cause = self.bench.overview().table.column("cause")[0].as_py()
         return fitting(cause, reasons_against(self.bench, self._first_group()))
 

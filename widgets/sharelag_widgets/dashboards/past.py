@@ -1,4 +1,4 @@
-"""How a group came to be as it is: its past, one of its moments, and what-ifs of one click."""
+"""The past of a group, any of its moments, and what-ifs of one click."""
 
 from __future__ import annotations
 
@@ -27,61 +27,61 @@ from .dashboard import GroupDashboard
 from .pieces import Tries, choice, words_of
 from .trials import BASELINE, mean, signed, watch_comparison
 
-#: Of a what-if that answers within seconds.
+#: The size of a what-if that answers within seconds.
 SEEDS = tuple(range(7))
-#: What can be tried by one click, by its name.
+#: What-ifs of one click, by name.
 TRIALS = {MEMBERS: "+2 members", LAG_AWARE: "lag-aware assignor", HEADS: "skip stuck records"}
-#: The change that each makes, as the Python that people copy; `_change` makes it.
+#: The change of each as Python to copy, which matches `_change`.
 CHANGES = {
     MEMBERS: "scenario.with_members(len(scenario.each_member()) + 2)",
     LAG_AWARE: "replace(scenario, assignor='lag-aware-sticky')",
     HEADS: "without_stuck_heads(scenario)",
 }
-#: Of the search of assignors and members, its name and its words.
+#: Name and label of the search over assignors and members.
 SEARCH, CLEARS = "search", "what clears the lag"
 NOTHING_STUCK, NONE_FITS = "nothing is stuck", "no what-if below changes this"
-#: The measures of a row.
+#: Measures of a row.
 _AGE, _DRAIN = "age_p95_ms", "drain_ms"
-#: Up to this many records are read while the cell runs; of more, lag is shown first.
+#: Maximum number of records that are read while the cell runs; with more, lag is shown first.
 AT_ONCE = 100_000
-#: Ranges of the chart, in seconds; 0 is as far back as rates look.
+#: Ranges of the chart in seconds; 0: the span of rates.
 RANGES = {"all": 0, "last hour": 3600, "last 15 min": 900, "last 5 min": 300, "last minute": 60}
 RANGE_MOMENTS = 60
-#: The past of a group that is shown: of which workbench, and how many seconds of it.
+#: The past of a group shown: its workbench and its range in seconds.
 Past = tuple[Workbench, str, int]
 
 
 class PastGroup(GroupDashboard):
-    """A dashboard of one group whose past is read after it, with what-ifs of one click.
+    """A dashboard of one group at any moment of its past, with what-ifs of one click.
 
-    It goes back to any moment of that past.
+    The past is read after the present.
     """
 
-    #: Not there yet where a dashboard is closed because it could not be made.
+    #: Class defaults, for a dashboard that is closed because its construction failed.
     _trial: Run | None = None
 
     def _look_back(self) -> None:
         self.range = choice("Range", RANGES.items(), self.redraw)
-        self._only_lag = False  # nothing else is known yet
-        self._past: set[Past] = set()  # what was read
+        self._only_lag = False  # whether only lag is known so far
+        self._past: set[Past] = set()  # already read
         self._past_run: Run | None = None
-        self._then: Workbench | None = None  # as of the moment that is looked at, if not the last
-        # the group at that moment, before all others are known
+        self._then: Workbench | None = None  # as of the moment shown, if not the last
+        # only the group at that moment, before all others are known
         self._alone: Workbench | None = None
         self._then_run: Run | None = None
         self.selection.observe(self._go_to, names=["moment"])
 
     def _takes_a_while(self) -> bool:
-        """Whether somebody looks on who would wait long until everything is read."""
+        """Return whether the page is visible and reading everything is slow."""
         if not is_watched():
             return False
         try:
             return self._is_on_spark() or self._has_much()
         except ShareLagError:
-            return False  # who shows it meets the same, and says so
+            return False  # showing it raises the same error, and reports it
 
     def _has_much(self) -> bool:
-        """Whether there is so much that lag comes before all else, and a group before others."""
+        """Return whether lag is shown before all else, and a group before others."""
         return self.bench.source.size() > AT_ONCE
 
     def _is_on_spark(self) -> bool:
@@ -90,11 +90,11 @@ class PastGroup(GroupDashboard):
     # ---- the past of the group -------------------------------------------------------------------
 
     def _knows_past(self, group: str) -> bool:
-        """Whether the past can be shown now: it was read, or nobody looks on while it is."""
+        """Return whether the past can be shown now: it was read, or the page is not visible."""
         return (self.bench, group, self.range.value) in self._past or not self._takes_a_while()
 
     def _read_past_soon(self) -> None:
-        """Begin to read the past of the group; what is picked meanwhile is read after it."""
+        """Start to read the past of the group; a group picked meanwhile is read next."""
         if self._past_run is None:
             bench, group, _ = past = (self.bench, str(self.group), self.range.value)
 
@@ -106,13 +106,13 @@ class PastGroup(GroupDashboard):
                     if run is self._past_run:
                         self._past_run = None
                         self._past.add(past)
-                        self.show()  # asks again what failed, and says why
+                        self.show()  # repeats the failed question, and reports the error
 
             self._past_run = Run(read, show)
             self._past_run.start()
 
     def _timeline(self, group: str, bench: Workbench | None = None) -> pa.Table:
-        """Return the lag of the group, with more moments in the range that was chosen."""
+        """Return the lag of the group over time, with more moments in the chosen range."""
         bench = self.bench if bench is None else bench
         whole = bench.timeline(group).table
         if not self.range.value:
@@ -122,11 +122,11 @@ class PastGroup(GroupDashboard):
         before = whole.filter(pc.less(whole.column("as_of"), begin))
         return pa.concat_tables([before, bench.timeline(group, span / RANGE_MOMENTS, begin).table])
 
-    # ---- the moment that is looked at ------------------------------------------------------------
+    # ---- the moment shown ------------------------------------------------------------------------
 
     @property
     def seen(self) -> Workbench:
-        """The workbench as of the moment that is looked at; the window and the chart have all."""
+        """The workbench as of the moment shown; the window and the chart have all moments."""
         alone = self._alone
         is_here = alone is not None and self.group in alone.choice.groups
         return alone if is_here else self._then or self.bench  # type: ignore[return-value]
@@ -135,7 +135,7 @@ class PastGroup(GroupDashboard):
         return rows.filter(pc.equal(rows.column("group_id"), str(self.group)))
 
     def _go_to(self, _: Any = None) -> None:
-        """Show everything as of the moment that is picked; of many, the last one."""
+        """Show everything as of the picked moment; of several in a row, the last."""
         if self._only_lag or self._then_run is not None:
             return
         moment = self._moment()
@@ -153,7 +153,7 @@ class PastGroup(GroupDashboard):
                 alone.explain()
                 with self._lock:
                     if self._then_run is None or self._moment() != moment:
-                        return  # somebody drags
+                        return  # dragging
                     self._then, self._alone = then, alone
                     self.show()
                     self._mark("sharelag-follows")
@@ -178,17 +178,17 @@ class PastGroup(GroupDashboard):
         self._then_run.start()
 
     def _mark(self, chosen: str) -> None:
-        """Dim what is still of the moment before."""
+        """Dim the parts that still show the previous moment."""
         for name in ("sharelag-moves", "sharelag-follows"):
             (self.add_class if name == chosen else self.remove_class)(name)
 
     def _moment(self) -> Any:
-        """Return the moment that is picked; None where that is the last one."""
+        """Return the picked moment; None if it is the last one."""
         moment = self.selection.moment
         return None if moment is None or moment >= self.bench.evidence().as_of else moment
 
     def _in_range(self, records: pa.Table) -> pa.Table:
-        """Return what is in the range that was chosen, with ages that earlier ends make known."""
+        """Return the records in the chosen range, with ages that depend on earlier ends."""
         if not self.range.value:
             return records
         begin = self.bench.evidence(str(self.group)).as_of - timedelta(seconds=self.range.value)
@@ -196,7 +196,7 @@ class PastGroup(GroupDashboard):
 
     def _prepare(self, bench: Workbench) -> None:
         bench.overview()
-        if self.group in bench.groups:  # else what is shown says that it is gone
+        if self.group in bench.groups:  # otherwise the page says that it is gone
             past = (bench, str(self.group), self.range.value)
             self._prepare_group(bench, str(self.group))
             self._past.add(past)
@@ -208,7 +208,7 @@ class PastGroup(GroupDashboard):
         bench.trends()
 
     def join(self, timeout: float | None = None) -> bool:
-        """Wait until nothing is read or simulated any more; return whether that is so."""
+        """Wait until reads and simulations end; return whether they did."""
         if self._run is not None and not self._run.join(timeout):
             return False
         while (run := self._reading()) is not None:
@@ -217,33 +217,33 @@ class PastGroup(GroupDashboard):
         return self._trial is None or self._trial.join(timeout)
 
     def _reading(self) -> Run | None:
-        """Return what is being read; one that ends may begin the next before it lets go."""
+        """Return the read in progress; one that ends may start the next before it is done."""
         with self._lock:
             return self._past_run or self._then_run
 
     def close(self) -> None:
-        """Let go of everything, a what-if included; the past that is being read is thrown away."""
+        """Close all views, cancel a what-if, and discard a read in progress."""
         self._past_run = self._then_run = None
         self.cancel()
-        if self.comm is not None:  # it is closed once more when it is collected
+        if self.comm is not None:  # the garbage collector closes it again
             self.selection.unobserve(self._go_to, names=["moment"])
         super().close()
 
     # ---- what-ifs of one click -------------------------------------------------------------------
 
     def _make_trials(self) -> Tries:
-        self._tried_of = ""  # the group that was tried
-        self._reasons: dict[str, str] = {}  # why something cannot help it
-        self.found: dict[str, Comparison] = {}  # of that group, by what was changed
-        self.comparison: Comparison | None = None  # the last one
-        self.clearing: Clearing | None = None  # what clears the lag of that group
+        self._tried_of = ""  # the group of the trials
+        self._reasons: dict[str, str] = {}  # why a what-if cannot help
+        self.found: dict[str, Comparison] = {}  # of that group, by what-if
+        self.comparison: Comparison | None = None  # the last of them
+        self.clearing: Clearing | None = None  # the last search for that group
         names = (*TRIALS, SEARCH)
         acts: Mapping[str, Callable[[], None]] = {name: partial(self.run, name) for name in names}
         self.what_if = Tries({**acts, "cancel": self.cancel})
         return self.what_if
 
     def run(self, name: str) -> None:
-        """Simulate the group as it is and with one thing changed, in a separate thread."""
+        """Simulate the group as it is and with one change, in a separate thread."""
         with self._lock:
             if self.header.busy:
                 return
@@ -253,10 +253,10 @@ class PastGroup(GroupDashboard):
             try:
                 scenario = cut_short(self.bench.scenario(group))
                 changed = _change(scenario, name)
-            except Exception as error:  # people get a sentence
+            except Exception as error:  # shown as a sentence
                 self.what_if.sentence = words_of(error)
                 return
-            # Its curves would be of a number that nobody measured.
+            # Its curves would depend on an unknown number.
             if why := unknown_work(scenario):
                 self.what_if.sentence = sentence(why)
                 return
@@ -272,16 +272,16 @@ class PastGroup(GroupDashboard):
         self._trial.start()
 
     def cancel(self) -> None:
-        """Wait for a what-if no longer; what was found before stays."""
+        """Stop waiting for a what-if; earlier outcomes stay."""
         if self._trial is not None:
             self._trial.cancel()
 
     def fits(self, cause: str) -> tuple[str, str]:
-        """Return the what-if that fits a cause of the group, and why it cannot help."""
+        """Return the what-if of a cause of the group, and why it cannot help."""
         return fitting(cause, self._reasons)
 
     def _look_at(self, group: str) -> None:
-        """Find out what cannot help a group; what was found of another one is forgotten."""
+        """Find what-ifs that cannot help a group, and forget outcomes of another group."""
         self._reasons = reasons_against(self.bench, group)
         if self._tried_of != group:
             self._tried_of, self.found = group, {}
@@ -306,10 +306,10 @@ class PastGroup(GroupDashboard):
         return bool(self.what_if.busy)
 
     def _show_trials(self) -> None:
-        """Say what was found of this group; of another one nothing."""
+        """Show the outcomes of this group."""
         found = self.found if self._is_tried() else {}
         rows = [self._row(name, words, found.get(name), words) for name, words in TRIALS.items()]
-        # Of the search, what the first answer would do; its sentence stands below.
+        # The search's row has its first answer; its sentence is below.
         answers = [] if self.clearing is None else self.clearing.answers
         cleared = self.clearing.comparison if self.clearing is not None and answers else None
         rows.append(self._row(SEARCH, CLEARS, cleared, answers[0]["variant"] if answers else ""))
@@ -326,7 +326,7 @@ class PastGroup(GroupDashboard):
         return (_UNTRIED if found is None else _numbers(found, variant)) | row
 
     def _is_tried(self) -> bool:
-        """Whether what was found belongs to the group in sight."""
+        """Return whether the outcomes belong to the group shown."""
         return bool(self.found) and self._tried_of == self.group
 
     def _code(self, name: str) -> str:
@@ -350,18 +350,18 @@ _UNTRIED: dict[str, Any] = {
 
 
 def fitting(cause: str, reasons: Mapping[str, str]) -> tuple[str, str]:
-    """Return the what-if that fits a cause, and by ``reasons`` why it cannot help."""
+    """Return the what-if of a cause, and why it cannot help, from ``reasons``."""
     fits = next((one.what_if for one in known_causes() if one.name == cause), MEMBERS)
     return (fits, reasons.get(fits, "")) if fits else (MEMBERS, NONE_FITS)
 
 
 def reasons_against(bench: Workbench, group: str) -> dict[str, str]:
-    """Return why a what-if cannot help a group, by its name, as far as that is known untried."""
+    """Return why what-ifs cannot help a group, by name, as far as known without a simulation."""
     return {} if _is_pinned(bench.lag(group).table) else {HEADS: NOTHING_STUCK}
 
 
 def _is_pinned(lag: pa.Table) -> bool:
-    """Whether finished offsets wait behind one that is not, or nobody knows."""
+    """Return whether finished offsets wait behind an unfinished one; True if unknown."""
     passed = pc.subtract(lag.column("effective_start_offset"), lag.column("start_offset"))
     behind = pc.subtract(lag.column("window_complete"), passed)
     return bool(pc.any(pc.greater(pc.fill_null(behind, 1), 0)).as_py())
@@ -376,7 +376,7 @@ def _change(scenario: Scenario, name: str) -> Scenario | None:
 
 
 def _numbers(found: Comparison, variant: str) -> dict[str, Any]:
-    """Return what a comparison says of a variant: age, time to drain, and the difference of age."""
+    """Return a variant's age, time to drain, and difference of age."""
     rows = {row["measure"]: row for row in found.rows() if row["variant"] == variant}
     age, each = rows[_AGE], {"age": rows[_AGE], "drains": rows[_DRAIN]}
     means = {name: f"{mean(row)}{' runs' * bool(row['unknown'])}" for name, row in each.items()}

@@ -1,4 +1,4 @@
-"""Pieces of a dashboard: header, verdict, cards and fields; charts and tables below a heading."""
+"""Pieces of a dashboard: header, verdict, cards, fields, and parts with a chart or table."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from ..window_strip import WindowStrip
 
 
 class Piece(Heard):
-    """A view that shows itself in words where no page is."""
+    """A view with a textual form outside of pages."""
 
     def _words(self) -> str:
         raise NotImplementedError
@@ -42,17 +42,16 @@ class Piece(Heard):
 
 
 def words_of(error: BaseException) -> str:
-    """Return what went wrong, in a line and without a stack trace."""
+    """Return an error as one line without a stack trace."""
     if isinstance(error, ShareLagError):
         return str(error)
     return f"unexpected {type(error).__name__}: {first_line(error)}; please report it"
 
 
 class Header(Piece):
-    """A title with its moment, its age, help that opens by keyboard, and what went wrong.
+    """A title with its moment, age, help that opens by keyboard, and error.
 
-    The browser's clock says how old it is; so a dashboard that nobody refreshes turns stale before
-    one's eyes.
+    The browser's clock updates the age, so a dashboard without refreshes visibly becomes stale.
     """
 
     _esm = script("dashboards/header.js")
@@ -61,33 +60,33 @@ class Header(Piece):
     title = traitlets.Unicode("").tag(sync=True)
     level = traitlets.Int(3).tag(sync=True)  # of the heading: 2 above a dashboard, 3 above a part
     as_of = traitlets.Float(None, allow_none=True).tag(sync=True)  # milliseconds
-    # of a part: the moment that the dashboard's header says; its own is said where it is another
+    # of a part: the moment of the dashboard's header; the part's own is shown only if it differs
     above = traitlets.Float(None, allow_none=True).tag(sync=True)
     units = traitlets.Unicode("").tag(sync=True)
-    source = traitlets.Unicode("").tag(sync=True)  # what people call it; empty: the title has it
-    about = traitlets.Unicode("").tag(sync=True)  # the same in full
+    source = traitlets.Unicode("").tag(sync=True)  # short name; empty: in the title
+    about = traitlets.Unicode("").tag(sync=True)  # the source in full
     # pairs of a term and its meaning
     help: traitlets.List[list[str]] = traitlets.List().tag(sync=True)
     unknown = traitlets.List(traitlets.Unicode()).tag(sync=True)
-    finding = traitlets.Unicode("").tag(sync=True)  # what a chart shows, as a sentence
-    facts = traitlets.List(traitlets.Unicode()).tag(sync=True)  # and how it is to be read
+    finding = traitlets.Unicode("").tag(sync=True)  # the finding of a chart, as a sentence
+    facts = traitlets.List(traitlets.Unicode()).tag(sync=True)  # how to read the chart
     notes = traitlets.List(traitlets.Unicode()).tag(sync=True)
     failure = traitlets.Unicode("").tag(sync=True)
-    code = traitlets.Unicode("").tag(sync=True)  # Python of what is picked
-    names = traitlets.Unicode("").tag(sync=True)  # the line that any Python needs before it
+    code = traitlets.Unicode("").tag(sync=True)  # Python for the selection
+    names = traitlets.Unicode("").tag(sync=True)  # the line that defines its variables
     busy = traitlets.Bool(False).tag(sync=True)
-    # whether what is shown is earlier than the last moment
+    # whether a moment before the last is shown
     earlier = traitlets.Bool(False).tag(sync=True)
-    live = traitlets.Bool(False).tag(sync=True)  # whether reading again can give something else
-    # seconds between two refreshes while somebody looks; 0: by hand only
+    live = traitlets.Bool(False).tag(sync=True)  # whether reading again can change the answers
+    # seconds between refreshes while the page is visible; 0: manual only
     every = traitlets.Float(0).tag(sync=True)
     paused = traitlets.Bool(False).tag(sync=True)
     stale_after = traitlets.Float(120).tag(sync=True)  # seconds
-    theme = traitlets.Enum(["light", "dark"], "light").tag(sync=True)  # as the browser says
+    theme = traitlets.Enum(["light", "dark"], "light").tag(sync=True)  # set by the browser
 
     def __init__(self, refresh: Callable[[], Any] | None = None, **traits: Any) -> None:
         super().__init__(**traits)
-        self.own_unknown = list(self.unknown)  # `unknown` is also what the parts below do not know
+        self.own_unknown = list(self.unknown)  # `unknown` also includes that of the parts
         self._refresh = refresh
 
     def tell(
@@ -98,7 +97,7 @@ class Header(Piece):
         meanings: Mapping[str, str] | None = None,
         units: str = "",
     ) -> None:
-        """Say what is shown now."""
+        """Set the texts about the content."""
         with self.hold_sync():
             self.as_of = None if as_of is None else as_of.timestamp() * 1000
             self.own_unknown = list(unknown)
@@ -115,12 +114,12 @@ class Header(Piece):
 
 
 class Acting(Piece):
-    """A sentence with buttons that do ``acts``, by their names; the browser copies texts."""
+    """A sentence with buttons for ``acts``, by name; the browser copies texts."""
 
     sentence = traitlets.Unicode("").tag(sync=True)
-    #: Pairs of what is copied, the words on a button or the name of a row, and the text.
+    #: Pairs of a button's label or a row's name, and the text to copy.
     copies: traitlets.List[list[str]] = traitlets.List().tag(sync=True)
-    busy = traitlets.Unicode("").tag(sync=True)  # what goes on; its buttons are off meanwhile
+    busy = traitlets.Unicode("").tag(sync=True)  # current work, which disables its buttons
 
     def __init__(self, acts: Mapping[str, Callable[[], Any]], **traits: Any) -> None:
         super().__init__(**traits)
@@ -132,13 +131,13 @@ class Acting(Piece):
 
 
 class Verdict(Acting):
-    """A level before the sentence."""
+    """A sentence with its level."""
 
     _esm = script("dashboards/verdict.js")
     _css = style("dashboards/verdict.css")
 
     level = traitlets.Unicode("").tag(sync=True)
-    #: For each button a name, its words, and why it cannot help, if so.
+    #: Name, label, and optionally why it cannot help, of each button.
     actions: traitlets.List[list[str]] = traitlets.List().tag(sync=True)
 
     def _words(self) -> str:
@@ -146,19 +145,19 @@ class Verdict(Acting):
 
 
 class Tries(Acting):
-    """What can be changed of a group, a row each: what was found of it in three numbers.
+    """Possible changes of a group, a row each, with the three numbers of their outcome.
 
-    ``acts`` are what the button of a row does, by the row's name; and ``cancel``. The sentence says
-    why nothing can be tried, and what is ``busy`` is a row by its words.
+    ``acts`` has the action of each row's button, by the row's name, and ``cancel``. The sentence
+    says why nothing can be tried; ``busy`` is the label of a row.
     """
 
     _esm = script("dashboards/tries.js")
     _css = style("dashboards/tries.css")
 
-    #: For each row: ``name`` (empty: as it is), ``words``, ``why`` it cannot help; and once it was
-    #: tried ``age``, ``drains``, ``difference``, ``verdict`` and ``span``: low, mean and high.
+    #: For each row: ``name`` (empty: as it is), ``words``, ``why`` it cannot help; after a run also
+    #: ``age``, ``drains``, ``difference``, ``verdict`` and ``span``: low, mean and high.
     rows: traitlets.List[dict[str, Any]] = traitlets.List().tag(sync=True)
-    assumed = traitlets.List(traitlets.Unicode()).tag(sync=True)  # what a simulation assumes
+    assumed = traitlets.List(traitlets.Unicode()).tag(sync=True)  # assumptions of a simulation
 
     def _words(self) -> str:
         found = [row for row in self.rows if row["age"]]
@@ -166,12 +165,12 @@ class Tries(Acting):
 
 
 class PeekView(Piece):
-    """A button that reads one record; what it holds goes to the page and into no saved notebook."""
+    """A button that reads one record, which is shown in the page but never saved."""
 
     _esm = script("dashboards/peek_view.js")
     _css = style("dashboards/peek_view.css")
 
-    about = traitlets.Unicode("").tag(sync=True)  # which record the button reads; empty: none
+    about = traitlets.Unicode("").tag(sync=True)  # the record that the button reads; empty: none
 
     def __init__(self, read: Callable[[], str]) -> None:
         super().__init__()
@@ -182,9 +181,9 @@ class PeekView(Piece):
             return
         try:
             said = {"text": self._read()}
-        except Exception as error:  # people get a sentence
+        except Exception as error:  # shown as a sentence
             said = {"failure": words_of(error)}
-        self.send({"peeked": said})  # a message, and no trait: traits are saved with notebooks
+        self.send({"peeked": said})  # a message, because traits are saved with notebooks
 
     def _words(self) -> str:
         return self.about
@@ -195,16 +194,16 @@ CAUSES_HELP = {
     "holds": "how many offsets of lag the cause explains",
     "nothing found": "no cause could be shown; with everything known, nothing is wrong",
 }
-#: What a card says of a cause, as `CauseSummary` names it.
+#: Fields of `CauseSummary` on a card.
 _CARD = ("severity", "cause", "where", "summary", "evidence", "advice")
 
 
-#: Cards that are shown, most severe first.
+#: Maximum number of cards, most severe first.
 MOST_CARDS = 20
 
 
 class CauseCards(Piece):
-    """How a group is in a sentence, and a card for each cause with its what-if, worst first."""
+    """The state of a group in a sentence, and a card per cause with its what-if, worst first."""
 
     _esm = script("dashboards/cards.js")
     _css = style("dashboards/cards.css")
@@ -232,8 +231,8 @@ class CauseCards(Piece):
     ) -> None:
         """Show the causes of a group's lag.
 
-        ``fits`` gives for a cause the what-if that fits it, and why that cannot help. ``later`` is
-        the same cluster as of a later moment: what it knows had begun is said as well.
+        ``fits`` maps a cause to its what-if, and the reason why that cannot help. ``later`` is the
+        cluster as of a later moment, whose causes that had begun by then are shown, too.
         """
         explained = bench.explain(group)
         (said,) = explained.summaries
@@ -255,7 +254,7 @@ class CauseCards(Piece):
         self.tell(said.group, "; ".join([said.state, *known_now, *more]), cards)
 
     def tell(self, group: str, state: str, cards: list[dict[str, str]]) -> None:
-        """Show a sentence on a group, and cards."""
+        """Show a sentence on a group, with cards."""
         with self.hold_sync():
             self.group, self.state, self.cards = group, state, cards
 
@@ -265,7 +264,7 @@ class CauseCards(Piece):
 
 
 def _begun(later: Workbench, group: str, then: datetime, known: Collection[str]) -> list[str]:
-    """Return the causes that had begun by then and were not known yet, most severe first."""
+    """Return the causes that had begun by then but were unknown, most severe first."""
     rows = later.explain(group).table.sort_by([("rank", "ascending")]).to_pylist()
     return [
         f"{spell_out(row['cause'])} since {moment(row['since'])}"
@@ -275,22 +274,22 @@ def _begun(later: Workbench, group: str, then: datetime, known: Collection[str])
 
 
 class Field(Piece):
-    """A text with a label, and what is wrong with it; ``entered`` is called on Enter."""
+    """A text field with a label and an error; ``entered`` is called on Enter."""
 
     _esm = script("dashboards/field.js")
     _css = style("dashboards/field.css")
 
     label = traitlets.Unicode("").tag(sync=True)
     value: Any = traitlets.Unicode("").tag(sync=True)
-    hint = traitlets.Unicode("").tag(sync=True)  # what no text means
+    hint = traitlets.Unicode("").tag(sync=True)  # meaning of an empty field
     error = traitlets.Unicode("").tag(sync=True)
     disabled = traitlets.Bool(False).tag(sync=True)
-    #: Whether buttons count up and down, and where they begin while there is no text.
+    #: Whether buttons count up and down, and their start for an empty field.
     step = traitlets.Bool(False).tag(sync=True)
     start = traitlets.Int(0).tag(sync=True)
     options: traitlets.List[str] = traitlets.List().tag(sync=True)
     now = traitlets.Unicode("").tag(sync=True)
-    about: traitlets.Dict[str, str] = traitlets.Dict().tag(sync=True)  # what each option means
+    about: traitlets.Dict[str, str] = traitlets.Dict().tag(sync=True)  # meanings of options
 
     def __init__(
         self, label: str, *, entered: Callable[[], Any] | None = None, **traits: Any
@@ -308,7 +307,7 @@ class Field(Piece):
 
 
 class Chips(Field):
-    """Names of which several may be pressed; ``now`` is the one in force."""
+    """Toggle buttons for names; ``now`` is the one in force."""
 
     value: Any = traitlets.Tuple().tag(sync=True)
 
@@ -326,7 +325,7 @@ class Chips(Field):
 
 
 class FoldButton(Heard):
-    """Shows and hides something by its ``display``, also where no kernel is left."""
+    """A button that toggles ``display`` of its target, even without a kernel."""
 
     _esm = script("dashboards/fold.js")
     _css = style("dashboards/fold.css")
@@ -336,7 +335,7 @@ class FoldButton(Heard):
 
 
 class Fold(W.VBox):  # type: ignore[misc]  # ipywidgets has no types
-    """Parts that are hidden until somebody asks for them."""
+    """Parts that are hidden until the user opens them."""
 
     def __init__(self, label: str, parts: Sequence[W.Widget]) -> None:
         self.button = FoldButton(label=label)
@@ -348,7 +347,7 @@ class Fold(W.VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     @property
     def is_open(self) -> bool:
-        """Whether its parts are shown."""
+        """Whether the parts are shown."""
         return bool(self.button.display != "none")
 
     @is_open.setter
@@ -356,19 +355,19 @@ class Fold(W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         self.button.display = "" if is_open else "none"
 
     def close(self) -> None:
-        """Let go of the link as well."""
+        """Close the link, too."""
         self._in_the_page.close()
         super().close()
 
 
-#: Characters of a name.
+#: Maximum characters of a name.
 _WIDTH = 60
 
 
 class Finder(Piece):
-    """One of some names from outside, of which a part can be typed.
+    """A choice of one external name by typing a part of it.
 
-    The names cross to the browser shortened, and unable to turn what is around them.
+    The browser gets names shortened and with isolated text direction.
     """
 
     _esm = script("dashboards/finder.js")
@@ -376,7 +375,7 @@ class Finder(Piece):
 
     label = traitlets.Unicode("").tag(sync=True)
     labels: traitlets.List[str] = traitlets.List(traitlets.Unicode()).tag(sync=True)
-    index = traitlets.Int(-1).tag(sync=True)  # of the chosen one; -1: none
+    index = traitlets.Int(-1).tag(sync=True)  # of the chosen name; -1: none
     disabled = traitlets.Bool(False).tag(sync=True)
     value = traitlets.Unicode(None, allow_none=True)
 
@@ -392,7 +391,7 @@ class Finder(Piece):
         seen = Counter[str]()
         for place, label in enumerate(shown):
             seen[label] += 1
-            if seen[label] > 1:  # two that are shortened to the same
+            if seen[label] > 1:  # two names with the same short form
                 shown[place] = f"{label} ({seen[label]})"
         with self.hold_sync():
             self.labels = shown
@@ -419,13 +418,13 @@ class Finder(Piece):
     _options: tuple[str, ...] = ()
 
 
-#: How a figure begins to say what it does not know.
+#: The prefix of a figure's sentence on unknown values.
 _NOT_KNOWN = "Not known: "
-#: Pixels below a chart that the line under it has room for; plotly takes more for long labels.
+#: Pixels to remove below a chart with its text; plotly adds its own for long labels.
 _SPARED = 20
-#: Pixels above a chart's title, but for a few.
+#: Pixels to remove above a chart, in addition to the lines of its title.
 _TITLE = 24
-#: What the charts' template says of axes, but for its colours.
+#: Axes of the charts' template, without colours.
 _AXIS = {
     "title": {"standoff": 8, "font": {"size": 12}},
     "showline": True,
@@ -435,14 +434,14 @@ _AXIS = {
 
 
 class Part(W.VBox):  # type: ignore[misc]  # ipywidgets has no types
-    """One chart or table, with a heading and its definition."""
+    """A chart or table with a heading and definitions."""
 
     def __init__(self, title: str, meanings: Mapping[str, str], *views: W.Widget) -> None:
         self.header = Header(title=title, help=[list(pair) for pair in meanings.items()])
         super().__init__([self.header, *views], layout=W.Layout(width="100%"))
 
     def wait(self, words: str) -> None:
-        """Say that what it shows is on its way."""
+        """Show that the content is being computed."""
         with self.header.hold_sync():
             self.header.busy, self.header.finding = True, ""
             self.header.facts, self.header.unknown = [words], []
@@ -450,14 +449,14 @@ class Part(W.VBox):  # type: ignore[misc]  # ipywidgets has no types
             view.layout.display = "none"
 
     def put(self, view: W.Widget) -> None:
-        """Show another view; the one before it is gone."""
+        """Replace the view, and close the previous one."""
         box: Any = self
         old, box.children = box.children[1:], [self.header, view]
         for one in old:
             one.close()
 
     def still(self) -> str:
-        """Return its heading and its views as a saved notebook shows them, as HTML."""
+        """Return heading and views as HTML for a saved notebook."""
         html = "".join(one.value for one in self.children[1:] if isinstance(one, W.HTML))
         return html + "".join(view.still(self.header.title) for view in self._views())
 
@@ -467,14 +466,14 @@ class Part(W.VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     @property
     def unknown(self) -> list[str]:
-        """What is not known of what it shows."""
+        """Unknown values of the content."""
         return list(self.header.unknown)
 
 
 class ChartPart(Part):
-    """A chart; what its figure says in words stands above it.
+    """A chart with the text of its figure above it.
 
-    Its moment stands there only where it is not the dashboard's; what is unknown stands in the
+    The text has the moment only if it differs from the dashboard's; unknown values are in the
     dashboard's header or, with ``says_gaps``, above the chart.
     """
 
@@ -491,7 +490,7 @@ class ChartPart(Part):
         super().__init__(title, meanings, self.view)
 
     def draw(self, figure: Any) -> None:
-        """Show a chart; what it says in words stands above it, where it wraps at any width."""
+        """Show a chart with its text above it, where it wraps at any width."""
         meta = figure.layout.meta or {}
         with self.header.hold_sync():
             self.header.busy = False
@@ -503,14 +502,14 @@ class ChartPart(Part):
             self.header.facts = [*meta.get("reading", []), *here]
             self.header.unknown = [] if here else gaps
         self.view._alt = meta.get("title", "")
-        # The view brings its own template; where things stand is the chart's matter.
+        # The view has its own template; the layout is the chart's.
         given = figure.to_plotly_json()
         layout = given["layout"]
         _without_words(layout)
         below = {"legend": layout["template"]["layout"]["legend"]}
         below |= {name: _AXIS for name in layout if name.startswith(("xaxis", "yaxis"))}
         self.view.figure = given | {"layout": merge_layouts(below, layout)}
-        # What has nothing to draw is a sentence, and no empty chart.
+        # A sentence instead of an empty chart.
         self.view.layout.display = None if figure.data else "none"
         if not figure.data:
             self.view.note = " ".join(html.unescape(one.text) for one in figure.layout.annotations)
@@ -518,15 +517,14 @@ class ChartPart(Part):
 
     @property
     def unknown(self) -> list[str]:
-        """As the figure says it, with the name of the part: the header says it for all parts."""
+        """The figure's unknown values with the name of the part, for the common header."""
         return [f"in {self.header.title!r}: {one.removesuffix('.')}" for one in self.header.unknown]
 
 
 class TablePart(Part):
-    """A table of a result; what its name says already (``without``) is not among its columns.
+    """A table of a result, without the columns that its title implies (``without``).
 
-    ``looks`` are traits of `LagTable`; with ``narrows``, what is picked elsewhere hides all other
-    rows.
+    ``looks`` are traits of `LagTable`; with ``narrows``, a selection elsewhere hides other rows.
     """
 
     def __init__(
@@ -557,7 +555,7 @@ class TablePart(Part):
         self._put(shown, names, result.order if result.order in names else "")
 
     def show(self, rows: pa.Table, meanings: Mapping[str, str], notes: Sequence[str] = ()) -> None:
-        """Show rows that have no moment."""
+        """Show rows without a moment."""
         self.header.tell(None, notes=notes, meanings=meanings)
         self._put(rows, rows.column_names, "")
 
@@ -575,22 +573,22 @@ class TablePart(Part):
         self.put(view)
 
     def _hints(self) -> dict[str, str]:
-        """Return the meanings in the heading's help, for who points at a column."""
+        """Return the meanings of the heading's help as tooltips of columns."""
         return dict(self.header.help)
 
 
 class StripPart(Part):
-    """The windows of a group at many moments; the view stays when they are read again."""
+    """The windows of a group at many moments; the view survives a refresh."""
 
     def __init__(self, title: str, meanings: Mapping[str, str], selection: Selection) -> None:
         self.view = WindowStrip.of(schemas.WINDOWS.empty_table(), selection=selection, title="")
         super().__init__(title, meanings, W.VBox([self.view], layout=W.Layout(width="100%")))
-        self.add_class("sharelag-row")  # the more offsets side by side, the better
+        self.add_class("sharelag-row")  # full width, for more offsets side by side
 
     def show(self, bench: Workbench, group: str, moments: pa.Table | None = None) -> None:
-        """Show a group, first the share partition of the first moment; that of its first cause.
+        """Show the windows of a group, first the share partition of its first cause.
 
-        Beside it stands who holds offsets, where that is known.
+        Notes list the holders of offsets, if known.
         """
         evidence = bench.evidence(group)
         if moments is None:
@@ -603,7 +601,7 @@ class StripPart(Part):
 
 
 def show_known(grid: PartitionGrid, rows: pa.Table, measures: Iterable[str]) -> None:
-    """Show other rows in a grid, by those of the measures that are known of any."""
+    """Show rows in a grid, with the measures that are known for any row."""
     grid.measures = [name for name in measures if rows.column(name).null_count < len(rows)]
     if grid.measure not in grid.measures:
         grid.measure = next(iter(grid.measures), "")
@@ -611,7 +609,7 @@ def show_known(grid: PartitionGrid, rows: pa.Table, measures: Iterable[str]) -> 
 
 
 def _without_words(layout: dict[str, Any]) -> None:
-    """Take the title with all below it away, and the room that it had."""
+    """Remove the title with its lines and margin."""
     title = layout.pop("title")
     lines = [words.count("<br>") + 1 for words in (title["text"], title["subtitle"]["text"])]
     spared = {"t": _TITLE + lines[0] * TITLE_LINE + lines[1] * FACT_LINE, "b": _SPARED}
@@ -623,7 +621,7 @@ def _without_words(layout: dict[str, Any]) -> None:
 def choice(
     words: str, options: Iterable[Any], act: Callable[..., Any], value: Any = None
 ) -> W.Dropdown:
-    """Return a choice of one; ``act`` is called when it changes."""
+    """Return a dropdown; ``act`` is called when it changes."""
     made = W.Dropdown(
         description=words,
         options=list(options),
@@ -637,6 +635,6 @@ def choice(
 
 
 def counter(words: str, value: int, least: int, most: int) -> W.BoundedIntText:
-    """Return a field for a whole number."""
+    """Return a field for an integer."""
     look = {"style": {"description_width": "initial"}, "layout": W.Layout(width="14em")}
     return W.BoundedIntText(value, min=least, max=most, description=words, **look)

@@ -1,4 +1,4 @@
-"""What is tried of a group: what people choose, its variants, and what they mean."""
+"""Trials of a group: the controls, their variants, and tables of outcomes."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ from .pieces import Chips, Field, counter
 
 BASELINE = "the group as it is"
 _LOCK, _LIMIT = "share.record.lock.duration.ms", "share.delivery.count.limit"
-#: Digits after the point beyond which a mean of equal numbers differs from them.
+#: Decimal places within which a mean of equal numbers equals them.
 _NOISE = 9
-#: What is looked at first, if it is known.
+#: Measures to show first, if known.
 _FIRST = ("age_p95_ms", "lag_p95", "drain_ms")
-#: A row a measure and variant, in words.
+#: A row per measure and variant, in words.
 DIFFERENCES = pa.schema(
     [
         ("measure", pa.string()),
         ("variant", pa.string()),
-        ("verdict", pa.string()),  # better, worse, same, or not clear; and which wins
-        pa.field("baseline", pa.string(), metadata=AMOUNT),  # mean over the runs, with its unit
+        ("verdict", pa.string()),  # better, worse, same or not clear, and the winner
+        pa.field("baseline", pa.string(), metadata=AMOUNT),  # mean over the runs, with unit
         pa.field("tried", pa.string(), metadata=AMOUNT),
         pa.field("difference", pa.string(), metadata=AMOUNT),
         pa.field("interval", pa.string(), metadata=AMOUNT),
@@ -65,7 +65,7 @@ MEANS = view(
         "all others",
     },
 ).means
-#: The measures themselves, as far as their names do not say it.
+#: Meanings of measures whose names do not explain them.
 OF_MEASURES = {
     "drain": "time until nothing was left, for the first time after the largest lag; not known "
     "where it never was",
@@ -82,7 +82,7 @@ OF_MEASURES = {
 
 
 def numbers(given: str, what: str, kind: type[int] | type[float] = int) -> list[Any]:
-    """Numbers above 0 that somebody typed, such as ``8, 16``."""
+    """Parse typed numbers above 0, such as ``8, 16``."""
     try:
         found = [kind(part) for part in given.replace(";", ",").split(",") if part.strip()]
     except ValueError:
@@ -93,7 +93,7 @@ def numbers(given: str, what: str, kind: type[int] | type[float] = int) -> list[
 
 
 def simulate_options(scenario: Scenario, chosen: Mapping[str, Any]) -> dict[str, Scenario]:
-    """Return the scenario as it is, and every combination of what was chosen beside it."""
+    """Return the scenario as it is, and a variant for every combination of the choices."""
     made = variants(scenario, **chosen)
     others = {name: one for name, one in made.items() if one != scenario}
     if not others:
@@ -104,7 +104,7 @@ def simulate_options(scenario: Scenario, chosen: Mapping[str, Any]) -> dict[str,
 
 
 def settings_of(locks: Iterable[float], limits: Iterable[int]) -> dict[str, dict[str, object]]:
-    """Every combination of locks (in s) and delivery limits, by its label and Kafka's names."""
+    """Return combinations of locks (in s) and delivery limits as settings by label."""
     locks, limits = list(locks), list(limits)
     if not locks and not limits:
         return {}
@@ -119,7 +119,7 @@ def settings_of(locks: Iterable[float], limits: Iterable[int]) -> dict[str, dict
 
 
 def difference_rows(comparison: Comparison) -> pa.Table:
-    """Return a comparison as `DIFFERENCES`: measures of which nothing is known are left out."""
+    """Return a comparison as `DIFFERENCES`, without unknown measures."""
     numbers = list(comparison.rows())
     bases = {row["measure"]: mean(row) for row in numbers if not _is_tried(row)}
     known = {row["measure"] for row in numbers if row["n"]}
@@ -140,9 +140,9 @@ def difference_rows(comparison: Comparison) -> pa.Table:
 
 
 def known_measures(comparison: Comparison) -> tuple[list[str], str | None]:
-    """Return the measures with a difference that is known of any variant, and the first to look at.
+    """Return the measures with a known difference, and the one to show first.
 
-    That is one in which a variant differs, of those that decide most.
+    That is the most important one in which a variant differs.
     """
     rows = comparison.differences.to_pylist()
     known = list(dict.fromkeys(row["measure"] for row in rows if row["difference"] is not None))
@@ -152,7 +152,7 @@ def known_measures(comparison: Comparison) -> tuple[list[str], str | None]:
 
 
 def describe_baseline(scenario: Scenario) -> str:
-    """Return what the baseline is."""
+    """Describe the baseline in words."""
     limits, count = scenario.settings.limits, len(scenario.each_member())
     return (
         f"As it is: assignor {scenario.assignor}, {text.counted(count, 'member')}, locks of "
@@ -161,7 +161,7 @@ def describe_baseline(scenario: Scenario) -> str:
 
 
 def assignment_of(scenario: Scenario, assignor: str) -> dict[str, dict[str, list[int]]]:
-    """Return what an assignor makes of the members of a scenario."""
+    """Return an assignor's assignment for the members of a scenario."""
     members = [
         {"id": member.name, "subscribed": list(member.topics), "rack": member.rack}
         for member in scenario.each_member()
@@ -177,7 +177,7 @@ def assignment_of(scenario: Scenario, assignor: str) -> dict[str, dict[str, list
 
 
 def shorter(scenario: Scenario, seconds: float) -> Scenario:
-    """Return the scenario for so long."""
+    """Return the scenario with a shorter duration."""
     return replace(scenario, duration_ms=round(seconds * 1000))
 
 
@@ -187,7 +187,7 @@ def watch_comparison(
     cancelled: Callable[[], bool],
     progress: Callable[[int, int], None],
 ) -> Comparison:
-    """Compare scenarios, until nobody waits any more: then a simulation ends in its middle."""
+    """Compare scenarios; a cancellation ends a simulation midway."""
     require_end([*map(size, chosen.values())], len(seeds), LESS)
     with cancellable(cancelled, progress) as report:
         return compare(chosen, seeds=seeds, progress=report)
@@ -199,19 +199,19 @@ def watch_search(
     cancelled: Callable[[], bool],
     progress: Callable[[int, int], None],
 ) -> Clearing:
-    """Search what clears the lag of a scenario by `what_clears`, until nobody waits any more."""
+    """Search for what clears the lag of a scenario by `what_clears`, until cancelled."""
     most = search(scenario, **{name: value for name, value in given.items() if name != "seeds"})
     require_end([most.size], most.runs * len(given.get("seeds") or range(most.seeds)), LESS)
     with cancellable(cancelled, progress) as report:
         return what_clears(scenario, baseline=BASELINE, progress=report, **given)
 
 
-#: What makes simulations shorter that would take hours.
+#: The advice for simulations that would take hours.
 LESS = "simulate fewer seconds, members or runs, or see sharelag simulate --sweep"
 
 
 def notes_of(comparison: Comparison) -> tuple[str, ...]:
-    """Return the seeds of a comparison, what its baseline is, and whether runs failed."""
+    """Return notes on a comparison: its seeds, its baseline, and failed runs."""
     runs = comparison.runs
     seeds = sorted(set(runs.column("seed").to_pylist()))
     errors = pc.drop_null(runs.column("error")).to_pylist()
@@ -241,12 +241,12 @@ def _interval(row: Mapping[str, Any]) -> str:
 
 
 def mean(row: Mapping[str, Any]) -> str:
-    """Return the mean over the runs in words, or in how many of them it is not known."""
+    """Return the mean over the runs in words, or the number of runs in which it is unknown."""
     return trials.for_people(row)["mean"] if row["unknown"] else _amount(row, "mean")
 
 
 def signed(row: Mapping[str, Any], name: str) -> str:
-    """Return an amount in words, with its sign also where it is more."""
+    """Return an amount in words, with its sign, plus included."""
     return f"{'+' if (row[name] or 0) > 0 else ''}{_amount(row, name)}"
 
 
@@ -258,7 +258,7 @@ _AS_IT_IS = "as it is"
 
 
 class Presets(W.VBox):  # type: ignore[misc]  # ipywidgets has no types
-    """Members, assignors and locks first; ``advanced`` are the controls that few need."""
+    """Controls for members, assignors and locks; ``advanced`` has the rarely needed ones."""
 
     def __init__(self, entered: Callable[[], Any]) -> None:
         self.members = Field("Members", step=True, entered=entered)
@@ -291,21 +291,21 @@ class Presets(W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         return [self.assignors, self.members, self.locks, *several]
 
     def begin_with(self, scenario: Scenario) -> None:
-        """Say what is in force where nothing is chosen."""
+        """Show the values in force as hints of empty fields."""
         limits, count = scenario.settings.limits, len(scenario.each_member())
         self.members.start, self.members.hint = count, f"as they are: {count:,}"
         self.locks.hint = f"{_AS_IT_IS}: {duration(limits.lock_duration_ms)}"
         self.limits.hint = f"{_AS_IT_IS}: {limits.delivery_count_limit}"
         self.assignors.now = scenario.assignor
-        if self.seconds.value == self._seconds:  # nobody chose another
+        if self.seconds.value == self._seconds:  # still the default
             self._seconds = cut_short(scenario).duration_ms // 1000
             self.seconds.value = self._seconds
 
     @property
     def chosen(self) -> dict[str, Any] | None:
-        """What is chosen, as `variants` takes it; None where a field cannot be read.
+        """The choices as arguments of `variants`; None if a field is invalid.
 
-        Then the field says so itself.
+        That field shows its error.
         """
         members, locks, limits = self._checked()
         if members is None or locks is None or limits is None:
@@ -315,11 +315,11 @@ class Presets(W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         return {name: value for name, value in given.items() if value}
 
     def seeds(self, variants: int = 2) -> range:
-        """Return the seeds of so many variants; a search has those of two."""
+        """Return the seeds for a number of variants; a search uses those of two."""
         return range(self.seed.value, self.seed.value + (self.runs.value or enough_seeds(variants)))
 
     def code(self, group: str, chosen: Mapping[str, Any], seeds: range) -> str:
-        """Return the Python that gives the same comparison of ``bench``."""
+        """Return the Python that reproduces the comparison from ``bench``."""
         given = ", ".join(f"{name}={value!r}" for name, value in chosen.items())
         return f"""from dataclasses import replace
 from sharelag.whatif import compare, variants
@@ -334,7 +334,7 @@ display(comparison, curves)"""
 
     @property
     def searched(self) -> dict[str, Any]:
-        """What a search for what clears the lag is given: what somebody chose."""
+        """The choices as arguments of a search for what clears the lag."""
         assignors = list(dict.fromkeys([*ASSIGNORS, *self.assignors.value]))
         is_shorter = self.seconds.value != self._seconds
         given = {
@@ -346,7 +346,7 @@ display(comparison, curves)"""
         return {name: value for name, value in given.items() if value}
 
     def search_code(self, group: str) -> str:
-        """Return the Python that finds the same as the search of the lab."""
+        """Return the Python that reproduces the search of the lab."""
         given = "".join(f"{name}={value!r}, " for name, value in self.searched.items())
         return f"""from sharelag.whatif import what_clears
 from sharelag import charts
@@ -373,7 +373,7 @@ def _members(given: str) -> list[int]:
 
 
 def _read(field: Field, act: Callable[[str], list[Any]]) -> list[Any] | None:
-    """Return what a field says, or None; then the field says what is wrong."""
+    """Parse a field; return None and show the error in the field if it is invalid."""
     try:
         found = act(field.value)
     except InputError as error:

@@ -1,4 +1,4 @@
-"""Other assignors, members and settings, simulated from where the group is, and compared."""
+"""Simulation and comparison of other assignors, members and settings from the present state."""
 
 from __future__ import annotations
 
@@ -56,18 +56,18 @@ _COLUMNS = ["group_id", "topic_id", "topic", "partition", "lag"]
 
 
 class State(NamedTuple):
-    """What a simulation goes on from."""
+    """The state that a simulation starts from."""
 
     group: str
     as_of: datetime | None
 
     def words(self) -> str:
-        """Return in words what a simulation begins with."""
+        """Return the initial state in words."""
         return f"Simulated from the state of {text.moment(self.as_of)}."
 
 
 class ByHand(Part):
-    """An assignment to edit; a refresh keeps its edits and its run, another group has its own."""
+    """An assignment editor; a refresh keeps edits and run, another group replaces them."""
 
     def __init__(self, selection: Selection) -> None:
         self._selection = selection
@@ -84,9 +84,9 @@ class ByHand(Part):
         members: pa.Table,
         chance: Callable[[], tuple[float, range]],
     ) -> None:
-        """Begin with the members and partitions of a moment, of which the scenario was made.
+        """Start with the members and partitions of the scenario's moment.
 
-        ``chance`` gives at the begin of each run for how many seconds it is, and with which seeds.
+        ``chance`` returns the duration in seconds and the seeds at the start of each run.
         """
 
         def tried_out(held: Assignment, cancelled: Any, progress: Any) -> Difference | None:
@@ -118,12 +118,12 @@ class ByHand(Part):
         self.header.tell(None, notes=(words,))
 
     def still(self) -> str:
-        """Nothing: who cannot run it has nothing to edit."""
+        """Return nothing, because edits need a kernel."""
         return ""
 
 
 def partitions_of(lag: pa.Table, scenario: Scenario) -> pa.Table:
-    """Return the rows of a lag table whose partitions are simulated, as an editor shows them."""
+    """Return the rows of a lag table with simulated partitions, for an editor."""
     places = {
         (topic.name, number) for topic in scenario.topics for number in range(topic.partitions)
     }
@@ -136,10 +136,10 @@ def _places(rows: pa.Table) -> Iterator[tuple[str, int]]:
 
 
 def begun(scenario: Scenario, members: pa.Table, partitions: pa.Table) -> tuple[Assignment, str]:
-    """Return the current assignment, or that of the scenario's assignor where it is not known.
+    """Return the current assignment, or that of the scenario's assignor if it is unknown.
 
-    Members of the scenario are called by their ids; partitions that are not in ``partitions`` (as
-    of `partitions_of`) are left out. Beside it stands where it comes from, in words.
+    Members of the scenario have their ids; partitions missing from ``partitions`` (of
+    `partitions_of`) are left out. The second result is the source in words.
     """
     each = scenario.each_member()
     is_known = pc.and_(
@@ -173,7 +173,7 @@ def begun(scenario: Scenario, members: pa.Table, partitions: pa.Table) -> tuple[
 
 
 def clients_of(group: str, members: pa.Table) -> dict[str, str]:
-    """Return the client of each member of a group and where it runs, where that is known."""
+    """Return the known client and host of each member of a group."""
     rows = members.filter(pc.equal(members.column("group_id"), group)).to_pylist()
     clients = {
         row["member_id"]: " at ".join(filter(None, (row["client_id"], row["client_host"])))
@@ -182,32 +182,32 @@ def clients_of(group: str, members: pa.Table) -> dict[str, str]:
     return {member: words for member, words in clients.items() if words}
 
 
-#: What stands there before anything was run.
+#: The text before the first run.
 _INVITED = (
     "Find what clears the lag; or change members, lock duration or assignors, and run it: what "
     "would happen to the lag?"
 )
 
 
-#: What a thread does, the Python that finds the same, and how many runs it has.
+#: The work of a thread, the equivalent Python, and the number of runs.
 _Work: TypeAlias = tuple[Callable[..., Any], str, int]
 
 
 class WhatIfLab(GroupDashboard):
-    """Members, locks and assignors, and what would become of the lag: a verdict and its curves.
+    """What-ifs on members, locks and assignors: a verdict and projected curves.
 
-    One button tries assignors with more and more members until the lag clears. All measures, with
-    seeds and further settings, are folded under *Advanced*.
+    One button tries assignors with increasing numbers of members until the lag clears. All
+    measures, seeds and further settings are folded under *Advanced*.
 
     Attributes
     ----------
     state
         idle, running, done, cancelled or failed.
     comparison
-        The last that came to its end; None before. It covers one group as of one moment, and shown
-        with that group only.
+        The last complete one; None before. It covers one group as of one moment, and is shown with
+        that group only.
     clearing
-        What clears the lag, where that was requested last; its comparison is that of the lab.
+        The last search, if it was the last request; its comparison is that of the lab.
     """
 
     TITLE = "What if"
@@ -298,7 +298,7 @@ class WhatIfLab(GroupDashboard):
             self._state = state
 
     def _other_group(self, group: str) -> None:
-        """What is going on is not of the group that is looked at any more."""
+        """Cancel a run of the previous group, and update the progress bar."""
         if self.state == "running":
             self.cancel()
             self.bar.description = "Cancelled: another group was chosen"
@@ -307,7 +307,7 @@ class WhatIfLab(GroupDashboard):
         else:
             self.bar.value, self.bar.description = 0, "Not run yet"
 
-    #: What is looked at, what runs, and what was compared goes on from.
+    #: The states of the group shown, of the run, and of the comparison.
     _state: State | None = None
     _tried: State | None = None
     _compared: State | None = None
@@ -315,11 +315,11 @@ class WhatIfLab(GroupDashboard):
     _compared_code: str = ""
 
     def search(self) -> None:
-        """Try assignors with more and more members until the lag clears, in a separate thread."""
+        """Search for assignors and members that clear the lag, in a separate thread."""
         self._start(self._searching)
 
     def run(self) -> None:
-        """Begin, in a separate thread; what cannot be run is reported in the header."""
+        """Start the comparison in a separate thread; the header shows errors."""
         self._start(self._comparing)
 
     def _searching(self, group: str) -> _Work | None:
@@ -335,7 +335,7 @@ class WhatIfLab(GroupDashboard):
         scenario = shorter(self.bench.scenario(group), self.seconds.value)
         try:
             tried = simulate_options(scenario, chosen)
-        except InputError as error:  # nothing else is simulated, which the chips say
+        except InputError as error:  # without any variant; the chips say so
             self.assignors.error = str(error)
             return None
         seeds = self.presets.seeds(len(tried))
@@ -343,17 +343,17 @@ class WhatIfLab(GroupDashboard):
         return comparison, self.presets.code(group, chosen, seeds), len(tried) * len(seeds)
 
     def _start(self, prepare: Callable[[str], _Work | None]) -> None:
-        """Begin what is prepared of the group; where that is nothing, a field says why."""
+        """Start the prepared work; without any, a field says why."""
         with self._lock:
             if self.state == "running":
                 return
             try:
                 group = self._known_group()
                 work = prepare(group)
-            except Exception as error:  # people get a sentence
+            except Exception as error:  # shown as a sentence
                 self._ended(None, None, error)
                 return
-            if work is None:  # what was shown before stays
+            if work is None:  # the previous content stays
                 self.state, self.bar.description = "failed", f"Not run{self._before()}"
                 return
             act, self._code, runs = work
@@ -364,7 +364,7 @@ class WhatIfLab(GroupDashboard):
         self._trial.start()
 
     def cancel(self) -> None:
-        """Do not wait any more: what was shown before stays."""
+        """Stop waiting for the run; the previous content stays."""
         with self._lock:
             if self._trial is not None and self.state == "running":
                 self._trial.cancel()
@@ -372,11 +372,11 @@ class WhatIfLab(GroupDashboard):
                 self._trial = None
 
     def join(self, timeout: float | None = None) -> bool:
-        """Wait until nothing runs any more; return whether that is so."""
+        """Wait until the run ends; return whether it did."""
         return self._trial is None or self._trial.join(timeout)
 
     def close(self) -> None:
-        """Let go of everything, a run included."""
+        """Close all views, and cancel the run."""
         self.cancel()
         super().close()
 
@@ -400,7 +400,7 @@ class WhatIfLab(GroupDashboard):
     ) -> None:
         with self._lock:
             if run is not None and run is not self._trial:
-                return  # somebody cancelled it before
+                return  # cancelled
             self._busy(False)
             before = self._before()
             if isinstance(error, CancelledError):
@@ -426,7 +426,7 @@ class WhatIfLab(GroupDashboard):
         self._try(self._draw)
 
     def _is_of_this_group(self) -> bool:
-        """Whether there is a comparison of the group that is looked at."""
+        """Return whether the comparison belongs to the group shown."""
         compared, state = self._compared, self._state
         return compared is not None and state is not None and compared.group == state.group
 
@@ -443,11 +443,11 @@ class WhatIfLab(GroupDashboard):
     def _fill(self, found: Comparison) -> None:
         if self.clearing is not None:
             cells = self.clearing.cells
-            # A grid of words is not squeezed: where the page is narrow it scrolls.
+            # A grid of words keeps its width; a narrow page scrolls.
             across = len(pc.unique(cells.column("members")))
             self.grid.view.layout.min_width = f"{10 + 8 * across}em"
             self.grid.draw(clearing_figure(cells, self.theme))
-        shown = replace(found.presentation(), notes=(), more=None)  # which stand elsewhere here
+        shown = replace(found.presentation(), notes=(), more=None)  # both are shown elsewhere
         self.decided.value = render.as_html(shown, len(shown.table))
         self.projection.draw(projection_figure(found.projected, self.theme))
         self.projection.header.notes = [self._begins()]
@@ -463,7 +463,7 @@ class WhatIfLab(GroupDashboard):
         self.table.show(difference_rows(found), MEANS | OF_MEASURES, notes_of(found))
 
     def _say(self) -> None:
-        """The verdict of the comparison that is shown, with the Python that gives it again."""
+        """Show the verdict of the comparison, with the Python that reproduces it."""
         found = self.comparison
         with self.verdict.hold_sync():
             if found is None or not self._is_of_this_group():
@@ -479,7 +479,7 @@ class WhatIfLab(GroupDashboard):
             ]
 
     def _begins(self) -> str:
-        """Where the comparison goes on from, which need not be what is shown elsewhere by now."""
+        """Return the comparison's initial state, which may be older than the other content."""
         if self._compared is None:
             return ""
         other = " Other parts show another moment: run it again to compare that one."

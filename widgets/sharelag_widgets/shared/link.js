@@ -1,7 +1,7 @@
-// What people pick: to Python, and at once to the other views of the same selection in this page.
+// Picks: sent to Python, and directly to other views of the same selection in this page.
 //
 // Views of one selection hear each other in the browser, so they stay linked while the kernel is busy or gone.
-// Only what a person did is told to others; what was heard is never told again, so nothing can go round.
+// Only user actions are sent; received picks are never sent again, so there are no loops.
 
 import { make } from "./dom.js";
 
@@ -38,7 +38,7 @@ export function linked(model, hear) {
       // A page without a kernel: the view works, there is nobody to tell.
     }
   };
-  // Is anybody there? Asked after people did something, at most once in a while.
+  // Check that a kernel answers after user input, at a limited rate.
   const ask = () => {
     if (pause || timer) return;
     pause = setTimeout(() => {

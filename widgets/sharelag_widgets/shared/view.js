@@ -1,4 +1,4 @@
-// The life of a view: its frame, its data, its theme, and an end that leaves nothing behind.
+// The lifecycle of a view: its frame, data, theme, and a complete cleanup.
 
 import { unpack } from "./columns.js";
 import { announcer, failureOf, make } from "./dom.js";
@@ -83,7 +83,7 @@ export function view({ model, el }, name, build, watched) {
   };
 }
 
-/** At most one repaint a frame, however often it is asked for; an error goes to `failed`. */
+/** Repaint at most once per frame; errors go to `failed`. */
 function eachFrame(paint, failed) {
   let scheduled = 0;
   const later = () => {
