@@ -54,8 +54,8 @@ from sharelag.whatif.horizon import members_wanted
 _LOG = logging.getLogger(__name__)
 #: Seconds to wait at exit for a running collection: a client library cannot be interrupted.
 _GRACE = 10.0
-#: A result expires after this multiple of the time for a collection and the wait after it, but at
-#: least after so many seconds: metrics disappear while a cluster does not answer.
+#: A result expires after this multiple of the time for a collection and the wait after it, and not
+#: before these seconds: metrics disappear while a cluster does not answer.
 _SHOWN_TIMES, _SHOWN_SECONDS = 3.0, 10.0
 _LABELS = ("group", "topic", "partition")
 _PREFIX = "kafka_share_group_"

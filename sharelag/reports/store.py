@@ -121,7 +121,7 @@ def rows(out: Path) -> list[dict[str, Any]]:
 def reserve(out: Path, name: str, wait: bool, tell: Callable[[str], None]) -> Iterator[Path]:
     """Lock a report for one run at a time; yields its folder.
 
-    With ``wait``, ``tell`` is called with a message, and a run that is under way is waited for.
+    With ``wait``, report a run in progress with ``tell``, and wait for it.
     """
     folder = out / name
     try:

@@ -54,7 +54,7 @@ class Series:
     def of_groups(
         cls, groups: NDArray[Any], at: NDArray[np.int64], values: Floats, **more: Any
     ) -> Series:
-        """Return a series of whole groups; exact where known, unless more is said."""
+        """Return a series of whole groups; exact where known, unless ``more`` says otherwise."""
         nowhere, count = np.full(len(groups), None, object), len(groups)
         given: dict[str, Any] = {"topic": nowhere, "partition": nowhere, "reason": [None] * count}
         given |= {"is_exact": ~np.isnan(values)} | more
