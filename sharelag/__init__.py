@@ -59,12 +59,12 @@ __all__ = [
     "wire",
 ]
 
-#: Functions of `sharelag.engine.spark` that are here as well.
+#: Functions of `sharelag.engine.spark` that are public here, too.
 _OF_PIPELINE = (
     *("consumed", "decode", "groups", "health", "history", "imbalance", "lag", "members"),
     *("offsets", "read_kafka", "windows"),
 )
-#: Module, and the name in it; of a module itself no name.
+#: Module, and the name in it; None for a module itself.
 _HOMES = {
     "Result": ("sharelag.workbench", "Result"),
     "Workbench": ("sharelag.workbench", "Workbench"),
@@ -72,7 +72,7 @@ _HOMES = {
     "checks": ("sharelag.monitoring.checks", ""),
     "explain": ("sharelag.metrics.explain", "explain"),
     "gather": ("sharelag.engine.engines", "gather"),
-    "open": ("sharelag.workbench", "open_workbench"),  # within sharelag the builtin keeps its name
+    "open": ("sharelag.workbench", "open_workbench"),  # another name, to keep the builtin usable
     "pipeline": ("sharelag.engine.spark", ""),
     "replay": ("sharelag.replay", ""),
     "reports": ("sharelag.reports", ""),
@@ -83,7 +83,7 @@ _HOMES = {
     "whatif": ("sharelag.whatif", ""),
     "wire": ("sharelag.wire", ""),
 } | {name: ("sharelag.engine.spark", name) for name in _OF_PIPELINE}
-#: Names that were here before, and where they are now.
+#: Former names, and their replacements.
 _MOVED = {
     "Decoded": ("sharelag.engine.spark", "Decoded"),
     "Evidence": ("sharelag.metrics.evidence", "Evidence"),

@@ -209,7 +209,7 @@ def is_cached(function: Callable[..., Any]) -> bool:
         return False
     version = f"py{sys.version_info.major}{sys.version_info.minor}"
     stem = glob.escape(f"{source.stem}.{function.__qualname__}_{digest(function)}")
-    changed = source.stat().st_mtime  # numba ignores what it compiled of an earlier source
+    changed = source.stat().st_mtime  # numba ignores compiled code of an earlier source
     return any(
         found.stat().st_mtime >= changed
         for folder in _caches(source)
@@ -238,7 +238,7 @@ def _compile(function: Any) -> None:
     import numba
 
     scope = _compiled_globals(function.__globals__)
-    if function not in _compiled:  # it may have been compiled with the others of its module
+    if function not in _compiled:  # it may have been compiled with others of its module
         again = FunctionType(function.__code__, scope, function.__name__, function.__defaults__)
         again.__qualname__ = f"{function.__qualname__}_{digest(function)}"
         if function in _parts_only:
@@ -247,7 +247,7 @@ def _compile(function: Any) -> None:
         try:
             _compiled[function] = numba.njit(pipeline_class=_whole(), **_options[function])(again)
             _remove_stale(again, _compiled[function].stats.cache_path)
-        except (RuntimeError, OSError):  # numba finds no place for a cache
+        except (RuntimeError, OSError):  # numba finds no folder for its cache
             _compiled[function] = numba.njit(**_options[function] | {"cache": False})(again)
 
 

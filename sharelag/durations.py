@@ -1,6 +1,6 @@
-"""Durations as people type and read them: `500ms`, `30s`, `5m`, `2h`, `1d`, `1h30m`, `5 minutes`.
+"""Parse and format durations: `500ms`, `30s`, `5m`, `2h`, `1d`, `1h30m`, `5 minutes`.
 
-What is typed has a unit. A number in Python is seconds, and so is never read from a text.
+Typed durations require a unit. Numbers in Python are seconds, so they are never parsed from text.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ UNITS = {
     "s": timedelta(seconds=1),
     "ms": timedelta(milliseconds=1),
 }
-#: How Spark and pandas spell them.
+#: The spellings of Spark and pandas.
 _SPELLED = ("d(?:ays?)?", "h(?:ours?)?", "m(?:in(?:utes?)?)?", "s(?:ec(?:onds?)?)?", "ms")
 _NUMBER = r"([0-9]{1,15}(?:\.[0-9]+)?|\.[0-9]+)"
 _PARTS = re.compile(r"\s*".join(rf"(?:{_NUMBER}\s*{unit})?" for unit in _SPELLED))
 _BARE = re.compile(r"\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _MILLISECOND = UNITS["ms"]
-#: About a thousand years: with more, where a span begins or a forecast ends would be no date.
+#: About a thousand years: beyond that, the beginning of a span may not be a valid date.
 _MOST = timedelta(days=365_000)
 
 
 def parse_duration(value: str | float | timedelta, bare: str | None = None) -> timedelta:
-    """Read a duration.
+    """Parse a duration.
 
     Parameters
     ----------
     value : str, float or timedelta
-        Text with units, the longest first (``1h30m``); a number of seconds; or a duration as it is.
+        Text with units, the longest first (``1h30m``); a number of seconds; or a timedelta.
     bare : {"d", "h", "m", "s", "ms"}, optional
-        The unit of a text without one. By default such a text is refused.
+        The unit of a text without one. By default such a text is an error.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def _read(value: str | float, bare: str | None) -> timedelta:
 
 
 def parse_span(value: str | float | timedelta) -> timedelta:
-    """Read a duration that is longer than 0; see `parse_duration`."""
+    """Parse a duration longer than 0; see `parse_duration`."""
     span = parse_duration(value)
     if not span:
         raise InputError(f"invalid duration {value!r}: it must be longer than 0")
@@ -76,7 +76,7 @@ def parse_span(value: str | float | timedelta) -> timedelta:
 
 
 def spell(span: timedelta) -> str:
-    """Write a duration exactly, as `parse_duration` reads it: ``1h30m``."""
+    """Format a duration exactly, as `parse_duration` accepts it: ``1h30m``."""
     if not span:
         return "0s"
     parts = []

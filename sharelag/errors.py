@@ -10,7 +10,7 @@ class ShareLagError(Exception):
     """The base class: the command line prints it without a traceback and exits with 1 or 3."""
 
     def _render_traceback_(self) -> list[str]:
-        """Return what IPython shows in place of a traceback: the message alone."""
+        """Return the text that IPython shows instead of a traceback: the message."""
         return [f"{type(self).__name__}: {self}"]
 
 
@@ -29,7 +29,7 @@ class SetupError(ShareLagError):
     """Something on this machine is missing or too old: Java, Spark, a package."""
 
 
-# ---- what the cluster answered -------------------------------------------------------------------
+# ---- answers of the cluster ----------------------------------------------------------------------
 
 
 class ClusterError(ShareLagError):
@@ -55,7 +55,7 @@ class TopicMissingError(ClusterError):
 class NoLeaderError(ClusterError):
     """A partition currently has no leader: it is new, or its broker is down; the exit code is 3."""
 
-    #: The topic with partitions that did not answer, and which those are, where that is known.
+    #: The topic with partitions that did not answer, and their numbers, if known.
     topic: str | None = None
     silent: frozenset[int] = frozenset()
     #: First and end offset of the partitions that did answer, where offsets were requested.
@@ -66,7 +66,7 @@ class DataLossError(ClusterError):
     """Requested records have been deleted from the topic."""
 
 
-# ---- what the records say ------------------------------------------------------------------------
+# ---- content of records --------------------------------------------------------------------------
 
 
 class ReplayError(ShareLagError):
@@ -74,20 +74,20 @@ class ReplayError(ShareLagError):
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of what an error says, or the name of its kind if it says nothing."""
+    """Return the first line of an error's message, or the name of its type without one."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def are_away(error: BaseException) -> bool:
-    """Whether all that is wrong is that brokers do not answer, which may pass."""
+    """Whether the only problem is that brokers do not answer, which may be temporary."""
     return is_of(NoLeaderError, error) or is_of(BrokerUnreachableError, error)
 
 
 def raised_in_worker(error: BaseException) -> ShareLagError | None:
-    """Return the `ShareLagError` that a Spark task raised, out of the text of Spark's own error.
+    """Parse the `ShareLagError` that a Spark task raised from the text of Spark's own error.
 
-    Spark wraps it into pages of text. Where a worker lacks this package, or Spark itself raises the
-    error for a row, its text begins with the name of the class alone.
+    Spark wraps it into pages of text. If a worker lacks this package, or Spark itself raises the
+    error for a row, its text begins with the class name alone.
     """
     said = re.findall(r"(?:sharelag\.errors\.|\b(?=InputError|SetupError))(\w+): (.+)", str(error))
     ours = [kind(text) for name, text in said if (kind := globals().get(name)) is not None]
@@ -95,15 +95,15 @@ def raised_in_worker(error: BaseException) -> ShareLagError | None:
 
 
 def is_of(kind: type[ShareLagError], error: BaseException) -> bool:
-    """Whether an error belongs to a kind, or is Spark's and wraps one that a worker raised."""
+    """Whether an error has a type, or is Spark's and wraps one that a worker raised."""
     return isinstance(error, kind) or f"errors.{kind.__name__}: " in str(error)
 
 
-#: Names of groups that a message lists.
+#: Maximum number of groups that a message names.
 _NAMED = 10
 
 
-#: What it means that no share group has state.
+#: Advice if no share group has state.
 NO_STATE = (
     "no share group has state: none has consumed anything yet, or its state was deleted with its "
     "topics or the group"
@@ -113,16 +113,16 @@ NO_STATE = (
 def unknown_group(
     group: str, known: Iterable[str], where: str = "", kinds: Mapping[str, str] | None = None
 ) -> str:
-    """Say that a share group has no state; the one wording of it.
+    """Return the message for a share group without state.
 
     Parameters
     ----------
     group : str
-        The name that was given.
+        The given name.
     known : iterable of str
-        The groups that have state there; empty if that is not known.
+        The groups with state; empty if unknown.
     where : str
-        Where it was looked for, such as ``"in capture of c1 at 2026-11-21T03:10:00Z"``.
+        Where it was searched, such as ``"in capture of c1 at 2026-11-21T03:10:00Z"``.
     kinds : mapping of str to str, optional
         Types of groups that are not share groups, as far as known.
     """
@@ -142,16 +142,16 @@ def unknown_group(
 
 
 def unknown_column(column: object, known: Iterable[str], where: str) -> str:
-    """Say that a table has no such column, and which one may have been meant."""
+    """Return the message for a missing column, with a similar name if there is one."""
     names = list(known)
     said = f"unknown column {column!r} of {where!r}: its columns are {', '.join(names)}"
     return said + meant(column, names)
 
 
 def unknown_topic(topic: object, known: Iterable[str | None], group: str, where: str = "") -> str:
-    """Say that a share group has no state of a topic, and which one may have been meant.
+    """Return the message for a topic without state of a share group, with a similar name.
 
-    ``known`` are the topics of the group, or with ``where`` those that are there.
+    ``known`` are the topics of the group or, with ``where``, those found there.
     """
     distinct = set(known)
     names = sorted(filter(None, distinct))
@@ -165,22 +165,22 @@ def unknown_topic(topic: object, known: Iterable[str | None], group: str, where:
 
 
 def list_names(names: Sequence[str], most: int = _NAMED) -> str:
-    """Return the first names, and how many more there are; they can be anything.
+    """List the first names, and how many more there are; names are untrusted.
 
-    What would act on a terminal, or could be read as several names, is escaped.
+    Terminal control characters, and characters that separate names, are escaped.
     """
     shown = ", ".join(name if name.isprintable() else repr(name)[1:-1] for name in names[:most])
     return shown + (f" and {len(names) - most:,} more" if len(names) > most else "")
 
 
 def unknown_name(name: str, known: Iterable[str], where: str) -> str:
-    """Say that a module or an object has no such name, and which one may have been meant."""
+    """Return the message for a missing name in a module or an object, with a similar name."""
     offered = [one for one in known if name.startswith("_") or not one.startswith("_")]
     return f"{where} has no attribute {name!r}{meant(name, offered)}"
 
 
 def meant(given: object, known: Sequence[str]) -> str:
-    """Ask whether a known name was meant that is near to the given one; empty if none is."""
+    """Ask whether a similar known name was meant; empty if there is none."""
     from difflib import get_close_matches
 
     near = get_close_matches(str(given), known, 1)

@@ -1,4 +1,4 @@
-"""Where Java is on this machine."""
+"""Find Java on this machine."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 
 def find_java() -> Path | None:
-    """Return the java command of ``JAVA_HOME``, or of ``PATH`` where that is not set.
+    """Return the java command of ``JAVA_HOME``, or of ``PATH`` if that is not set.
 
-    As Spark does, it takes none of ``PATH`` if ``JAVA_HOME`` has none.
+    Like Spark, ignore ``PATH`` if ``JAVA_HOME`` is set but has none.
     """
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=str(Path(home, "bin")) if home else None)

@@ -3,7 +3,7 @@
 [project.entry-points."sharelag.causes"]
 quota-reached = "our_package:quota_reached"
 
-Nothing is looked up before it is needed, and nothing is imported before it is used.
+Entry points are looked up, and objects imported, only on use.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from importlib.metadata import EntryPoint
 
-#: What others can add, each by entry points of its group.
+#: Kinds of plug-ins, with the group of entry points of each.
 GROUPS = {
     "assignor": "sharelag.assignors",
     "cause": "sharelag.causes",
     "input": "sharelag.inputs",
-    "view": "sharelag.views",  # of our own widgets, which nothing here imports
+    "view": "sharelag.views",  # used by our widgets; not imported here
 }
 _Points = dict[str, dict[str, tuple["EntryPoint", ...]]]
 
@@ -36,9 +36,9 @@ class Plugin:
     Parameters
     ----------
     title : str
-        What messages call it: its kind, its name and its package.
+        Its name in messages: kind, name and package.
     place : str
-        Where it was imported from, as the entry point has it.
+        Where it was imported from, as in the entry point.
     value : object
     """
 
@@ -47,7 +47,7 @@ class Plugin:
     value: Any
 
     def function(self) -> Callable[..., Any]:
-        """Return the object, which has to be a function."""
+        """Return the object, which must be a function."""
         if not callable(self.value):
             raise self.wrong(
                 f"is not a function: {self.place!r} is of type {type(self.value).__name__}"
@@ -56,18 +56,18 @@ class Plugin:
         return called
 
     def wrong(self, what: str) -> InputError:
-        """Return the error to raise when it is not what it should be."""
+        """Return the error for an object of another kind."""
         return InputError(f"{self.title} {what}")
 
     def failure(self, error: Exception, doing: str) -> InputError:
-        """Return the error to raise when its code raised one."""
+        """Return the error for an exception in its code."""
         return self.wrong(
             f"{doing} ({type(error).__name__}: {error}): repair or uninstall the package"
         )
 
 
 def plugin_names(kind: str) -> list[str]:
-    """Return the names of all of a kind that are installed, without importing any."""
+    """Return the names of all installed plug-ins of a kind, without importing any."""
     return sorted(_points(kind))
 
 
@@ -79,12 +79,12 @@ def load_plugin(kind: str, name: str, is_ours: bool) -> Plugin | None:
     kind : {"assignor", "cause", "input", "view"}
     name : str
     is_ours : bool
-        Whether sharelag itself has one of that name.
+        Whether sharelag itself has an object of that name.
 
     Returns
     -------
     Plugin or None
-        None when no installed package has one of that name.
+        None if no installed package has an object of that name.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def load_plugin(kind: str, name: str, is_ours: bool) -> Plugin | None:
     plugin = Plugin(f"the {kind} {name!r} of {packages}", point.value, None)
     try:
         value = point.load()
-    except Exception as error:  # whatever a foreign module raises while it is imported
+    except Exception as error:  # importing a foreign module may raise anything
         raise plugin.failure(error, f"cannot be loaded from {point.value!r}") from error
     return Plugin(plugin.title, plugin.place, value)
 
@@ -121,7 +121,7 @@ def _points(kind: str) -> dict[str, tuple[EntryPoint, ...]]:
 
 @lru_cache(maxsize=1)
 def _find_installed(_path: tuple[str, ...]) -> _Points:
-    """Return our groups' entry points by name; read again when the path of modules changes."""
+    """Return the entry points of our groups; read again when the module path changes."""
     from importlib.metadata import entry_points
 
     every = entry_points()
@@ -130,7 +130,7 @@ def _find_installed(_path: tuple[str, ...]) -> _Points:
         names = found.setdefault(group, {})
         for point in every.select(group=group):
             known = names.get(point.name, ())
-            # A checkout has its widgets twice: in their own metadata, and where it is installed.
+            # A checkout lists its widgets twice: in their own metadata, and where it is installed.
             if group != GROUPS["view"] or point.value not in {one.value for one in known}:
                 names[point.name] = (*known, point)
     return found

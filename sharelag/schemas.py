@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     def __getattr__(name: str) -> pa.Schema: ...
 
 
-#: Of what is printed or written as JSON: objects carry it, rows have it in the name of their
-#: schema (``docs/schemas``).
+#: Version of printed and written JSON: objects contain it, rows have it in the name of their schema
+#: (``docs/schemas``).
 SCHEMA_VERSION = 1
 #: The type of share groups, as ``kafka-groups.sh`` prints it (``GroupType.SHARE``).
 SHARE = "Share"
-#: What Kafka's numbers of acknowledgements mean.
+#: Names of Kafka's acknowledgement types, by number.
 ACKNOWLEDGE_WORDS = ("gap", "accept", "release", "reject", "renew")
 
 
@@ -46,22 +46,22 @@ def _typed(names: str) -> list[tuple[str, pa.DataType]]:
     return [(name, COLUMNS[name].field.type) for name in names.split()]
 
 
-#: The columns that name a share partition.
+#: The key of a share partition.
 SHARE_PARTITION = ("group_id", "topic_id", "partition")
-#: Their types. A topic id is 22 characters of URL-safe base64, as Kafka prints it.
+#: Its columns. A topic id is 22 characters of URL-safe base64, as Kafka prints it.
 SHARE_PARTITION_COLUMNS = _typed("group_id topic_id partition")
-#: The same with the topic's name; null: no offsets for the topic id.
+#: The same with the topic's name; null without offsets for the topic id.
 NAMED_SHARE_PARTITION = _typed("group_id topic topic_id partition")
-#: Where a record stands in its topic: the first columns of every decoded table.
+#: The position of a record in its topic: the first columns of every decoded table.
 POSITION = _typed("topic record_partition offset timestamp")
 
-# The schema of each declared table has its name: `LAG`, `WINDOWS`, `HISTORY` and so on.
+# The schema of each declared table has the table's name: `LAG`, `WINDOWS`, `HISTORY` and so on.
 for _room in (lag, windows, records, groups, answers, requests, dead_letters):
     globals().update({n: one.schema for n, one in vars(_room).items() if isinstance(one, Table)})
 
-#: What a broker's request log tells, by name.
+#: Tables from a broker's request log, by name.
 REQUEST_TABLES = {table.name: table.schema for table in requests.OF_LINES}
-#: What the output of consumers tells, by name.
+#: Tables from the output of consumers, by name.
 CONSUMED_TABLES = {table.name: table.schema for table in requests.CONSUMED}
 
 

@@ -22,11 +22,11 @@ from sharelag.version import __version__
 
 def main() -> None:
     """Run the command line (the ``sharelag`` script)."""
-    # A terminal that lacks a character of a name shows its number instead of nothing at all.
+    # A terminal that lacks a character of a name shows its number instead.
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    # jsonschema imports it to judge IRIs, which no notebook has: it makes parsers for 2.5 seconds.
+    # jsonschema imports it to validate IRIs, which no notebook has: its parsers take 2.5 seconds.
     sys.meta_path[:0] = [Later(), Without({"rfc3987_syntax": "jsonschema"})]
-    # Warnings of our own modules, where nobody has set up logging.
+    # Show warnings of our own modules if logging is not configured.
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(_Warning())
     asked = Asked()
@@ -39,7 +39,7 @@ def main() -> None:
     except click.Abort:
         sys.exit(130)
     except Exception as error:
-        # The last line of defence: one line for people, the traceback on request.
+        # The last resort: one line for people, the traceback on request.
         if asked.for_tracebacks:
             traceback.print_exc()
         tell(one_line(error))
@@ -48,13 +48,13 @@ def main() -> None:
 
 
 class _Warning(logging.Formatter):
-    """A warning on standard error: one line, with the prefix that all others have there."""
+    """Format of a warning on standard error: one line, with the usual prefix."""
 
     def format(self, record: logging.LogRecord) -> str:
         return f"sharelag: {terminal(record.getMessage())}"
 
 
-#: Commands and the modules that they are in; a module is imported when its command is used.
+#: The module of each command, imported when the command is used.
 _HOMES = {
     name: home
     for home, names in {
@@ -70,7 +70,7 @@ _HOMES = {
 
 
 class _Commands(Mapping[str, click.Command]):
-    """The commands by name, each imported when it is needed: a quick look needs one."""
+    """The commands by name, each imported on first use."""
 
     def __getitem__(self, name: str) -> click.Command:
         home = import_module(f"{__name__}.{_HOMES[name]}")

@@ -1,10 +1,9 @@
-"""Ask a question of the workbench and print its answer: what most commands do.
+"""Ask a question of the workbench and print its answer: the main step of most commands.
 
-Of state partitions some may be silent, and of records too many could not be decoded, which may
-belong to anything: such an answer says that it is partial. Only tables with a row for each share
-partition can be answered in part: all records of a share partition are in one state partition, so
-its row is as true as ever. Sums, causes, rules, reports and exports would be wrong without saying
-so, and are refused.
+If state partitions do not answer, or many records cannot be decoded, an answer is marked as
+partial. Only tables with one row per share partition can be partial: all records of a share
+partition are in one state partition, so its row is as valid as before. Sums, causes, rules, reports
+and exports would be silently wrong, and are refused.
 """
 
 from __future__ import annotations
@@ -45,17 +44,17 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: How a command ends whose answer is partial; see `sharelag.cli.output.exit_code`.
+#: Exit code of a partial answer; see `sharelag.cli.output.exit_code`.
 PARTIAL = 3
 
 
-#: Options of commands that take no choice.
+#: Options of commands without a choice of groups and topics.
 _NO_CHOICE: dict[str, Any] = {"group": (), "all_groups": False, "topic": (), "as_of": None}
 
 
 @dataclass(frozen=True)
 class Answered:
-    """The answer to a question, the input that it is of, and what was chosen of that."""
+    """The answer to a question, its input, and the chosen groups and topics."""
 
     result: Result
     source: Any
@@ -64,14 +63,14 @@ class Answered:
     as_of: str | None
 
     def write(self, output: str, rows: Any, columns: Mapping[str, str] | None) -> None:
-        """Print rows on standard output, and below a table for people what is missing in it."""
+        """Print rows on standard output and, for people, what the table lacks below it."""
         found = self.result
         write_lacking(rows, output, columns, found.lacks, found.repeated, self.source)
 
     def note(self, output: str, unit: str = "") -> int | None:
-        """Print on standard error where the answer is from and what is unknown.
+        """Print the source of the answer and unknown values on standard error.
 
-        Returns the exit code, None where the answer is whole.
+        Return the exit code, None for a complete answer.
         """
         found = self.result
         summarize(found, self.source, self.as_of, unit)
@@ -81,10 +80,10 @@ class Answered:
 
 
 def ask(name: str, options: dict[str, Any], **given: Any) -> Answered:
-    """Ask one of `sharelag.workbench.ask.QUESTIONS` of what a command's options name.
+    """Ask one of `sharelag.workbench.ask.QUESTIONS` of the input that options name.
 
-    ``options`` are those for an input, a choice and an engine; ``given`` the question's own. Sums
-    in which something is missing are a `NoLeaderError`.
+    ``options`` are those for an input, a choice and an engine; ``given`` are the question's own.
+    Incomplete sums are a `NoLeaderError`.
     """
     from sharelag.workbench.ask import find_question
 
@@ -97,7 +96,7 @@ def ask(name: str, options: dict[str, Any], **given: Any) -> Answered:
             result = bench.ask(name, **given)
             if not is_chosen:
                 return result, set()
-            # Where nothing happened there are no events, and yet there is the group.
+            # Without changes there are no events, but the group exists.
             there = result.table if asked.stands_alone else bench.reading.table("lag")
             return result, groups_in(there)
 
@@ -106,7 +105,7 @@ def ask(name: str, options: dict[str, Any], **given: Any) -> Answered:
         (result, groups), source = whole_or_partial(source, answer)
     else:
         result, groups = answer(source)
-    if sums and result.lacks:  # a sum without some of its parts is another number
+    if sums and result.lacks:  # an incomplete sum would be wrong
         raise NoLeaderError(
             f"the sum lacks {' and '.join(result.lacks)}: give all records of the state topic, or "
             "leave out --by"
@@ -126,9 +125,9 @@ def print_answer(
 ) -> int | None:
     """Ask a question as `ask` does, and print its rows and its sentences.
 
-    Where options say the order, people get that of the answer's own column unless another was
-    chosen; ``unit`` is what a row is, and those of several moments, each a row, keep their order.
-    Returns the exit code, None where the answer is whole.
+    For people, rows are sorted by the answer's own column, or by another if options have one;
+    ``unit`` is what a row is. Rows of several moments keep their order. Return the exit code, None
+    for a complete answer.
     """
     answered = ask(name, options, **given)
     rows = plain(answered.result.table)
@@ -141,8 +140,8 @@ def print_answer(
 
 @contextmanager
 def open_bench(source: Any, options: dict[str, Any]) -> Iterator[Opened]:
-    """Open a workbench of an input, with a bar while its records are read."""
-    engine = start(options["engine"], source)  # before anything is imported that it spares
+    """Open a workbench of an input, with a progress bar while its records are read."""
+    engine = start(options["engine"], source)  # before the imports that it skips
     from sharelag.engine import OVER
     from sharelag.workbench.opened import Opened
 
@@ -162,16 +161,16 @@ def open_bench(source: Any, options: dict[str, Any]) -> Iterator[Opened]:
 
 
 def whole_or_partial(source: Input, ask: Callable[[Any], T]) -> tuple[T, Any]:
-    """Ask an input; if some state partitions stay silent, ask again without them.
+    """Ask an input; if some state partitions do not answer, ask again without them.
 
-    Returns the answer, and the input that it is of; see `silent_in`. It is a `NoLeaderError` if no
-    state partition could be read, or another topic is silent.
+    Return the answer and its input; see `silent_in`. It is a `NoLeaderError` if no state partition
+    could be read, or another topic does not answer.
     """
     while True:
         try:
             return ask(source), source
         except NoLeaderError as error:
-            without = getattr(source, "without", None)  # a cluster alone has silent leaders
+            without = getattr(source, "without", None)  # only clusters have silent leaders
             rest = without(error) if without else None
             if rest is None:
                 raise
@@ -179,7 +178,7 @@ def whole_or_partial(source: Input, ask: Callable[[Any], T]) -> tuple[T, Any]:
 
 
 def silent_in(source: Any) -> list[int]:
-    """Return the state partitions that an answer lacks, sorted; none of a whole one."""
+    """Return the state partitions that an answer lacks, sorted; none if it is complete."""
     unread: NoLeaderError | None = getattr(source, "unread", None)
     return sorted(unread.silent) if unread else []
 
@@ -192,11 +191,11 @@ def write_lacking(
     repeated: int = 0,
     source: Any = None,
 ) -> None:
-    """Print rows, each with what the answer lacks and repeats; people read that below them.
+    """Print rows with what the answer lacks and repeats, for people below the table.
 
-    Rows are as for `print_rows`, ``lacks`` are sentences, ``repeated`` counts records that repeat
-    another one and were left out, and ``source`` is the input, where it may have been read in part;
-    see `silent_in`.
+    Rows are as for `print_rows`, ``lacks`` are sentences, ``repeated`` is the number of duplicate
+    records left out, and ``source`` is the input, if it may have been read in part; see
+    `silent_in`.
     """
     silent, rows = silent_in(source), plain(rows)
     mark: dict[str, Any] = {"complete": False} if silent or lacks else {}
@@ -204,14 +203,14 @@ def write_lacking(
         Asked.will_end(PARTIAL)
     if silent:
         mark["unread_state_partitions"] = silent
-    if repeated:  # of formats with columns for people this is in a note alone
+    if repeated:  # formats with human columns have this only in a note
         mark["repeated_records"] = repeated
     print_rows((row | mark for row in rows) if mark else rows, output, columns)
     write(below_table(source, output, lacks))
 
 
 def below_table(source: Any, output: str, lacks: Sequence[str] = ()) -> list[str]:
-    """Return the lines that follow a table for people, if something is missing in it."""
+    """Return the lines to print below a table for people, if it lacks something."""
     if output != "human":
         return []
     lines = [f"INCOMPLETE: not known: {one}" for one in lacks]
@@ -224,10 +223,10 @@ def below_table(source: Any, output: str, lacks: Sequence[str] = ()) -> list[str
 def note_partial(
     source: Any, output: str, lacks: Sequence[str], missing: frozenset[str] = frozenset()
 ) -> int | None:
-    """Print on standard error what could not be read; return the exit code, None: it is whole.
+    """Print what could not be read on standard error; return the exit code, None if complete.
 
-    For people `below_table` has said already what else the answer ``lacks``. ``missing`` are groups
-    that were chosen, and that no partition has which could be read.
+    For people, `below_table` has already printed what else the answer ``lacks``. ``missing`` are
+    chosen groups that no readable partition has.
     """
     unread: NoLeaderError | None = getattr(source, "unread", None)
     for sentence in () if output == "human" else lacks:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sharelag.inputs.kafka.config import ClientConfig
     from sharelag.monitoring.lake import CurrentTables
 
-#: Seconds between two attempts to go on with an archive while brokers are away.
+#: Maximum seconds between attempts to resume an archive while brokers do not answer.
 _LONGEST_PAUSE = 30
 
 
@@ -97,7 +97,7 @@ def capture(
 
         check_place(folder, overwrite)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        # Readable by its owner alone, and gone afterwards: it has the names.
+        # Readable only by its owner, and removed afterwards, because it has the names.
         with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as scratch:
             info = capture_kafka(config, Path(scratch) / "capture")
             _anonymise(Path(scratch) / "capture", folder, overwrite)
@@ -170,7 +170,7 @@ def _follow(folder: Path, every: float, until_now: bool, lag_to: Path | None, op
 
 
 def _once_they_answer(begin: Callable[[], StreamingQuery]) -> StreamingQuery:
-    """Begin again as soon as brokers answer, asking them every second to every half minute."""
+    """Begin again when brokers answer, asking at intervals from a second to half a minute."""
     import tenacity
 
     away = tenacity.retry_if_exception(are_away)
@@ -181,12 +181,12 @@ def _once_they_answer(begin: Callable[[], StreamingQuery]) -> StreamingQuery:
 def _keep_current(
     tables: CurrentTables, config: ClientConfig, archive: Path, every: float, query: StreamingQuery
 ) -> None:
-    """Keep the tables current as long as the archive is followed into; at least once."""
+    """Update the tables while the archive grows, at least once."""
     from sharelag.engine.spark import stream
     from sharelag.inputs.files.archive import staging
 
-    # In the archive, which all machines reach; it has been emptied of what one that was killed has
-    # left.
+    # Inside the archive, which all machines can access; `staging` has removed files of a killed
+    # process.
     scratch = staging(archive.absolute(), "lag")
     with stream.watch(config, every=every, on_update=tables.write, checkpoints=scratch) as live:
         tell("windows and lag are up to date")

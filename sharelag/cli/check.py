@@ -1,4 +1,4 @@
-"""`sharelag check`: rules judged for a monitoring system, by the exit code."""
+"""`sharelag check`: judge rules for a monitoring system, by the exit code."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from sharelag.tables.level import CHECKED
 _UNKNOWN = 3
 
 
-#: The examples that come with sharelag: in a wheel within the package, in a checkout where people
-#: look for data.
+#: The examples that come with sharelag: within the package in a wheel, in the data folder of a
+#: checkout.
 _HERE = Path(__file__).resolve()
 _SHELVES = (_HERE.parents[1] / "examples", _HERE.parents[2] / "data" / "examples")
 
@@ -48,9 +48,9 @@ def _print_example(ctx: click.Context, _: click.Parameter, requested: bool) -> N
 
 
 class _Check(Command):
-    """A command whose every failure, wrong usage too, exits as unknown.
+    """A command whose every failure, including usage errors, exits as unknown.
 
-    Monitoring reads the first line of standard output, so the reason stands there.
+    Monitoring reads the first line of standard output, so the reason is printed there.
     """
 
     def make_context(
@@ -60,8 +60,7 @@ class _Check(Command):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        # Read once more without complaints: how to tell that something is wrong is one of the
-        # options.
+        # Parse again without errors: an option determines how to report the failure.
         ways = ("resilient_parsing", "ignore_unknown_options", "allow_extra_args")
         lenient = extra | dict.fromkeys(ways, True)
         requested = super().make_context(info_name, list(args), parent, **lenient)
@@ -77,7 +76,7 @@ class _Check(Command):
             raise _report_wrong_usage(ctx, error) from None
         except (click.exceptions.Exit, click.Abort):
             raise
-        except Exception as error:  # whatever it was, the outcome of the check is not known
+        except Exception as error:  # after any error, the outcome of the check is unknown
             if ctx.ensure_object(Asked).for_tracebacks:
                 traceback.print_exc()
             _tell(ctx, one_line(error))
@@ -148,7 +147,7 @@ def check(
 
             try:
                 told = keep_forecasts(begun, str(ledger)).sentences
-            except ShareLagError as error:  # the groups are judged all the same
+            except ShareLagError as error:  # the groups are judged anyway
                 told = (f"no forecast was kept: {one_line(error)}",)
     status = Asked.will_end(CODES[found.level])
     rows = plain(found.table)
@@ -159,7 +158,7 @@ def check(
         shown = (f"{counts[name]} {name}" for name in (*CHECKED, "silenced") if counts[name])
         write([f"{found.level.upper()}: {', '.join(shown)}"])
         bad = [row for row in rows if row["level"] != "ok" or row["due"]]
-        for row in bad:  # a share partition in one cell leaves a narrow terminal more room
+        for row in bad:  # share partition in one cell, to save room on a narrow terminal
             if row["partition"] is not None:
                 row["topic"] = f"{row['topic']}:{row['partition']}"
         print_rows(bad, "human", views.CHECKS.without("partition").columns)

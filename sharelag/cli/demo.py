@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 #: The recorded cluster.
 CAPTURE = folder_of(DEMO)
-#: What to try after it, and what for.
+#: Suggested next commands, and their purpose.
 _NEXT = {
     "sharelag explain --capture demo": "why there is lag, and what to do",
     "sharelag lag --capture demo": "every share partition",
     "sharelag simulate --capture demo --group analytics --members 2,4 --compare": "what would help",
     "sharelag lag --bootstrap-server HOST:PORT": "your own cluster",
 }
-#: Where the notebooks are; an installed package comes without them.
+#: Where the notebooks are; an installed package does not include them.
 _CHECKOUT = Path(__file__).resolve().parents[2] / "Makefile"
 
 
@@ -78,7 +78,7 @@ def _overview(source: CaptureInput, engine: str) -> dict[str, Any]:
 
 
 def _report(out: Path, engine: str) -> dict[str, Any]:
-    """Make the daily report; return what its verdict says, as `_overview` does."""
+    """Make the daily report; return its verdict, as `_overview` does."""
     from sharelag.reports import report
     from sharelag.reports.execute import execute
     from sharelag.workbench.judged import worst_cause
@@ -95,5 +95,5 @@ def _say_next(page: Path, how: dict[str, Any]) -> None:
     made = "on Spark" if how["engine"] == "spark" else "in one process"
     write([f"\nThe daily report, {how['level']}, made {made}: {page}", "\nNext:"])
     notebooks = {"make lab": "the notebooks"} if _CHECKOUT.is_file() else {}
-    # Commands alone fit into 80 columns.
+    # Command and purpose together exceed 80 columns.
     write(f"  {line}\n      {purpose}" for line, purpose in (_NEXT | notebooks).items())

@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from sharelag.inputs.kafka.config import ClientConfig
 
 OLDEST_JAVA = 17
-#: Records at the end of each state partition that are looked at.
+#: Number of records to examine at the end of each state partition.
 _LATEST = 100
 
 
 class Check(NamedTuple):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     verdict: str  # ok, warn, fail
     what: str
@@ -93,7 +93,7 @@ def doctor(
         from sharelag.inputs import KafkaInput
         from sharelag.workbench.rights import rights_of
 
-        supers = None  # Kafka separates them so
+        supers = None  # Kafka separates principals with semicolons
         if super_users is not None:
             supers = [one.strip() for one in super_users.split(";") if one.strip()]
         found = rights_of(KafkaInput(config), group, topic, principal, supers)
@@ -101,7 +101,7 @@ def doctor(
     if ignored := given_options(("group", "topic", "principal", "super_users", "output")):
         raise click.UsageError(f"{flags(ignored)} only with --rights: add it, or remove them.")
     made: Iterable[Check] = checks(config, kafka_version)
-    if not sys.stdout.isatty():  # who reads it may leave before the last
+    if not sys.stdout.isatty():  # the reader of a pipe may close it early
         made = [*made]
         Asked.will_end(int(any(check.verdict == "fail" for check in made)))
     worst = 0
@@ -119,7 +119,7 @@ def _rights(found: tuple[Any, tuple[str, ...]], output: str, is_somebody: bool) 
 
     table, unknown = found
     rows = plain(table)
-    if output == "human":  # what no command needs, people need not see
+    if output == "human":  # omit rights that no command needs
         rows = [row for row in rows if row["needed_by"] or row["used_by"]]
     fails = CONSUMERS in failing(table) if is_somebody else bool(failing_of_ours(table))
     status = Asked.will_end(int(fails))
@@ -133,10 +133,10 @@ def _rights(found: tuple[Any, tuple[str, ...]], output: str, is_somebody: bool) 
 
 
 def checks(config: ClientConfig | None = None, kafka_version: str | None = None) -> Iterator[Check]:
-    """Yield what is found of this machine and, with a configuration, of its cluster.
+    """Yield the checks of this machine and, with a configuration, of its cluster.
 
-    Without ``kafka_version`` its known defects are those of the release that a broker tells. Each
-    check comes as soon as it is known; one that fails ends only those that need it.
+    Without ``kafka_version``, known defects are those of the release that a broker reports. Each
+    check is yielded as soon as it is known; a failed one skips only those that depend on it.
     """
     java = _java()
     if java.verdict == "fail" and not _needs_java():
@@ -197,7 +197,7 @@ def _java() -> Check:
 
 
 def _needs_java() -> bool:
-    """Whether Spark would start here: it is installed, more than its client, and not elsewhere."""
+    """Whether Spark would start here: pyspark is complete, and no remote Spark is set."""
     is_elsewhere = os.environ.get("SPARK_REMOTE", "").startswith("sc:")
     return _find_installed("pyspark") is not None and not is_elsewhere
 
@@ -217,7 +217,7 @@ def _spark() -> Check:
             "local works without it"
         )
         return Check("warn", "spark", "pyspark is not installed", advice)
-    remote = os.environ.get("SPARK_REMOTE", "").partition("/;")[0]  # what follows may be a token
+    remote = os.environ.get("SPARK_REMOTE", "").partition("/;")[0]  # the rest may contain a token
     how = f", through Spark Connect at {remote} (SPARK_REMOTE)" if remote else ""
     return Check("ok", "spark", f"{found}{how}")
 
@@ -263,7 +263,7 @@ def _unknown_defects(why: str) -> Check:
 
 
 def _defects(kafka_version: str) -> Iterator[Check]:
-    """Yield the defects of a version, or of a release, some patches of which may have them."""
+    """Yield known defects of a version, or of a release, of which some patches may have them."""
     from sharelag.model.defects import known_defects
 
     there = known_defects(kafka_version)
@@ -280,7 +280,7 @@ def _defects(kafka_version: str) -> Iterator[Check]:
 
 
 def _readable(config: ClientConfig, topic: str, without: str) -> Check:
-    """Permission to describe does not mean permission to read, so one record is fetched."""
+    """Fetch one record, because permission to describe does not imply permission to read."""
     from sharelag.inputs.kafka import topics as kafka
 
     def one_record() -> str:
@@ -296,7 +296,7 @@ def _readable(config: ClientConfig, topic: str, without: str) -> Check:
 
 
 def _formats(config: ClientConfig) -> str:
-    """Return the generations of the format, by the ends of each state partition."""
+    """Return the format generations in use, from the ends of each state partition."""
     import pyarrow as pa
 
     from sharelag import schemas
@@ -308,14 +308,14 @@ def _formats(config: ClientConfig) -> str:
     some = {p: span for p, span in spans.items() if span[1] > span[0]}
     if not some:
         return "unknown: there are no records"
-    # Brokers prune up to the oldest snapshot that is needed, so that the first record is the oldest
-    # that counts. What they write now are the last, of which some may be tombstones.
+    # Brokers prune up to the oldest required snapshot, so the first record is the oldest relevant
+    # one. The last records show the current format; some may be tombstones.
     ends = (
         {p: (first, first + 1) for p, (first, _) in some.items()},
         {p: (max(first, end - _LATEST), end) for p, (first, end) in some.items()},
     )
     batches = [batch for two in ends for batch in kafka.read_topic(config, STATE_TOPIC, two)]
-    # Together: others show what a record is that may be of two generations.
+    # Decode them together: other records disambiguate one that fits two generations.
     found = formats(health_arrow(gather([pa.Table.from_batches(batches, schemas.RAW)])))
     return f"{found}, by the first and the last {_LATEST} records of each state partition"
 

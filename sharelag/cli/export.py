@@ -136,14 +136,13 @@ def serve(
     from sharelag.engine import engines
     from sharelag.monitoring.exports import gathering, server, write_ahead
 
-    # What is wrong with the options is said now; a cluster that does not answer yet is one of the
-    # metrics.
+    # Report wrong options now; a cluster that does not answer yet is reported by a metric.
     source_of(options)
     moment, choice = moment_of(options), choice_of(options)
     secret = token if token_file is None else _token_in(token_file, token)
 
     def gather() -> Any:
-        # An input remembers what it has read, so each time is another one.
+        # An input caches what it has read, so open a new one each time.
         return engines.gather(source_of(options), engine, moment, choice, over, brief)
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -160,7 +159,7 @@ def serve(
 
 
 def _token_in(file: Path, other: str | None) -> str:
-    """Return the token that a file holds, without the line feed at its end."""
+    """Read a token from a file, without the trailing line feed."""
     if other is not None:
         raise click.UsageError("use either --token (or SHARELAG_TOKEN) or --token-file, not both.")
     from sharelag.inputs.texts import read_text

@@ -1,4 +1,4 @@
-"""Options that commands share, and what they stand for: an input, a choice, a moment."""
+"""Options that commands share, and the values they name: an input, a choice, a moment."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class Asked:
-    """What options say of errors, which are printed once the command has ended.
+    """Options about errors and exit codes, for use after the command has ended.
 
-    ``status`` is how the command ends where its output cannot be written to the end.
+    ``status`` is the exit code if output is cut off.
     """
 
     for_tracebacks: bool = False
@@ -35,12 +35,12 @@ class Asked:
 
     @classmethod
     def note(cls, context: click.Context, _: click.Parameter, verbose: bool) -> None:
-        """Note that `-v` was given, for as long as the whole command line lasts."""
+        """Record `-v` for the whole command line."""
         context.ensure_object(cls).for_tracebacks |= verbose
 
     @classmethod
     def will_end(cls, status: int) -> int:
-        """Note and return how the command ends, before it prints; what was worse before stays."""
+        """Record and return the exit code before printing; an earlier nonzero one is kept."""
         asked = click.get_current_context().ensure_object(cls)
         asked.status = asked.status or status
         return status
@@ -52,7 +52,7 @@ _F = TypeVar("_F", bound=_Command)
 
 
 class Duration(click.ParamType[timedelta]):
-    """A duration such as 30s or 5m; ``bare`` is the unit of a number alone, which needs none."""
+    """A duration such as 30s or 5m; with ``bare``, the unit of a number without one."""
 
     name = "duration"
 
@@ -67,7 +67,7 @@ class Duration(click.ParamType[timedelta]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> timedelta:
-        """Read it, and check that it is within the limits."""
+        """Parse a duration, and verify that it is within the limits."""
         try:
             span = parse_duration(value, bare=self.bare)
         except InputError as error:
@@ -79,29 +79,29 @@ class Duration(click.ParamType[timedelta]):
 
 
 def text(*words: str, **look: Any) -> Callable[[_F], _F]:
-    """Return an option of these names; the last two words are its metavar and its help."""
+    """Create an option with these names; the last two words are its metavar and its help."""
     *names, metavar, help_ = words
     return click.option(*names, metavar=metavar, help=help_, **look)
 
 
 def path(*words: str, **look: Any) -> Callable[[_F], _F]:
-    """Return an option that takes a place among files; ``words`` are those of `text`."""
+    """Create an option for a path; ``words`` are those of `text`."""
     return text(*words, type=click.Path(path_type=Path), **look)
 
 
 def repeat(*words: str, **look: Any) -> Callable[[_F], _F]:
-    """Return an option that may be given several times; ``words`` are those of `text`."""
+    """Create an option that may be repeated; ``words`` are those of `text`."""
     return text(*words, multiple=True, **look)
 
 
 def switch(*words: str, **look: Any) -> Callable[[_F], _F]:
-    """Return an option that is given, or not; the last of the words is its help."""
+    """Create a flag; the last of the words is its help."""
     *names, help_ = words
     return click.option(*names, is_flag=True, help=help_, **look)
 
 
 def pick(*words: str, among: Iterable[str], **look: Any) -> Callable[[_F], _F]:
-    """Return an option that takes one of some words; the last of ``words`` is its help."""
+    """Create an option with a choice of values; the last of ``words`` is its help."""
     *names, help_ = words
     look = {"show_default": "default" in look} | look
     return click.option(*names, type=click.Choice(list(among)), help=help_, **look)
@@ -113,7 +113,7 @@ def duration(
     most: timedelta = timedelta(days=3650),
     default: str | None = None,
 ) -> Callable[[_F], _F]:
-    """Return an option that takes a duration with its unit; the last word is its help."""
+    """Create an option for a duration with a unit; the last word is its help."""
     *names, help_ = words
     look = {"type": Duration(least, most), "default": default, "show_default": default is not None}
     return text(*names, "DURATION", help_, **look)
@@ -154,7 +154,7 @@ INPUT = [
         type=click.IntRange(0, 4),
     ),
 ]
-#: A broker's request log beside the input.
+#: A broker's request log, in addition to the input.
 REQUESTS = [
     path(
         "--requests",
@@ -169,7 +169,7 @@ REQUESTS = [
         "derived from a collector's times beside the log's own, else UTC]",
     ),
 ]
-#: What brokers measure themselves, beside the input.
+#: Brokers' own metrics, in addition to the input.
 METRICS = repeat(
     "--broker-metrics",
     "FILE_OR_URL",
@@ -191,7 +191,7 @@ CHOICE_AT_A_TIME = [*NAMES, text("--as-of", "TIME", f"{_A_TIME}.")]
 
 
 def output(*formats: str) -> Any:
-    """Return the option ``-o`` with these formats, the first being the default."""
+    """Return the option ``-o`` with these formats; the first is the default."""
     return pick("-o", "--output", "The output format.", among=formats, default=formats[0])
 
 
@@ -218,7 +218,7 @@ TIMEOUT = text(
 OVER = duration("--over", "How far back to look for rates and trends.", default="1h")
 
 
-#: How a question is answered, and how its answer is printed.
+#: Options for the engine and its messages.
 HOW = [ENGINE, TIMEOUT, VERBOSE]
 ANSWER = [OUTPUT, *HOW]
 
@@ -229,13 +229,13 @@ def command(*options: Any, name: str | None = None) -> Callable[[_Command], Comm
 
 
 def with_options(*options: Any) -> Callable[[_Command], _Command]:
-    """Give a command these options, alone or in lists, in this order."""
+    """Add options to a command, alone or in lists, in this order."""
     flat = [one for item in options for one in (item if isinstance(item, list) else [item])]
     return lambda command: reduce(lambda wrapped, option: option(wrapped), reversed(flat), command)
 
 
 def source_of(options: Options) -> Input:
-    """Open the one input that was named; none or several are wrong usage."""
+    """Open the one input that is named; none or several are a usage error."""
     from sharelag.inputs.open import ChoiceError, open_named
 
     try:
@@ -255,7 +255,7 @@ def source_of(options: Options) -> Input:
 
 
 def requests_of(options: Options) -> Requests | None:
-    """Return the request log that was named; None without one."""
+    """Return the request log that is named; None without one."""
     if options["requests"] is None:
         if options["requests_zone"]:
             raise click.UsageError("--requests-zone needs --requests: add it.")
@@ -267,7 +267,7 @@ def requests_of(options: Options) -> Requests | None:
 
 
 def metrics_in(options: Options) -> BrokerMetrics | None:
-    """Return the metrics of brokers that were named; None without any."""
+    """Return the brokers' metrics that are named; None without any."""
     if not options["broker_metrics"]:
         return None
     from sharelag.workbench.beside import metrics_of
@@ -281,7 +281,7 @@ def flag(name: str) -> str:
 
 
 def given_options(among: Collection[str] | None = None) -> list[str]:
-    """Return the options given on the command line, of some or of all, in the order of the help."""
+    """Return the options given on the command line, all or some, in the order of the help."""
     context = click.get_current_context()
     names = [one.name for one in context.command.params if one.name is not None]
     return [
@@ -293,7 +293,7 @@ def given_options(among: Collection[str] | None = None) -> list[str]:
 
 
 def flags(names: Iterable[str], word: str = "and") -> str:
-    """Options by their names on the command line, in one text."""
+    """List options by their names on the command line."""
     return f" {word} ".join(map(flag, names))
 
 
@@ -307,7 +307,7 @@ def names_cluster(options: Options) -> bool:
 
 
 def config_of(options: Options) -> ClientConfig:
-    """Return the settings of the Kafka client; no cluster is wrong usage."""
+    """Return the settings of the Kafka client; a missing cluster is a usage error."""
     from sharelag.inputs.kafka.config import client_config
 
     if not names_cluster(options):
@@ -322,7 +322,7 @@ def config_of(options: Options) -> ClientConfig:
 
 
 def properties_of(options: Options) -> dict[str, str]:
-    """Single client properties; a message never shows more of one than its name."""
+    """Parse single client properties; messages contain at most a property's name."""
     pairs = [item.partition("=") for item in options["command_property"]]
     if not all(equals for _, equals, _ in pairs):
         raise click.UsageError("--command-property takes K=V, and one has no '='.")
@@ -330,14 +330,14 @@ def properties_of(options: Options) -> dict[str, str]:
 
 
 def moment_of(options: Options) -> Moment:
-    """As of when; None for now."""
+    """Return the moment in question; None for now."""
     from sharelag.replay.moment import parse_moment
 
     return None if options["as_of"] is None else parse_moment(options["as_of"])
 
 
 def choice_of(options: Options) -> Choice:
-    """Which groups and topics, and as which generation of the format their records are read."""
+    """Return the chosen groups and topics, and the format generation to decode."""
     from sharelag.replay.moment import Choice, parse_topics
 
     if options["group"] and options["all_groups"]:
@@ -352,7 +352,7 @@ def choice_of(options: Options) -> Choice:
 def in_order(
     rows: Iterable[dict[str, Any]], options: Options, default: str | None
 ) -> list[dict[str, Any]]:
-    """Return rows as the options of `order` have them, else by a column; unknown ones come last."""
+    """Sort rows by the options of `order`, or else by a column; unknown values come last."""
     rows = list(rows)
     name, _, way = (options["sort"] or default or "").partition(":")
     if rows and name and name not in rows[0]:
@@ -371,7 +371,7 @@ def in_order(
 
 
 def order(default: str) -> list[Any]:
-    """Options for the order of rows, which people get by a column unless they choose another."""
+    """Return options for the order of rows; ``default`` is the column for human output."""
     return [
         text(
             "--sort",
@@ -383,8 +383,8 @@ def order(default: str) -> list[Any]:
     ]
 
 
-#: What people want; the commands for it, each with an example that the recorded demo answers, or
-#: that a cluster does.
+#: Sections of the help: commands by purpose, each with an example that the recorded demo or a
+#: cluster can answer.
 SECTIONS: dict[str, dict[str, str]] = {
     "Get started": {
         "demo": "sharelag demo --no-report",
@@ -432,13 +432,13 @@ SECTIONS: dict[str, dict[str, str]] = {
 class _Once(click.Command):
     """The parsing that commands and groups of commands share."""
 
-    #: What to do instead of repeating an option, where there is something better.
+    #: Better alternatives to repeating an option.
     _INSTEAD: ClassVar[dict[str, str]] = {
         "raw": "to read several files, put them in one folder and give that"
     }
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the arguments; the first repeated option is wrong usage."""
+        """Parse the arguments; a repeated option is a usage error."""
         if not ctx.resilient_parsing:
             given = self.make_parser(ctx).parse_args(list(args))[2]
             seen: set[click.Parameter] = set()
@@ -459,20 +459,20 @@ class _Once(click.Command):
 
 
 class Command(_Once):
-    """A command whose options of one value are given once."""
+    """A command whose single-valued options may be given only once."""
 
 
 class Group(_Once, click.Group):
-    """A group of commands of this kind."""
+    """A group of such commands."""
 
     command_class = Command
 
 
 class Grouped(Group):
-    """A group of commands whose help has a section for each thing that people want."""
+    """A group of commands whose help has a section for each purpose."""
 
     def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the sections; every name has the same width."""
+        """Write the sections; all names have the same width."""
         widest = max(len(name) for name in self.commands)
         for heading, examples in SECTIONS.items():
             with formatter.section(heading):

@@ -1,4 +1,4 @@
-"""What every command does around its work: choose the engine, show progress, print, add notes."""
+"""Common steps of commands: choose the engine, show progress, print rows and notes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def start(engine: str, source: Any) -> str:
-    """Choose the engine, and spare the local one what it does not need."""
+    """Choose the engine; for the local one, skip imports that it does not need."""
     from sharelag.engine.engines import choose
 
     chosen = choose(engine, source)
@@ -51,27 +51,26 @@ def start(engine: str, source: Any) -> str:
 
 
 def start_local() -> None:
-    """Spare a command of this process what it does not need."""
-    # pyarrow imports pandas for the first array it makes: a third of a quick command's CPU time
-    # (row I7 of the benchmarks); Spark does need it. numba imports scipy and cffi for functions
-    # that no kernel calls, a fifth of the CPU time where kernels are compiled, and yaml for a file
-    # of settings.
+    """Skip imports that the local engine does not need."""
+    # pyarrow imports pandas with its first array: a third of a quick command's CPU time (row I7 of
+    # the benchmarks), although only Spark needs it. numba imports scipy and cffi for functions that
+    # no kernel calls, a fifth of the CPU time for compiling kernels, and yaml for a settings file.
     without = Without({"pandas": None} | dict.fromkeys(("scipy", "cffi", "yaml"), "numba"))
     sys.meta_path.insert(0, without)
     click.get_current_context().call_on_close(lambda: sys.meta_path.remove(without))
 
 
 class Without(MetaPathFinder):
-    """Lets packages seem not installed that others import at once, and do without.
+    """An import hook that hides optional packages from packages that import them eagerly.
 
-    ``hidden`` says by whom a package is not found; None: by anybody.
+    ``hidden`` maps each package to the one that must not find it; None: any.
     """
 
     def __init__(self, hidden: Mapping[str, str | None]) -> None:
         self._hidden = hidden
 
     def find_spec(self, fullname: str, *_: object) -> None:
-        """Refuse such a package; others are found as ever."""
+        """Raise for a hidden package; leave others to the other finders."""
         if fullname not in self._hidden:
             return
         if self._hidden[fullname] in (None, _importer().partition(".")[0]):
@@ -79,16 +78,16 @@ class Without(MetaPathFinder):
 
 
 class Later(MetaPathFinder):
-    """Lets packages be loaded when somebody uses them, and not when others import them at once.
+    """An import hook that loads packages on first use instead of on import.
 
-    The Kafka client imports asyncio for clients of another kind: a twentieth of `sharelag lag`.
+    The Kafka client imports asyncio for another kind of client: a twentieth of `sharelag lag`.
     """
 
-    #: By whom a package is imported that few use.
+    #: Packages to load late, with the package that imports them eagerly.
     _LATER: ClassVar[dict[str, str]] = {"asyncio": "confluent_kafka"}
 
     def find_spec(self, fullname: str, *_: object) -> ModuleSpec | None:
-        """Find such a package when the one that does not use it imports it."""
+        """Find a late package if the package that does not use it imports it."""
         if fullname not in self._LATER:
             return None
         if self._LATER[fullname] != _importer().partition(".")[0]:
@@ -111,14 +110,14 @@ def write(lines: Iterable[str], output: str = "human") -> None:
     """Print lines to standard output, JSON and YAML in UTF-8 whatever the locale."""
     if output in ("json", "yaml"):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]
-    # Not click.echo, which would take escape characters out of the data.
+    # click.echo would remove escape characters from the data.
     try:
         for line in lines:
             sys.stdout.write(line + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
-        # Who reads our output has seen enough; Python would complain once more when it closes the
-        # stream.
+        # The reader has closed the pipe; without this, Python would report it again when it closes
+        # the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         leave(click.get_current_context().ensure_object(Asked).status)
 
@@ -130,9 +129,9 @@ def print_rows(
     for_people: Callable[[Any], Any] | None = None,
     best: Collection[tuple[int, str]] = (),
 ) -> None:
-    """Print a table of Arrow or plain rows, which people get as ``for_people`` makes them.
+    """Print a table of Arrow or plain rows; ``for_people`` converts rows for human output.
 
-    On a terminal the cells in ``best``, by the row's number and the column, are bold.
+    On a terminal the cells in ``best``, by row number and column, are bold.
     """
     from sharelag.tables.lines import lines
 
@@ -143,14 +142,14 @@ def print_rows(
 
 
 def plain(rows: Any) -> Any:
-    """Return the rows of an Arrow table as plain values; others are so already."""
+    """Convert an Arrow table to plain rows; return other rows unchanged."""
     from sharelag.tables.lines import plain_rows
 
     return plain_rows(rows) if hasattr(rows, "schema") else rows
 
 
 def require_rows(choice: Any, moment: Any, groups: set[str], source: Any, rejected: int) -> None:
-    """Name what was chosen and not found; finding nothing now is an error."""
+    """Report chosen groups and topics that were not found; without current rows, raise."""
     from sharelag.engine import engines
 
     missing = sorted(choice.groups - groups)
@@ -162,15 +161,15 @@ def require_rows(choice: Any, moment: Any, groups: set[str], source: Any, reject
     is_read = missing or (rejected and not groups)
     known = engines.group_names(source, choice.generation) if is_read else []
     kinds = engines.other_groups(source) if missing else {}
-    rights = ", and your right to DESCRIBE the topics"  # without it they have no names here
+    rights = ", and your right to DESCRIBE the topics"  # without it topic names are unknown
     said = [
-        # A group with state elsewhere is not misspelt.
+        # A group with state in other topics is not misspelt.
         unknown_group(name, [] if name in known else known, where, kinds)
         + (rights if where and name in known else "")
         for name in missing
     ]
     is_empty = not (groups or known or kinds) and engines.choose("auto", source) == "local"
-    if is_empty and rejected:  # whatever was chosen
+    if is_empty and rejected:  # regardless of the choice
         raise InputError(engines.only_rejects(rejected, choice.generation))
     if not groups and moment is None:
         if not said and where:
@@ -185,19 +184,19 @@ def require_rows(choice: Any, moment: Any, groups: set[str], source: Any, reject
 
 
 def groups_in(table: Any) -> set[str]:
-    """Return the groups that a table has rows of."""
+    """Return the groups in a table."""
     return set(table.column("group_id").unique().to_pylist())
 
 
 def note(unknown: Iterable[str]) -> None:
-    """Print on standard error what is not known, in sentences."""
+    """Print sentences about unknown values on standard error."""
     tell(*(f"not known: {sentence}" for sentence in unknown))
 
 
 def summarize(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
-    """Print on standard error how many rows an answer has, their lag, and where it is from.
+    """Print on standard error the number of rows of an answer, their lag, and the source.
 
-    ``as_of`` is the moment as it was given; ``unit`` is what a row is; empty: rows are not counted.
+    ``as_of`` is the moment as given; ``unit`` is what a row is; without it, rows are not counted.
     """
     import pyarrow.compute as pc
 
@@ -208,9 +207,9 @@ def summarize(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
     def of_column(name: str, total: Any) -> Any:
         return total(table.column(name)).as_py() if name in table.column_names else None
 
-    if unit and (table.num_rows or not answer.unknown):  # none of what is not known is not 0
+    if unit and (table.num_rows or not answer.unknown):  # do not report unknown rows as 0
         said.append(counted(table.num_rows, unit))
-        # Rows of several moments have the lag of each, and no sum.
+        # Rows of several moments have no meaningful sum.
         if "lag" in table.column_names and table.num_rows and unit != "row":
             unknown = of_column("unknown_lags", pc.sum)
             unknown = table.column("lag").null_count if unknown is None else unknown
@@ -225,10 +224,10 @@ def summarize(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
 
 
 def whence(source: Any, engine: str) -> str:
-    """Return what an answer is from, in words that leave a line of 80 columns whole.
+    """Return the source of an answer, in words that fit a line of 80 columns.
 
-    A capture has the name that its reader gave: its cluster's id and its moment beside "as of"
-    would say the same twice. One process is the usual way, and only Spark is worth a word.
+    A capture has the name that the user gave: its cluster id and moment would only repeat "as of".
+    The local engine is usual, so only Spark is mentioned.
     """
     from sharelag.workbench.next_steps import input_name, input_options
 
@@ -237,9 +236,9 @@ def whence(source: Any, engine: str) -> str:
 
 
 def note_records(read: Any, lacks: Iterable[str]) -> None:
-    """Print how many records were left out since they repeat others, or could not be decoded.
+    """Print how many records were left out as repeated, or could not be decoded.
 
-    Not of those that the answer is said to lack elsewhere.
+    Records that the answer reports as lacking are not counted.
     """
     from sharelag.tables.gaps import of_rejected, of_repeated
 
@@ -249,7 +248,7 @@ def note_records(read: Any, lacks: Iterable[str]) -> None:
 
 
 def read_by(evidence: Any, source: Any, past: bool = False, lacks: Iterable[str] = ()) -> None:
-    """Print the same of gathered evidence, and what is unknown; ``lacks`` is said elsewhere."""
+    """Print the same for gathered evidence, and unknown values; ``lacks`` is printed elsewhere."""
     from sharelag.engine.engines import past_by_records
     from sharelag.tables.gaps import of_repeated
 
@@ -263,9 +262,9 @@ def read_by(evidence: Any, source: Any, past: bool = False, lacks: Iterable[str]
 def reading_of(
     engine: str, over: timedelta, options: dict[str, Any], is_spared: bool = True
 ) -> Iterator[tuple[Any, Any]]:
-    """Open a reading of what was chosen; gives it with its input.
+    """Open a reading of the chosen groups and topics; yield it with its input.
 
-    ``is_spared`` says whether a local engine is spared what it does not need; see `start`.
+    With ``is_spared``, a local engine skips unneeded imports; see `start`.
     """
     from sharelag.engine import engines
 
@@ -278,7 +277,7 @@ def reading_of(
             yield begun, source
 
 
-#: What to do where the machine is at its end, and sharelag is in order.
+#: Remedies for errors of the machine rather than of sharelag.
 _REMEDIES = {
     errno.ENOSPC: "free some space there, or write elsewhere",
     errno.EDQUOT: "free some space there, or write elsewhere",
@@ -290,12 +289,12 @@ _REMEDIES = {
 
 
 def one_line(error: Exception) -> str:
-    """Return what went wrong, for people."""
+    """Return an error as one line for people."""
     if isinstance(error, ShareLagError):
         return str(error)
     if ours := raised_in_worker(error):
         return str(ours)
-    # Spark reads some files itself, and refuses values that no cluster has.
+    # Spark reads some files itself, and rejects values that no cluster has.
     if unread := re.search(r"reading file (?:file:/*(?=/))?(\S+\.parquet)", str(error)):
         return (
             f"{unread[1]} is damaged, or has values that no cluster has: restore it from a copy, "
@@ -311,18 +310,18 @@ def one_line(error: Exception) -> str:
 
 
 def exit_code(error: Exception) -> int:
-    """How a command ends: 3 where only a part of the cluster could be read, else 1.
+    """Return the exit code: 3 if only a part of the cluster could be read, otherwise 1.
 
-    3 is also what `check` calls unknown.
+    `check` uses 3 for unknown, too.
     """
     return 3 if is_of(NoLeaderError, error) else 1
 
 
 def leave(status: int) -> None:
-    """End the process."""
+    """End the process immediately."""
     if "pyspark" not in sys.modules:
-        # Python would take its modules apart one by one, which is a sixth of a quick command's CPU
-        # time (row I6 of the benchmarks), and wait for the threads of the Kafka client.
+        # Python would unload modules one by one, a sixth of a quick command's CPU time (row I6 of
+        # the benchmarks), and wait for the threads of the Kafka client.
         sys.stderr.flush()
         if prepared := sys.modules.get("sharelag.replay.prepared"):
             prepared.compile_later()
@@ -330,17 +329,17 @@ def leave(status: int) -> None:
     sys.exit(status)
 
 
-#: Seconds after which work says that it goes on.
+#: Seconds after which a progress line appears.
 _QUIET = 2.0
-#: Back to the beginning of the line, whose rest is removed.
+#: Return to the beginning of the line, and erase its rest.
 _LINE, _REST = "\r", "\x1b[K"
-#: Fewer records are read before a bar could be looked at.
+#: Fewer records are read before anybody could look at a bar.
 _SHOWN_FROM = 200_000
 
 
 @contextmanager
 def simulation_bar() -> Iterator[Progress | None]:
-    """Show how many simulations are done; gives what is to be called with done and all runs."""
+    """Show how many simulations are done; yield a callback for the numbers of done and all runs."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -351,10 +350,10 @@ def simulation_bar() -> Iterator[Progress | None]:
 
 @contextmanager
 def reading_bar(source: Any) -> Iterator[Any]:
-    """Give the input, with a bar while many of its records are read in this process.
+    """Yield the input, with a progress bar while many of its records are read in this process.
 
-    Where they are few, a line says after some seconds how long the answer has been waited for:
-    brokers may be slow, or Spark at work.
+    For few records, a line shows after some seconds how long the answer is taking: brokers may be
+    slow, or Spark busy.
     """
     if not sys.stderr.isatty():
         yield source
@@ -368,7 +367,7 @@ def reading_bar(source: Any) -> Iterator[Any]:
 
 @contextmanager
 def _line(words: str) -> Iterator[None]:
-    """Show how long it takes, from some seconds on, and remove the line at the end."""
+    """Show the elapsed time after some seconds, and remove the line at the end."""
     done = Event()
     telling = Thread(target=_show_seconds, args=(words, done), daemon=True)
     telling.start()
@@ -386,7 +385,7 @@ def _show_seconds(words: str, done: Event) -> None:
     if done.wait(_QUIET):
         return
     while not done.is_set():
-        if not is_shown():  # else Spark's own line says what is waited for
+        if not is_shown():  # otherwise Spark's own line shows the reason
             seconds = time.monotonic() - begun
             sys.stderr.write(f"{_LINE}{words}, {seconds:.0f} s{_REST}")
             sys.stderr.flush()
@@ -407,7 +406,7 @@ def _bar(what: str) -> Bar:
 
 
 class _Counting:
-    """An input that tells a progress bar how many of its records were read."""
+    """An input that reports the number of records read to a progress bar."""
 
     def __init__(self, source: Any, bar: Any, task: Any) -> None:
         self._source, self._bar, self._task = source, bar, task
@@ -421,15 +420,15 @@ class _Counting:
         return getattr(self._source, name)
 
 
-#: A command of Kafka at the end of a sentence, for people to copy.
+#: A Kafka command at the end of a sentence, to be copied.
 _COMMAND = re.compile(r"(?<=: )kafka-[a-z-]+\.sh --bootstrap-server .+\Z")
 
 
 def tell(*sentences: str) -> None:
-    """Print sentences about an answer on standard error, wrapped where that is a terminal.
+    """Print sentences about an answer on standard error, wrapped on a terminal.
 
-    A command at the end of one stays in one line, since a shell would run each line of what is
-    copied. What would act on a terminal is escaped.
+    A command at the end of a sentence stays on one line, because a shell would run each line of a
+    copied text. Terminal control characters are escaped.
     """
     for words in sentences:
         _tell(f"sharelag: {terminal(words)}")
@@ -438,7 +437,7 @@ def tell(*sentences: str) -> None:
 def _tell(said: str) -> None:
     if sys.stderr.isatty():
         command = _COMMAND.search(said)
-        # Names and moments stay whole, to be copied; a file or a pipe gets one line.
+        # Do not break names and times, which may be copied; a file or a pipe gets one line.
         lines = textwrap.wrap(
             said[: command.start()] if command else said,
             _width(),
@@ -451,10 +450,10 @@ def _tell(said: str) -> None:
 
 
 def _width() -> int:
-    """Return the width of the terminal behind standard error; standard output may be a file."""
+    """Return the width of the terminal of standard error; standard output may be a file."""
     if not os.environ.get("COLUMNS"):
         try:
             return os.get_terminal_size(sys.stderr.fileno()).columns or 80
-        except OSError:  # a terminal of Python's own, such as a test's
+        except OSError:  # a pseudo-terminal of Python, such as a test's
             return 80
     return shutil.get_terminal_size().columns

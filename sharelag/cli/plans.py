@@ -1,4 +1,4 @@
-"""Records that were given up or are stuck, and what resets and deletions would do to others."""
+"""Archived and stuck records, and simulated resets and deletions."""
 
 from __future__ import annotations
 
@@ -219,19 +219,19 @@ def _require_simulate(options: dict[str, Any]) -> None:
     require_version(options["kafka_version"])
 
 
-#: Options that are passed on as they are.
+#: Options that are passed on unchanged.
 _ASKED = ("group", "simulate", "members", "kafka_version")
 _TARGETS = ("to_earliest", "to_latest", "to_offset", "shift_by", "to_datetime", "by_duration")
 
 
 def _target(name: str, value: Any) -> tuple[Target, int | None]:
-    """Return what a reset goes to, or by how many offsets."""
+    """Return the target of a reset, or the number of offsets to shift by."""
     from sharelag.replay.moment import parse_time
 
     if name == "shift_by":
         return None, value
     if name == "to_datetime":
-        with suppress(ValueError):  # without a zone it is in UTC, as for Kafka's command
+        with suppress(ValueError):  # without a zone it is UTC, as for Kafka's command
             if (at := datetime.fromisoformat(value)).tzinfo is None:
                 return at.replace(tzinfo=UTC), None
         return parse_time(value), None

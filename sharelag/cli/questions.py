@@ -1,4 +1,4 @@
-"""Where lag is, why, who is there, and the states and records behind it: `lag`, `explain` ..."""
+"""Commands about lag and its causes, groups and members, states and records."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def lag(
             before, _ = _lag(output, options, asked, before or {})
         except (NoLeaderError, BrokerUnreachableError) as error:
             if before is None and isinstance(error, BrokerUnreachableError):
-                raise  # what never answered may be the wrong address
+                raise  # an address that never answered may be wrong
             tell(str(error))
         time.sleep(watch.total_seconds())
 
@@ -230,7 +230,7 @@ def _lag(
     answered = ask("lag", options, **asked)
     rows, columns = plain(answered.result.table), dict(answered.result.columns)
     places = [tuple(row.get(name) for name in _KEYS) for row in rows]
-    counts = Counter(places)  # of several states nothing tells which goes on
+    counts = Counter(places)  # a place with several states has no single change
     lags = [row["lag"] if counts[at] == 1 else None for at, row in zip(places, rows, strict=True)]
     now = dict(zip(places, lags, strict=True))
     if before is not None:
@@ -252,7 +252,7 @@ _PRINTED = option.text(
     "kafka-groups.sh --list, instead of an input; - is stdin.",
     type=click.File("rb"),
 )
-#: Options that do not go with it.
+#: Options that cannot be combined with --kafka-output.
 _OF_INPUT = (
     *("bootstrap_server", "command_config", "command_property", "capture", "raw", "segments"),
     *("generation", "topic", "as_of", "engine", "timeout"),
@@ -318,7 +318,7 @@ def members(output: str, kafka_output: Any, **options: Any) -> int | None:
 
 
 def _read_printed(file: Any, options: dict[str, Any]) -> Any:
-    """Read what Kafka's command printed of the chosen groups."""
+    """Parse the output of Kafka's command for the chosen groups."""
     from sharelag.errors import InputError, unknown_group
     from sharelag.inputs.kafka.described import of_groups, parse_groups
     from sharelag.inputs.texts import text_of
@@ -342,7 +342,7 @@ def _note_printed(counts: str, others: Sequence[str]) -> None:
 
 @contextmanager
 def _or_kafkas_command(options: dict[str, Any], what: str) -> Iterator[None]:
-    """Say which command of Kafka's may answer where a topic may not be read."""
+    """Name Kafka's command that may answer if a topic may not be read."""
     from sharelag.errors import AuthorizationError
 
     try:
@@ -399,7 +399,7 @@ def windows(output: str, since: str | None, picture: bool, **options: Any) -> in
 
 
 def _paint(text: str, colour: str) -> str:
-    """Colour a text, unless the user asks for no colours (https://no-color.org)."""
+    """Colour a text, unless the user disables colours (https://no-color.org)."""
     return text if os.environ.get("NO_COLOR") else click.style(text, fg=colour)
 
 
@@ -448,7 +448,7 @@ def decode(output: str, records: str, **options: Any) -> None:
     tell(*draft_types(types, choice.groups))
 
 
-#: Of records that came from Spark, so many are shown to people.
+#: Maximum number of lines for people if records come from Spark.
 _MOST_LINES = 20_000
 
 
@@ -478,7 +478,7 @@ def history(
 
 
 def _print_all(output: str, since: str | None, options: dict[str, Any]) -> int | None:
-    """Print every row, piece by piece: there may be millions."""
+    """Print all rows in chunks: there may be millions."""
     from sharelag.tables.lines import each_row
     from sharelag.workbench.questions.timeline import begin_of
 

@@ -78,7 +78,7 @@ class _Names(Group):
 
 
 class _Make(Command):
-    """The command whose usage is what people type: ``sharelag report daily [OPTIONS]``."""
+    """The command whose usage line is the short form: ``sharelag report daily [OPTIONS]``."""
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         pieces = super().collect_usage_pieces(ctx)
@@ -203,7 +203,7 @@ def schedule_(name: str, cron: str, kind: str, zone: str | None, out: Path, **op
     path = notebooks.notebook(name)
     parameters = _parameters(path, options)
     notebooks.require_units(path, parameters)
-    # A scheduler does not have the environment of this shell, which may name a cluster.
+    # A scheduler lacks the environment of this shell, which may name a cluster.
     declared = notebooks.read_parameters(path)
     if any(name in declared for name in PLACES) and not any(name in parameters for name in PLACES):
         raise click.UsageError(
@@ -216,7 +216,7 @@ def schedule_(name: str, cron: str, kind: str, zone: str | None, out: Path, **op
 
 
 def _valid_parameters(name: str, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters, checked with the input before a kernel and Spark start for nothing."""
+    """Return the parameters, validated with the input before a kernel and Spark start."""
     from sharelag.errors import ShareLagError
     from sharelag.reports import notebooks
     from sharelag.reports.case import PLACES, require_valid
@@ -236,7 +236,7 @@ def _valid_parameters(name: str, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _said(options: dict[str, Any]) -> list[str]:
-    """Return the options of how a report is made that differ from their defaults."""
+    """Return options of the report, other than parameters, that differ from their defaults."""
     said = []
     for one in make.params:
         if not isinstance(one, click.Option) or one.name not in _NAMES_OF_HOW:
@@ -269,7 +269,7 @@ def _parameters(path: Path, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _require_once(names: Sequence[Any], where: str) -> None:
-    """Refuse a parameter that is given twice: one of its values would not be used."""
+    """Reject a parameter that is given twice, because one value would be ignored."""
     from sharelag.errors import InputError
 
     if twice := sorted({str(name) for name in names if names.count(name) > 1}):
@@ -279,9 +279,9 @@ def _require_once(names: Sequence[Any], where: str) -> None:
 def _read_given(
     file: Path | None, pairs: tuple[tuple[str, str], ...], texts: Collection[str] = ()
 ) -> dict[str, Any]:
-    """Return the parameters of the file and of the command line, whose values are read as YAML.
+    """Return the parameters from the file and the command line, whose values are parsed as YAML.
 
-    What is typed for one of ``texts`` stays a text, whatever YAML makes of it: NO is a country.
+    A value for one of ``texts`` stays a string, even if YAML would convert it: NO is a country.
     """
     from sharelag.errors import InputError
     from sharelag.inputs.texts import read_text
@@ -295,7 +295,7 @@ def _read_given(
         except OSError as error:
             raise InputError(f"cannot read parameters from {file}: {error.strerror}") from None
         except (InputError, UnicodeDecodeError):
-            # What the parser quotes could be a secret.
+            # The parser may quote a secret.
             raise InputError(
                 f"{file} is not valid YAML: write one `name: value` per line"
             ) from None

@@ -1,4 +1,4 @@
-"""`sharelag requests`, `consumed` and `metrics`: what brokers and consumers write down."""
+"""`sharelag requests`, `consumed` and `metrics`: logs and metrics of brokers and consumers."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def requests(
 
 
 def _nothing(show: str, when: datetime | None) -> str:
-    """Return what it means that a table has no rows."""
+    """Return the meaning of an empty table."""
     if show == "findings":
         return "the checkers found nothing wrong"
     if show != "held":

@@ -43,9 +43,9 @@ from sharelag.tables.gaps import of_settings
 if TYPE_CHECKING:
     from sharelag.workbench.result import Result
 
-#: Options that say what to read of an input.
+#: Options that select data of an input.
 _OF_INPUT = ("all_groups", "topic", "engine", "timeout")
-#: What stands for the name of a group in a command, where none was given.
+#: Placeholder for the group in a command, if none was given.
 _ANY_GROUP = "GROUP"
 
 
@@ -161,7 +161,7 @@ def _in_force(
 
 
 def _note_version(given: dict[str, str], judged: Basis, version: str | None) -> None:
-    """Print by which version values were judged, and where nobody gave one, which differ."""
+    """Print the version by which values were judged, and differences if none was given."""
     from sharelag.model.settings import differing
 
     tell(f"checked as Kafka {judged}")
@@ -172,7 +172,7 @@ def _note_version(given: dict[str, str], judged: Basis, version: str | None) -> 
 def _note_commands(
     found: Any, given: dict[str, str], groups: list[str], profile: str, source: Any = None
 ) -> None:
-    """Print Kafka's commands that set what was checked, if Kafka accepts all of it."""
+    """Print Kafka's commands that set the checked values, if Kafka accepts all of them."""
     from sharelag.metrics.settings import setting_commands
     from sharelag.workbench.next_steps import address_of
 
@@ -184,15 +184,15 @@ def _note_commands(
 def _read_settings(
     source: Any, engine: str, options: dict[str, Any], topics: list[str] | None = None
 ) -> tuple[Any, frozenset[str], Result]:
-    """Return settings, the groups that they are of, and the answer which tells these groups."""
+    """Return settings, their groups, and the answer that lists these groups."""
     from sharelag.schemas import SETTINGS
     from sharelag.workbench.result import Result
 
     groups = choice_of(options).groups
-    # Of groups that are named nothing is read but their settings.
+    # For named groups only the settings are read.
     engine = "local" if groups and engine == "auto" else engine
     answer = Result("", SETTINGS.empty_table(), {}, None, "", start(engine, source))
-    if not groups:  # those that have any state
+    if not groups:  # all groups with state
         with open_bench(source, options | {"engine": engine, "as_of": None}) as bench:
             answer = bench.ask("lag")
         groups = frozenset(groups_in(answer.table))
@@ -257,7 +257,7 @@ def _print(answer: Any, output: str, problems: bool) -> None:
     has_hints = table.column("hint").null_count < table.num_rows
     view = views.SETTINGS if has_hints else views.SETTINGS.without("hint")
     rows = plain(table)
-    if output == "human":  # what is wrong comes first
+    if output == "human":  # show problems first
         rows.sort(key=lambda row: row["problem"] is None)
     write_lacking(rows, output, view.columns, answer.lacks, answer.repeated)
     if problems and not rows:

@@ -42,7 +42,8 @@ OTHERS = re.compile(
 )
 #: Number of bytes that determine the encoding of a file.
 SAMPLE = 1 << 12
-#: At least one of so many UTF-16 characters is ASCII; most NULs are on one side of the byte pairs.
+#: Detect UTF-16 if one of 4 characters is ASCII, and one side of the byte pairs has 4 times as many
+#: NULs.
 _LEAST_ASCII, _ONE_SIDED = 4, 4
 
 
@@ -77,7 +78,7 @@ class Octets(Protocol):
     """A source of bytes."""
 
     def read(self, size: int, /) -> bytes:
-        """Return at most so many bytes; none at the end."""
+        """Return at most ``size`` bytes; none at the end."""
 
 
 class Recoded:
@@ -87,7 +88,7 @@ class Recoded:
         self._file, self._decoder = file, codecs.getincrementaldecoder(encoding)("replace")
 
     def read(self, size: int) -> bytes:
-        """Return the content of about so many bytes of the file; none at its end."""
+        """Return the content of about ``size`` bytes of the file; none at its end."""
         octets = self._file.read(size)
         return self._decoder.decode(octets, not octets).encode()
 
@@ -110,7 +111,7 @@ class PackedText:
         self.damage = ""
 
     def read(self, size: int) -> bytes:
-        """Return at most so many bytes; fewer only at the end, or at the damage."""
+        """Return at most ``size`` bytes; fewer only at the end, or at the damage."""
         found, left = [], size
         while left and not self.damage and self._has_more():
             part = self._unpacked(left)

@@ -1,11 +1,11 @@
-"""Prometheus metrics of share groups and of the collection, numbers to scale by, and their server.
+"""Metrics of share groups and of their collection for Prometheus and KEDA, and their server.
 
-An unknown value is a missing series: -1 and 0 would be numbers that somebody adds up.
+An unknown value is a missing series, because -1 and 0 would be added to other numbers.
 
-What is served is collected in the background at a fixed interval, so requests are cheap and never
-wait. Without a token the server answers requests from this machine only, and only for a loopback
-host name, so that no web page opened on it can read the numbers by DNS rebinding. Errors of the
-cluster go to the log, never into a response.
+A background thread collects the metrics at a fixed interval, so requests are cheap and never wait.
+Without a token the server answers requests from this machine only, and only for a loopback host
+name, so that no web page opened on it can read the numbers by DNS rebinding. Errors of the cluster
+go to the log, never into a response.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ from sharelag.tables.words import label
 from sharelag.whatif.horizon import members_wanted
 
 _LOG = logging.getLogger(__name__)
-#: Seconds to wait at the end for a collection under way: a client library cannot be interrupted.
+#: Seconds to wait at exit for a running collection: a client library cannot be interrupted.
 _GRACE = 10.0
-#: A result is shown no longer than this many times what a collection and the wait after it take,
-#: and so many seconds at least: when a cluster hangs, its numbers end.
+#: A result expires after this multiple of the time for a collection and the wait after it, and not
+#: before these seconds: metrics disappear while a cluster does not answer.
 _SHOWN_TIMES, _SHOWN_SECONDS = 3.0, 10.0
 _LABELS = ("group", "topic", "partition")
 _PREFIX = "kafka_share_group_"
-#: Metrics of each share partition, by name: the prefix and the column of its numbers; and help.
+#: Metrics of share partitions by name: the prefix and the column of their numbers; and help.
 _OF_LAG = {
     f"{_PREFIX}lag": "End offset - start offset - delivery complete count (KIP-1226).",
     f"{_PREFIX}start_offset": "The share-partition start offset, as persisted.",
@@ -90,14 +90,14 @@ _OF_GROUP = (
 
 
 def scaling(evidence: Evidence, patience: timedelta | None = None) -> dict[str, dict[str, Any]]:
-    """Compute the numbers that an autoscaler reads, by group.
+    """Compute the numbers for an autoscaler, by group.
 
-    What has not moved for ``patience`` is stuck. The numbers are ``lag``, ``lag_excluding_stuck``
-    (offsets), ``age_seconds`` (of the oldest unfinished record), ``members``, ``unknown_lags`` and
-    ``as_of``. An unknown number is None, and so is a sum with an unknown part: an autoscaler then
-    holds still, as it would not at 0. Share partitions that were never fetched have no lag, in
-    Kafka's own command neither; here they count with the records that wait there, where that is
-    known.
+    Offsets that have not moved for ``patience`` are stuck. The numbers are ``lag``,
+    ``lag_excluding_stuck`` (offsets), ``age_seconds`` (of the oldest unfinished record),
+    ``members``, ``unknown_lags`` and ``as_of``. An unknown number is None, and so is a sum with an
+    unknown part: an autoscaler then does nothing, unlike at 0. Share partitions that were never
+    fetched have no lag, as in Kafka's own command; here they count with the records that wait
+    there, if known.
     """
     facts = CauseInputs.of(evidence, patience)
     groups, first, of = np.unique(facts.groups.astype(str), return_index=True, return_inverse=True)
@@ -107,7 +107,7 @@ def scaling(evidence: Evidence, patience: timedelta | None = None) -> dict[str, 
     sums = np.bincount(of, np.nan_to_num(lag))
     left = sums - np.bincount(of, count_stuck(facts))
     members, age = facts.members[first], np.full(len(groups), -np.inf)
-    # One that is unknown may be the greatest.
+    # An unknown age may be the greatest.
     np.maximum.at(age, of, np.where(np.isnan(facts.ages), np.inf, facts.ages))
     has_left, has_age = is_known & (not evidence.lag_only), is_known & np.isfinite(age)
     return {
@@ -125,7 +125,7 @@ def scaling(evidence: Evidence, patience: timedelta | None = None) -> dict[str, 
 
 
 def consumers(numbers: Mapping[str, Any], target: float) -> int | None:
-    """Return the consumers that a group's lag calls for at ``target`` offsets each, if known."""
+    """Return how many consumers a group's lag requires at ``target`` offsets each, if known."""
     lag = numbers["lag_excluding_stuck"]
     return None if lag is None else math.ceil(lag / target)
 
@@ -139,7 +139,7 @@ class Gathered:
     succeeded: float | None = None  # time of the last success, in seconds since 1970
     errors: Mapping[str, int] = field(default_factory=dict)  # by kind, since the start
     attempts: int = 0  # since the start
-    # The metrics as written, by content type.
+    # The rendered metrics, by content type.
     texts: dict[str, bytes] = field(default_factory=dict, compare=False)
 
     @cached_property
@@ -157,9 +157,9 @@ def gathering(
     """Collect every few seconds in a background thread until the end of the context.
 
     Errors of ``gather`` are counted and logged, and never sent to clients. ``prepare`` is called
-    with a result and the one before, to do ahead what requests would wait for. What is yielded
-    returns the latest result at once, also while the next one is collected; without its numbers
-    when the next one is long overdue.
+    with a result and the previous one, for work that requests would otherwise wait for. Yield a
+    function that returns the latest result at once, even during a collection; without its numbers
+    if the next one is long overdue.
     """
     last = old = Gathered(None)
     since = _read_clocks()
@@ -179,7 +179,7 @@ def gathering(
         shown = max(_SHOWN_SECONDS, _SHOWN_TIMES * (every + (now.seconds or 0.0)))
         if now.evidence is None or (_read_clocks() - since).max() < shown:
             return now
-        if old.succeeded != now.succeeded:  # one result, so that it is written once
+        if old.succeeded != now.succeeded:  # keep one object per result, to render it once
             old = replace(now, evidence=None, texts={})
         return old
 
@@ -193,7 +193,7 @@ def gathering(
 
 
 def _read_clocks() -> Floats:
-    """Return the seconds of both clocks: one stands still while the machine sleeps, one is set."""
+    """Return the seconds of both clocks: one stops while the machine sleeps, one can be set."""
     return np.array([time.monotonic(), time.time()])
 
 
@@ -207,10 +207,10 @@ def _ask(
     try:
         evidence = gather()
         found = Gathered(evidence, time.monotonic() - begun, time.time(), before.errors, attempts)
-        _ = found.groups  # computed now, so that no request waits for it
+        _ = found.groups  # compute now, so that no request waits for it
         if prepare:
             prepare(found, before)
-    except Exception as error:  # the server goes on, and its metrics count the error
+    except Exception as error:  # keep the server running; its metrics count the error
         kind = type(error).__name__ if isinstance(error, ShareLagError) else "unexpected"
         _LOG.warning("collection failed: %s: %s", type(error).__name__, error)
         errors = {**before.errors, kind: before.errors.get(kind, 0) + 1}
@@ -219,7 +219,7 @@ def _ask(
 
 
 class ShareGroupCollector(Collector):
-    """A collector for the official client library of the latest result that `gathering` yields."""
+    """A collector for the official client library, of the latest result of `gathering`."""
 
     def __init__(self, gathered: Callable[[], Gathered]) -> None:
         self._gathered = gathered
@@ -233,7 +233,7 @@ class ShareGroupCollector(Collector):
         yield from _of_gathering(gathered)
 
     def describe(self) -> Iterable[Metric]:
-        """Return nothing: a registry would collect everything just for the names."""
+        """Return nothing: a registry would run a collection just for the names."""
         return []
 
 
@@ -315,7 +315,7 @@ def _of_gathering(gathered: Gathered) -> Iterator[Metric]:
             "The moment that the metrics of share groups describe.",
             gathered.evidence.as_of.timestamp(),
         )
-    # What is None has no value yet.
+    # None has no value yet.
     yield GaugeMetricFamily(
         "kafka_share_group_last_success_timestamp_seconds",
         "Time of the last collection.",
@@ -342,7 +342,7 @@ def _of_gathering(gathered: Gathered) -> Iterator[Metric]:
 
 
 def _find_unique_names(evidence: Evidence) -> Bools:
-    """Select the share partitions whose topic name is known and that have one state only."""
+    """Select the share partitions with a known topic name and only one state."""
     codes = keys(evidence.lag, SHARE_PARTITION).dictionary_encode().indices.to_numpy()
     has_topic = pc.is_valid(evidence.lag.column("topic")).to_numpy()
     times = np.bincount(codes, minlength=1)
@@ -371,13 +371,13 @@ Environ: TypeAlias = dict[str, Any]
 Reply: TypeAlias = tuple[HTTPStatus, str, bytes]
 _TEXT = "text/plain; charset=utf-8"
 _JSON = "application/json"
-#: Seconds after which a client that got nothing should retry.
+#: Seconds after which a client without an answer should retry.
 _RETRY = 5
-#: Whether the server answers.
+#: Path that shows that the server is running.
 _PROBE = "/livez"
-#: Connections at a time, each a thread; a monitoring system has one or two.
+#: Maximum number of connections, with a thread each; a monitoring system uses one or two.
 _MOST_CONNECTIONS = 256
-#: The longest accepted target, in digits.
+#: Maximum number of digits of a target.
 _DIGITS = 18
 
 
@@ -386,9 +386,9 @@ def server(
 ) -> WSGIServer:
     """Bind a server; ``serve_forever`` runs it.
 
-    ``gathered`` returns the latest result at once, as `gathering` yields it. Port 0 takes a free
-    one; ``server_port`` is the port taken. A token is required of every client (``Authorization:
-    Bearer TOKEN``), and of an address that other machines can reach.
+    ``gathered`` returns the latest result at once, as `gathering` yields it. Port 0 selects a free
+    port; ``server_port`` is the one in use. A token is required of every client (``Authorization:
+    Bearer TOKEN``), and for any address that other machines can reach.
     """
     if not token and not is_loopback(host):
         raise InputError(
@@ -411,7 +411,7 @@ def application(
     lock = threading.Lock()
 
     def metrics(accept: str) -> Reply:
-        """Write them once per result and format: there may be 100,000 lines."""
+        """Render them once per result and format: there may be 100,000 lines."""
         encode, kind = choose_encoder(accept)
         now = gathered()
         with lock:
@@ -420,8 +420,8 @@ def application(
         return HTTPStatus.OK, kind, now.texts[kind]
 
     def reply(environ: Environ) -> Reply:
-        # A kubelet has no token; one word says nothing of the cluster. Whether the cluster can be
-        # read is a metric: a server that was not ready for it would hide the failure.
+        # A kubelet has no token, and this response reveals nothing about the cluster. Whether the
+        # cluster can be read is a metric: a server that is not ready would hide the failure.
         if environ.get("PATH_INFO") == _PROBE and environ["REQUEST_METHOD"] in ("GET", "HEAD"):
             return HTTPStatus.OK, _TEXT, b"ok\n"
         if token and not _is_allowed(environ, token):
@@ -442,7 +442,7 @@ def application(
     def answer(environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         try:
             status, kind, body = reply(environ)
-        except Exception:  # the client gets a 500, the log what it was
+        except Exception:  # a 500 for the client; the log has the error
             _LOG.exception("a request could not be answered")
             raise
         headers = [("Content-Type", kind), ("Content-Length", str(len(body)))]
@@ -458,7 +458,7 @@ def application(
 
 
 def write_ahead(now: Gathered, before: Gathered) -> None:
-    """Write the metrics ahead, in the formats requested of the result before."""
+    """Render the metrics in advance, in the formats that were requested of the previous result."""
     for kind in list(before.texts):
         now.texts[kind] = choose_encoder(kind)[0](registry_of(lambda: now))
 
@@ -472,10 +472,10 @@ def is_loopback(host: str) -> bool:
 
 
 def _keda(gathered: Gathered, group: str, query: str) -> Reply:
-    """Answer with one group's numbers.
+    """Return the response with one group's numbers.
 
-    ``?target=100`` adds the consumers at 100 offsets each, ``?goal=30s`` the members that keep
-    records younger than that.
+    ``?target=100`` adds the consumers needed at 100 offsets each, ``?goal=30s`` the members that
+    keep records younger than that.
     """
     if gathered.evidence is None:
         failed = "the cluster could not be read; the server's log says why"
@@ -506,7 +506,7 @@ def _is_goal(text: str) -> bool:
 
 
 def _want_members(evidence: Evidence, group: str, goal: str) -> dict[str, Any]:
-    """Return how many members keep a goal, and why; null where nothing is known of the topics."""
+    """Return how many members meet a goal, and why; null if nothing is known of the topics."""
     try:
         found = members_wanted(evidence, group, goal)
     except InputError as error:
@@ -532,13 +532,13 @@ def _host(environ: Environ) -> str:
 
 
 class _Server(ThreadingMixIn, WSGIServer):
-    """One thread a connection, and so many at most: the one that is open longest gives way.
+    """A server with a thread per connection; at the limit, it closes the oldest connection.
 
-    A scrape takes milliseconds, so that the oldest are clients that send or read slowly.
+    A scrape takes milliseconds, so the oldest connections are those of slow clients.
     """
 
     daemon_threads = True
-    # connections that wait; with five, the sixth tries again a second later
+    # Pending connections; with five, the sixth would retry a second later.
     request_queue_size = 128
 
     def __init__(self, *given: Any, **named: Any) -> None:
@@ -551,7 +551,7 @@ class _Server(ThreadingMixIn, WSGIServer):
             if len(self._open) >= _MOST_CONNECTIONS:
                 oldest = next(iter(self._open))
                 del self._open[oldest]
-                with suppress(OSError):  # it may have ended just now
+                with suppress(OSError):  # it may have just ended
                     oldest.shutdown(socket.SHUT_RDWR)
             self._open[request] = None
         super().process_request(request, client_address)
@@ -562,16 +562,16 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().shutdown_request(request)
 
     def handle_error(self, *_: Any) -> None:
-        """Log no traceback: clients that go away or send garbage would fill the log."""
+        """Log no traceback: clients that disconnect or send garbage would fill the log."""
         _LOG.debug("a client's request failed", exc_info=True)
 
 
 class _Handler(WSGIRequestHandler):
-    timeout = 30  # seconds that a client may take to send its request
+    timeout = 30  # seconds for a client to send its request
 
     def get_stderr(self) -> Any:
-        """Return where wsgiref writes a traceback of each client that reads too slowly: nowhere."""
+        """Discard the traceback that wsgiref writes for each client that reads too slowly."""
         return io.StringIO()
 
     def log_message(self, *_: object) -> None:
-        """Log nothing: a path can hold anything a client sends."""
+        """Log nothing, because a path may contain anything."""

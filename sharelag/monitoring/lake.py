@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 _MOMENT = pa.timestamp("us", "UTC")
-#: How long readers may use a state that was replaced.
+#: How long readers may use a replaced state.
 KEEP = timedelta(hours=1)
 _TIDY_EVERY = 100
-#: The name of a folder in which a run is being written.
+#: Name of the folder of an incomplete run.
 _HALF = re.compile(r"\.\d{8}T\d{6}\.\d{3}Z-\w{8}")
 _TABLES = ("windows", "lag")
 _APPENDED = ("lag", "windows", "imbalance")
@@ -47,9 +47,9 @@ _APPENDED = ("lag", "windows", "imbalance")
 def write_run(begun: Reading, folder: Path) -> Path:
     """Write lag, windows and imbalance as of one moment to the folder of all runs.
 
-    Returns the run's own folder, named by its moment: ``FOLDER/20261121T031000.000Z`` with
-    ``lag.parquet``, ``windows.parquet``, ``imbalance.parquet`` and ``run.json``. It appears with
-    all of them or not at all, and a run of that moment is not replaced.
+    Return the run's own folder, named by its moment: ``FOLDER/20261121T031000.000Z`` with
+    ``lag.parquet``, ``windows.parquet``, ``imbalance.parquet`` and ``run.json``. It appears
+    atomically, and an existing run of that moment is not replaced.
     """
     run = folder / iso(begun.now).replace("-", "").replace(":", "")
     if run.exists():
@@ -68,13 +68,13 @@ def write_run(begun: Reading, folder: Path) -> Path:
 
 
 def append_run(begun: Reading, folder: Path) -> list[str]:
-    """Append lag, windows and imbalance as of one moment to Delta tables; return which.
+    """Append lag, windows and imbalance as of one moment to Delta tables; return their names.
 
     They are ``FOLDER/lag``, ``FOLDER/windows`` and ``FOLDER/imbalance``, created if missing; all
     have ``as_of``, in microseconds, Delta's only unit. A table that already has rows of that moment
-    is left alone. So the next run of the same moment completes an interrupted one, and no rows are
-    written twice. Tables of anything else, or of another cluster, are an InputError: rows do not
-    say their cluster.
+    is unchanged, so that the next run of the same moment completes an interrupted one, and no rows
+    are written twice. Other tables, or those of another cluster, are an InputError: rows do not
+    contain their cluster.
     """
     appended, cluster = [], begun.source.cluster_id
     found = {name: open_table(folder / name) for name in _APPENDED}
@@ -115,7 +115,7 @@ def _with_moment(table: pa.Table, as_of: datetime) -> pa.Table:
 
 
 def _remove_halves(folder: Path) -> None:
-    """Remove what runs that were killed have left: nothing has been written there for `KEEP`."""
+    """Remove files of killed runs: folders without writes for `KEEP`."""
     files = {"new", "run.json", *(f"{name}.parquet" for name in _APPENDED)}
     for half in folder.iterdir():
         if not _HALF.fullmatch(half.name) or half.is_symlink() or not half.is_dir():
@@ -144,8 +144,8 @@ def _write(run: Path, tables: dict[str, pa.Table], about: dict[str, str]) -> Non
 class CurrentTables:
     """The two tables of one cluster in a folder; they are created if missing.
 
-    Tables of another cluster or of anything else are never replaced. ``source`` describes where
-    they come from, and is kept in their history.
+    Other tables, and those of another cluster, are never replaced. ``source`` describes the data's
+    origin, and is stored in the tables' history.
     """
 
     def __init__(self, folder: Path, cluster_id: str, source: str) -> None:
@@ -166,7 +166,7 @@ class CurrentTables:
     def write(self, windows: pa.Table, lag: pa.Table) -> None:
         """Replace both tables; windows first, so that no lag refers to windows not yet written.
 
-        Windows are written, with topic names, only if they or these changed.
+        Windows, with topic names, are written only if they or the names changed.
         """
         as_of = pc.max(lag.column("as_of")).as_py() or datetime.now(UTC)
         about = {"as_of": iso(as_of), "source": self._source, "tool_version": __version__}

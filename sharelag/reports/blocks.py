@@ -29,12 +29,12 @@ DARK_MIME = "application/vnd.sharelag.dark+json"
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 #: The folders of an absolute path.
 _FOLDERS = re.compile(r"(?:^|(?<=[\s,]))/(?:[^/,]+/)+(?=[^/,])")
-#: Words up to this length fit a column on paper.
+#: Longer words do not fit a column on paper.
 _LONGEST_WORD = 20
 _LEVELS = ("level", "level_before", "severity")
 #: Longer tables are truncated on the page; the notebook or the verdict has all rows.
 MOST_ROWS = 200
-#: Share groups that a page names of one finding, worst first.
+#: Maximum number of share groups that a page names for one finding, worst first.
 MOST_PLACES = 20
 
 
@@ -51,7 +51,7 @@ def group_findings(
         for group in groups
         for one in (*group["causes"], *group["rules"])
     ]
-    # Where nothing was ever fetched, the cause has the advice and the judgement has the level.
+    # If nothing was ever fetched, the cause has the advice and the judgement has the level.
     judged = {one["group_id"] for one in found if _is_judgement(one)}
     started = [
         one for one in found if one.get("cause") == "not_started" and one["group_id"] in judged
@@ -65,7 +65,7 @@ def group_findings(
 
 
 def _is_judgement(one: Mapping[str, Any]) -> bool:
-    """Return whether this is the report's own finding that arrived records were never fetched."""
+    """Whether this is the report's own finding that arrived records were never fetched."""
     return bool(one.get("is_own")) and one["rule"] == "lag" and one["level"] == "warning"
 
 
@@ -77,21 +77,21 @@ def merge_findings(found: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """
     together: dict[tuple[Any, ...], dict[str, Any]] = {}
     for one in found:
-        # The report's own judgements are not rules that somebody named.
+        # The report's own judgements are not rules of a rule file.
         is_rule = "rule" in one and not one.get("is_own")
         level = one["level"] if "rule" in one else one["severity"]
         title = one["rule"] if is_rule else one["summary"]
         new = {"level": level, "title": title, "advice": one.get("advice"), "is_rule": is_rule}
         new["places"] = []
         known = together.setdefault((is_rule, level, title, _of_any_group(one)), new)
-        if known["advice"] != new["advice"]:  # of several groups: a command for any of them
+        if known["advice"] != new["advice"]:  # for several groups, use a command for any of them
             known["advice"] = _of_any_group(one)
         known["places"].append(one)
     return sorted(together.values(), key=lambda one: -rank(one["level"]))
 
 
 def _of_any_group(one: Mapping[str, Any]) -> str | None:
-    """Return the advice of a finding as it is for every group."""
+    """Return the advice of a finding in its form for any group."""
     advice, group = one.get("advice"), one.get("group_id")
     if advice is None or group is None:
         return advice
@@ -194,7 +194,7 @@ def _text(row: Mapping[str, Any], name: str) -> str:
 
 
 def is_time(value: Any) -> bool:
-    """Return whether a value is a time in ISO format, as tables of a report have it."""
+    """Whether a value is a time in ISO format, as in tables of a report."""
     return isinstance(value, str) and bool(_TIME.fullmatch(value))
 
 
@@ -237,7 +237,7 @@ def when(moment: str | None) -> str:
 
 
 def without_folders(text: str) -> str:
-    """Return a text with names for absolute paths: readers elsewhere have no such folders."""
+    """Replace absolute paths by names, because readers elsewhere have other folders."""
     return _FOLDERS.sub("", text)
 
 
@@ -246,7 +246,7 @@ def _signed(value: int | None) -> str:
 
 
 def _evidence(found: Mapping[str, str]) -> str:
-    """Return what shows a cause, in the words of ``sharelag explain``."""
+    """Return the evidence of a cause, as ``sharelag explain`` formats it."""
     shown = {name: value for name, value in found.items() if name != "partitions"}
     return evidence_in_words(shown, "," in found.get("partitions", ""))
 

@@ -1,4 +1,4 @@
-"""Capacity: whether groups keep up, what Kafka retains without need, and simulated variants."""
+"""Capacity: whether groups keep up, what Kafka retains needlessly, and simulated variants."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from sharelag.whatif.from_cluster import scenario_from
 from sharelag.whatif.horizon import require_end
 
 _SUMS = ("effective_lag", "archived", "archived_low", "archived_high")
-#: How certain it is that less was finished than arrived.
+#: Degrees of certainty that less was finished than arrived.
 _NO, _MAYBE, _CLEARLY = "no", "maybe", "clearly"
 
 
@@ -39,12 +39,12 @@ def reclaimable(case: Case) -> list[dict[str, Any]]:
 def estimate_archived(case: Case, ttl: timedelta) -> list[dict[str, Any]]:
     """Estimate what a record TTL would archive, by group, the largest lag first.
 
-    These are sums over the share partitions. The estimate and the upper bound are unknown if one of
-    them is; the lower bound counts those that are known.
+    These are sums over share partitions. The estimate and the upper bound are unknown if one of
+    their terms is; the lower bound counts known terms.
     """
     evidence = case.evidence
     ids = sorted(set(evidence.lag.column("topic_id").to_pylist()))
-    # A cluster knows where its logs ended then, and a capture may have recorded it.
+    # A cluster knows past ends of its logs, and a capture may have recorded them.
     then = case.bench.source.past_offsets(ids, [evidence.as_of - ttl])
     found = archived_by_ttl(
         evidence.lag,
@@ -148,7 +148,7 @@ def _falls_behind(
 
 
 def _is_clear(one: Mapping[str, Any]) -> bool:
-    """Return whether the shortfall exceeds chance, and something was left to deliver."""
+    """Whether the shortfall exceeds chance, and records were left to deliver."""
     if one["breaks"]:
         return False
     never_began = one["drain"] == UNKNOWN and one["oldest_offset"] is None
@@ -157,7 +157,7 @@ def _is_clear(one: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True)
 class Proposal:
-    """What clears the lag of a group."""
+    """The variants that would clear the lag of a group."""
 
     group: str
     clearing: Clearing
@@ -166,7 +166,7 @@ class Proposal:
 
     @property
     def assumed(self) -> tuple[str, ...]:
-        """What had to be assumed."""
+        """The assumptions of the simulations."""
         found = self.clearing.comparison
         return found.scenarios[found.baseline].assumed
 
@@ -179,11 +179,11 @@ def propose(
     minutes: float | None = None,
     seeds: int | None = None,
 ) -> Proposal:
-    """Search what would clear the lag of one group: of several the one with the largest lag.
+    """Search for what would clear the lag of one group, of several the one with the largest lag.
 
-    Without ``members`` more and more are tried, until the lag clears; ``assignors`` are tried
-    beside Kafka's own. Without ``minutes`` it is as long as the rates say that clearing takes;
-    ``seeds`` are simulations of each variant, by default as many as tell the variants apart.
+    Without ``members``, more and more are tried until the lag clears; ``assignors`` are tried in
+    addition to Kafka's own. By default ``minutes`` is the time that clearing takes by the rates,
+    and ``seeds``, the simulations of each variant, as many as distinguish the variants.
     """
     given: tuple[tuple[str, Any, Any], ...]
     given = (("minutes", minutes, int | float), ("seeds", seeds, int))
@@ -220,7 +220,7 @@ def _group(case: Case) -> str:
 def _words(group: str, found: Clearing) -> str:
     words, scenario = found.verdict(), found.comparison.scenarios[found.comparison.baseline]
     decides = [one for one in scenario.assumed if isinstance(one, Assumption)]
-    if unknown_work(scenario) or not decides:  # which the verdict says
+    if unknown_work(scenario) or not decides:  # as the verdict says
         return f"{group}: {words}."
     assumed = "; ".join(one.what for one in decides)
     return f"{group}: the result depends on an assumption ({assumed}). If it holds, {words}."

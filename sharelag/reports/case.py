@@ -1,4 +1,4 @@
-"""The case of a report: what was gathered about share groups, and the verdict as plain values.
+"""The case of a report: the evidence on share groups, and the verdict as plain values.
 
 Reports of different clusters are never compared.
 """
@@ -38,7 +38,7 @@ from sharelag.workbench import Workbench, open_workbench
 from sharelag.workbench.judged import headline, judge_groups, rule_of
 from sharelag.workbench.result import Result
 
-#: The parameters of a notebook that name its input; one with all of them reads it by `read`.
+#: Parameters that name a notebook's input; a notebook with all of them reads it with `read`.
 PLACES = ("bootstrap_server", "command_config", "capture", "raw", "segments")
 
 
@@ -48,7 +48,7 @@ class Case:
 
     bench: Workbench
     evidence: Evidence
-    #: The outcome of rules, if any, and what the records lack.
+    #: The outcome of rules, if any, and gaps in the records.
     checked: pa.Table = field(default_factory=schemas.CHECKED.empty_table)
     previous: Mapping[str, Any] | None = None  # the previous verdict
 
@@ -82,7 +82,7 @@ def read(
     engine: str = "spark",
     previous: str | None = None,
 ) -> Case:
-    """Gather what a report needs, from the parameters of its notebook.
+    """Gather the data of a report from the parameters of its notebook.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def read(
         archive, raw records or a broker's log directory. Single client properties come from the
         environment (`PROPERTIES`), set by `sharelag.reports.report`.
     group, topic : str or sequence of str
-        Report on these only.
+        Restrict the report to these.
     generation : int, optional
         As for `sharelag.open`.
     as_of : str, optional
@@ -109,7 +109,7 @@ def read(
     Raises
     ------
     InputError
-        There is nothing to report on, or a parameter is not valid.
+        There is no data to report on, or a parameter is invalid.
     """
     source = open_named(
         bootstrap_server=bootstrap_server,
@@ -132,7 +132,7 @@ def read(
         bars=False,
     )
     if since:
-        # What was recorded ended when it did, however long ago.
+        # A recording ended at its end, however long ago.
         is_live = isinstance(bench.source, KafkaInput)
         end = requested or (datetime.now(UTC) if is_live else bench.reading.now)
         looked_at = end - parse_since(since, lambda: end, parse_time)
@@ -160,10 +160,10 @@ def require_valid(
     properties: Mapping[str, str],
     spelled: Callable[[str], str] = str,
 ) -> None:
-    """Refuse what `read` would refuse, as far as that shows without reading records.
+    """Raise the errors of `read` that are detectable without reading records.
 
     ``parameters`` are all of a notebook that declares `PLACES`, ``properties`` the Kafka client's;
-    ``spelled`` is how messages write the name of an input.
+    ``spelled`` returns the name of an input for messages.
     """
     require_there(
         open_named(
@@ -250,7 +250,7 @@ def verdict(case: Case) -> dict[str, Any]:
 
 
 def _list_unknown(case: Case, base: Result, ages: int) -> list[str]:
-    """List what the report cannot know, in sentences; ``ages`` is how many ages are unknown."""
+    """List in sentences what the report cannot know; ``ages`` is the number of unknown ages."""
     lag, past = case.evidence.lag, case.evidence.past_offsets
     said = (
         *gaps.of_lag(lag),
@@ -262,7 +262,7 @@ def _list_unknown(case: Case, base: Result, ages: int) -> list[str]:
 
 
 def _broken(case: Case) -> dict[str | None, list[dict[str, Any]]]:
-    """Collect broken rules by group; None for those that concern no group."""
+    """Collect broken rules by group; None for those about no group."""
     found: dict[str | None, list[dict[str, Any]]] = {}
     for one in case.checked.to_pylist():
         if one["silenced_until"] is None and one["level"] != "ok":
@@ -271,7 +271,7 @@ def _broken(case: Case) -> dict[str | None, list[dict[str, Any]]]:
 
 
 def changes(case: Case, was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
-    """Compare the groups with those of the previous report; what was unknown then is None.
+    """Compare the groups with those of the previous report; values unknown then are None.
 
     ``was`` and ``now`` are verdicts of the current format. The result has ``comparable``, else
     ``why`` not; ``groups``, new and gone ones included; and the causes that are new, gone and
@@ -323,7 +323,7 @@ def _change(
 
 
 def _sum_moves(case: Case, since: str) -> dict[str, dict[str, Any]]:
-    """Return what each group finished since, and how many of its share partitions were reset."""
+    """Return the offsets that each group finished since then, and its number of resets."""
     table = case.bench.diff(parse_time(since)).table
     found = {"resets": pc.equal(table.column("change"), "reset")}
     found["is_unknown"] = pc.is_null(table.column("finished"))

@@ -44,18 +44,18 @@ from sharelag.workbench.opened import delivery_limit
 from sharelag.workbench.questions.forecasts import keep_forecasts
 from sharelag.workbench.result import chart, load_view
 
-#: How many share partitions are shown offset by offset: those with the largest lag.
+#: Number of share partitions to show offset by offset: those with the largest lag.
 MOST_WINDOWS = 8
 
 
 def headline(outcome: Mapping[str, Any]) -> Block:
-    """Show the verdict in a sentence; carries the verdict to `sharelag report`."""
+    """Show the verdict in a sentence, and carry the verdict for `sharelag report`."""
     words = f"{outcome['level'].upper()}: {terminal(outcome['headline'])}"
     return block("headline", words, {VERDICT_MIME: outcome}, verdict=outcome)
 
 
 def happened(case: Case, outcome: Mapping[str, Any]) -> Block:
-    """Show what is wrong since when as the headline, and what happened; carries the verdict."""
+    """Show what is wrong since when as the headline, and what happened; carry the verdict."""
     what, story = incident.headline(case, outcome), incident.describe_events(case, outcome)
     return headline({**outcome, "headline": what, "story": story})
 
@@ -115,7 +115,7 @@ def drain(case: Case) -> Chart | Block:
 
 
 def forecasts(case: Case, ledger: str | None) -> Block | None:
-    """Keep forecasts in the ledger, score those due, and show how often they came true."""
+    """Store forecasts in the ledger, score those due, and show how often they came true."""
     if ledger is None:
         return None
     kept = keep_forecasts(case.bench.reading, ledger)
@@ -123,7 +123,7 @@ def forecasts(case: Case, ledger: str | None) -> Block | None:
 
 
 def windows(case: Case, most: int = MOST_WINDOWS) -> Any:
-    """Show the windows with the largest lag, offset by offset, now and back in time."""
+    """Show the windows with the largest lag, offset by offset, now and in the past."""
     lag = case.evidence.lag
     order = sorted(
         lag.to_pylist(),
@@ -172,7 +172,7 @@ def deliveries(case: Case) -> Chart:
 
 
 def _common_limit(case: Case, groups: Sequence[str]) -> int | None:
-    """Return how often records of these groups may be delivered, where all have the same limit."""
+    """Return the delivery limit of these groups, if all have the same."""
     limits = {delivery_limit(case.evidence.settings, group) for group in groups}
     return limits.pop() if len(limits) == 1 else None
 
@@ -183,7 +183,7 @@ def lorenz(case: Case) -> Chart:
 
 
 def assignments(case: Case) -> Chart | Block:
-    """Chart the assignment of the group with the most lag among those with members."""
+    """Chart the assignment of the group with the largest lag among those with members."""
     lags = rollup_arrow(case.evidence.lag, "group").to_pylist()
     peopled = set(case.evidence.members.column("group_id").to_pylist())
     chosen = [row for row in lags if row["group_id"] in peopled]
@@ -215,7 +215,7 @@ def signs(case: Case) -> Block:
 
 
 def moved(case: Case) -> Block:
-    """Show the share partitions then and now."""
+    """Compare the share partitions at the beginning and now."""
     rows = plain_rows(case.bench.diff(case.begin).table)
     moving = [row for row in rows if row["change"] not in ("same", "unknown")]
     caption = "Finished: offsets that were finished in between."
@@ -236,7 +236,7 @@ def headroom(case: Case) -> Block:
 
 
 def reclaimable(case: Case) -> Block:
-    """Show which parts of the logs no share group needs any more."""
+    """Show which parts of the logs no share group needs any longer."""
     rows = [row for row in capacity.reclaimable(case) if row["reclaimable"] != 0]
     caption = (
         "Offsets from the log start to the lowest start offset of the share groups, and the group "
@@ -251,7 +251,7 @@ def reclaimable(case: Case) -> Block:
 
 
 def archived(case: Case, age: str | float) -> Block:
-    """Show what would be archived if records were given up at an age (``7d``, or seconds)."""
+    """Show which records a limit of their age (``7d``, or seconds) would archive."""
     ttl = parse_duration(age)
     caption = (
         "Unfinished offsets whose records are at least "
@@ -263,7 +263,7 @@ def archived(case: Case, age: str | float) -> Block:
 
 
 def keeping_up(case: Case, outcome: Mapping[str, Any]) -> Block:
-    """Show whether the groups keep up as the headline; carries the verdict as well."""
+    """Show whether the groups keep up as the headline; carry the verdict as well."""
     wrong = outcome["headline"] if outcome["level"] in ("warning", "critical") else None
     return headline({**outcome, "headline": capacity.keeping_up(capacity.headroom(case), wrong)})
 
@@ -282,12 +282,12 @@ def compared(made: Proposal) -> Block:
 
 
 def clearing(made: Proposal) -> Chart:
-    """Show which assignor with how many members clears the lag."""
+    """Show which assignor clears the lag with how many members."""
     return _in_both_themes(charts.clearing_figure, made.clearing.cells)
 
 
 def otherwise_table(tried: Tried) -> Block:
-    """Show what happened, the same simulated and what would have been otherwise."""
+    """Show what happened, its simulation, and the simulation with a change."""
     if isinstance(tried, str):
         return sentence_block(tried)
     rows = [tried.for_people(row) for row in tried.rows]
@@ -295,7 +295,7 @@ def otherwise_table(tried: Tried) -> Block:
 
 
 def otherwise_conditions(tried: Tried) -> Block | None:
-    """Show what to know when reading it, and what is assumed."""
+    """Show the conditions and the assumptions of the simulations."""
     if isinstance(tried, str):
         return None
     said = [sentence(one) for one in tried.conditions()]
@@ -303,7 +303,7 @@ def otherwise_conditions(tried: Tried) -> Block | None:
 
 
 def otherwise_chart(tried: Tried) -> Chart | None:
-    """Chart what happened, the same simulated and what would have been otherwise."""
+    """Chart what happened, its simulation, and the simulation with a change."""
     if isinstance(tried, str):
         return None
     return _in_both_themes(charts.otherwise_figure, tried)
@@ -324,7 +324,7 @@ def _in_both_themes(figure: Callable[..., Any], records: Any, **looks: Any) -> C
 
 
 def _sort_moments(moments: pa.Table, chosen: list[tuple[str, str, int]]) -> pa.Table:
-    """Sort moments by the lag of their share partition: the strip begins with the first."""
+    """Sort moments by the lag of their share partition, because the strip starts with the first."""
     names = (moments.column(name).to_pylist() for name in ("group_id", "topic_id", "partition"))
     place = {one: number for number, one in enumerate(chosen)}
     order = pa.array([place[one] for one in zip(*names, strict=True)], pa.int64())

@@ -1,7 +1,7 @@
 """Run a notebook with papermill, in a kernel of this Python, and leave no secrets in it.
 
-Client settings stay out of the notebook. A secret may equal a key of nbformat, a MIME type or a
-level, so texts are masked and the structure is not.
+Client settings are kept out of the notebook. A secret may equal a key of nbformat, a MIME type or a
+level, so texts are masked but the structure is not.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from sharelag.reports.secrets import PROPERTIES, mask_strings, masker, scrub
 _LOG = logging.getLogger(__name__)
 #: The default time limit of a cell; an unattended run must end.
 CELL_SECONDS = 3600
-#: Work that takes longer says how far it is.
+#: Seconds after which a running cell is announced.
 QUIET_SECONDS = 2.0
-#: A cell that was named is named again after that many.
+#: Seconds after which a running cell is announced again.
 AGAIN_SECONDS = 10.0
 _LOOK_SECONDS = 0.5
 #: The path of a Unix socket has at most 107 bytes.
 _LONGEST_FOLDER = 80
 #: JSON with fixed keys; in other JSON a key may be a secret as well.
 _OURS = (VERDICT_MIME, PLOTLY_MIME, DARK_MIME)
-#: Keys whose values are words of a format or numbers in base64, never input.
+#: Keys whose values are words of a format or base64 numbers, never input.
 _WORDS = frozenset(
     {
         *("format", "engine", "level", "severity", "level_before", "cause"),
@@ -52,11 +52,11 @@ class Executed(NamedTuple):
 
     notebook: Any  # nbformat.NotebookNode
     error: str | None  # one line; None: it ran to its end
-    in_part: bool = False  # it failed since only a part of the input can be read
+    in_part: bool = False  # it failed because only a part of the input can be read
 
     @property
     def verdict(self) -> dict[str, Any] | None:
-        """Its verdict; None if it failed before."""
+        """Its verdict; None if it failed before that."""
         outputs = (output for cell in self.notebook.cells for output in cell.get("outputs", []))
         forms = (output.get("data", {}) for output in outputs)
         found = [data[VERDICT_MIME] for data in forms if VERDICT_MIME in data]
@@ -87,7 +87,7 @@ def execute(
 
     error, in_part = None, False
     try:
-        # Beside the notebook, so that after a kill everything is removed together.
+        # Next to the notebook, so that both are removed together after a kill.
         near = out.resolve().parent if len(str(out.resolve().parent)) < _LONGEST_FOLDER else None
         with (
             TemporaryDirectory(prefix=".k-", dir=near, ignore_cleanup_errors=True) as private,
@@ -108,7 +108,7 @@ def execute(
                 progress_bar=False,
                 config=config,
                 execution_timeout=cell_seconds,
-                # The notebook has what matters about a failure.
+                # The notebook contains the details of a failure.
                 extra_arguments=["--IPKernelApp.log_level=CRITICAL"],
             )
     except papermill.PapermillExecutionError as failed:
@@ -122,13 +122,13 @@ def execute(
             f"a cell took more than {cell_seconds} s: report on fewer groups or on a shorter "
             "time, or raise the limit (--cell-timeout)"
         )
-    except Exception as failed:  # a kernel that does not start: reported as well
+    except Exception as failed:  # also reported for a kernel that does not start
         if isinstance(failed, OSError) and failed.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise  # there is no room for a report on that
+            raise  # a full disk has no room for a report either
         _LOG.debug("the notebook could not be run", exc_info=True)
         error = _message(type(failed).__name__, str(failed))
     ran = nbformat.read(out if out.exists() else path, as_version=4)
-    # The report shows a failure itself, which papermill marks with cells.
+    # The report shows a failure itself; papermill marks it with additional cells.
     tag = "papermill-error-cell-tag"
     ran.cells = [one for one in ran.cells if tag not in one.metadata.get("tags", [])]
     clean = scrub_notebook(ran, secrets)
@@ -137,7 +137,7 @@ def execute(
 
 
 def _engine(progress: Callable[[str], None] | None) -> str | None:
-    """Return the papermill engine that says which cell runs; None: the one that says nothing."""
+    """Return the papermill engine that announces running cells; None for the silent default."""
     if progress is None:
         return None
     from papermill.engines import NBClientEngine, papermill_engines
@@ -163,7 +163,7 @@ def _engine(progress: Callable[[str], None] | None) -> str | None:
 
 
 class _Telling:
-    """Says which cell runs: when it begins, and again while it lasts."""
+    """Announces the running cell when it begins, and again while it lasts."""
 
     def __init__(self, say: Callable[[str], None], cells: int) -> None:
         self._say, self._cells, self._cell = say, cells, 0
@@ -181,7 +181,7 @@ class _Telling:
         self._thread.join()
 
     def begin(self, cell: int) -> None:
-        """Note that a cell begins, and say so unless something was said just now."""
+        """Record that a cell begins, and announce it unless another was announced just now."""
         with self._lock:
             self._cell, self._quiet = cell, QUIET_SECONDS
             self._tell()

@@ -34,7 +34,7 @@ from sharelag.whatif.horizon import require_end, size
 from sharelag.whatif.otherwise import SEEDS
 from sharelag.workbench.pasts import gather_past
 
-#: Moments of a line chart (a capture has end offsets at sixty), and of the window strip.
+#: Number of moments of a line chart (a capture has end offsets at sixty), and of a window strip.
 LINE_MOMENTS = 48
 WINDOW_MOMENTS = 48
 #: The key of a share partition.
@@ -47,9 +47,9 @@ _SIGNS = {
     "first_archived": "{group} archived offsets of {place}",
     "first_reset": "{place} of {group} was reset",
 }
-#: Words of a headline.
+#: Maximum number of words of a headline.
 MOST_WORDS = 20
-#: A lag known this soon counts as known from the beginning.
+#: A lag known within this time counts as known from the beginning.
 _AT_ONCE = timedelta(seconds=2)
 
 
@@ -78,7 +78,7 @@ def born(signs: pa.Table) -> pa.Table:
 
 
 def is_whole(case: Case, signs: pa.Table) -> bool:
-    """Return whether the records since the beginning are complete, by the case and its `signs`."""
+    """Whether the records since the beginning are complete, by the case and its `signs`."""
     if case.evidence.gaps.num_rows or case.evidence.rejected:
         return False
     return not pc.any(pc.greater(signs.column("missing"), 0)).as_py()
@@ -123,9 +123,9 @@ def windows_at(
 
 
 def headline(case: Case, outcome: Mapping[str, Any]) -> str:
-    """Write the headline of an incident in `MOST_WORDS` words at most: what, since when, the fix.
+    """Write the headline of an incident in at most `MOST_WORDS` words: what, since when, the fix.
 
-    It is the verdict's where nothing began since then.
+    If nothing began in that time, it is the verdict's headline.
     """
     found = _first_of_the_worst(outcome, case.begin)
     if found is None:
@@ -135,7 +135,7 @@ def headline(case: Case, outcome: Mapping[str, Any]) -> str:
     who = groups[0] + (f" and {len(groups) - 1:,} more" if groups[1:] else "")
     since = f"since {_moment(begun[0][0], None)}"
     do = re.split(r"[;,:]", one["advice"] or "")[0]
-    # Where the sentence leaves no room for what to do, the name of the cause is enough.
+    # If the sentence leaves no room for the fix, the name of the cause is enough.
     for title in (one["title"].partition(":")[0], _name(one)):
         words = f"{who}: {title} {since}" + (f"; {do}." if do else ".")
         if len(words.split()) <= MOST_WORDS:
@@ -150,9 +150,9 @@ def _name(finding: Mapping[str, Any]) -> str:
 
 
 def describe_events(case: Case, outcome: Mapping[str, Any]) -> str:
-    """Write what happened since the beginning, in a few sentences in order of time.
+    """Describe what happened since the beginning, in a few sentences in order of time.
 
-    If nothing began, it ends with what still holds.
+    If nothing began, the last sentence is about what still holds.
     """
     begin, found = case.begin, signs(case)
     when = f"Since {_moment(begin, None)} ({duration(case.known_span / timedelta(milliseconds=1))})"
@@ -265,7 +265,7 @@ def _describe_beginning(outcome: Mapping[str, Any], begin: datetime) -> str | No
 def _first_of_the_worst(
     outcome: Mapping[str, Any], begin: datetime
 ) -> tuple[dict[str, Any], list[tuple[datetime, str]]] | None:
-    """Return the worst finding that began first, as `group_findings` has it, and when and where."""
+    """Return the worst finding that began first, as in `group_findings`, and when and where."""
     found = [
         (one["level"], begun, one)
         for one in group_findings(outcome["groups"])
@@ -291,23 +291,23 @@ def _list_beginnings(
 
 
 def _moment(at: datetime, begin: datetime | None) -> str:
-    """Format a time, without its day if that was named before."""
+    """Format a time, without its day if a previous sentence names it."""
     words = text.moment(at)
     return words[11:] if begin is not None and words[:10] == text.moment(begin)[:10] else words
 
 
 # ---- with other members -------------------------------------------------------------------------
 
-#: What was found, or why nothing can be said.
+#: The simulations, or the reason why there are none.
 Tried: TypeAlias = Otherwise | str
 
 
 def otherwise(
     case: Case, members: int | Sequence[int] | None, alert: str | None = None, seeds: int = SEEDS
 ) -> Tried:
-    """Simulate the group with the largest lag over the time of a report, as it was and otherwise.
+    """Simulate the group with the largest lag over the time of a report, with and without a change.
 
-    It is a sentence where no members are given, or the past cannot be simulated.
+    The result is a sentence if no members are given, or if the past cannot be simulated.
     """
     if not members:
         return (

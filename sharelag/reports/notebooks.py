@@ -20,7 +20,7 @@ from sharelag.reports.secrets import is_secret_name
 from sharelag.tables.words import is_number
 
 _HERE = Path(__file__).resolve().parent
-#: In a wheel the notebooks are beside this module, in a checkout in notebooks/reports.
+#: In a wheel, notebooks are next to this module, in a checkout in notebooks/reports.
 _HOMES = (_HERE / "notebooks", _HERE.parents[1] / "notebooks" / "reports")
 
 
@@ -50,8 +50,8 @@ def notebook(name: str) -> Path:
 def read_parameters(path: Path) -> dict[str, Any]:
     """Read the parameters of a notebook, with defaults, from its cell tagged ``parameters``.
 
-    Papermill's own inference has no values, and omits what has another ``=`` on its line; what it
-    finds is here, too. A default that only running the cell would show is ``...``.
+    Papermill's own inference has no values, and omits lines with another ``=``; its findings are
+    included here. A default that is known only after running the cell is ``...``.
     """
     every = _read(path).cells
     cells = [cell for cell in every if "parameters" in (cell.metadata.get("tags") or [])]
@@ -75,7 +75,7 @@ def read_parameters(path: Path) -> dict[str, Any]:
     }
 
 
-#: What is a text, or texts, although its default does not say so: a folder may be called 7.
+#: Parameters that are texts although their default does not show it: a folder may be called 7.
 _TEXTS = (
     *("bootstrap_server", "command_config", "capture", "raw", "segments", "group", "topic"),
     *("as_of", "since", "rules", "ledger", "previous", "alert"),
@@ -83,7 +83,7 @@ _TEXTS = (
 
 
 def texts(path: Path) -> frozenset[str]:
-    """Return the parameters of a notebook that are texts, and not durations."""
+    """Return the parameters of a notebook that are texts, but not durations."""
     return frozenset(
         name
         for name, value in read_parameters(path).items()
@@ -95,7 +95,7 @@ def texts(path: Path) -> frozenset[str]:
 def check_parameters(path: Path, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Validate parameters: the notebook must declare them, and none may be a secret.
 
-    The message has names, never values.
+    Messages contain names, never values.
     """
     known = read_parameters(path)
     for name in parameters:
@@ -126,7 +126,7 @@ def check_parameters(path: Path, parameters: Mapping[str, Any]) -> dict[str, Any
 
 
 def require_units(path: Path, typed: Mapping[str, Any]) -> None:
-    """Refuse a typed duration without a unit; Python's numbers are seconds, as everywhere."""
+    """Reject a typed duration without a unit; Python's numbers are seconds, as everywhere."""
     for name, default in read_parameters(path).items():
         if _is_duration(default) and is_number(typed.get(name)):
             raise InputError(
@@ -141,16 +141,16 @@ def _is_duration(value: Any) -> bool:
     return False
 
 
-#: Magics of a whole cell after which its names are there.
+#: Cell magics that leave the cell's variables defined.
 _RUNS_THE_CELL = re.compile(r"\A\s*(?:%%(?:time|capture)\b[^\n]*\n)+")
 
 
 def _python(source: str) -> str:
-    """Return the source of a cell as Python, without the magics of IPython."""
+    """Return the source of a cell as Python, without IPython's magics."""
     from IPython.core.inputtransformer2 import TransformerManager
 
     source = _RUNS_THE_CELL.sub("", source)
-    # IPython has no types here.
+    # IPython has no type annotations for this.
     return str(TransformerManager().transform_cell(source))  # type: ignore[no-untyped-call]
 
 
@@ -161,7 +161,7 @@ def _literal(value: ast.expr | None) -> Any:
 
 
 def _as_json(name: str, value: Any) -> Any:
-    """Convert a value to JSON's types; YAML turns what looks like a time into a datetime."""
+    """Convert a value to JSON's types; YAML parses times as datetime."""
     try:
         return json.loads(json.dumps(value, default=_moment, allow_nan=False))
     except (TypeError, ValueError):

@@ -43,12 +43,12 @@ ADVICE = (
     "(sharelag doctor), and make the report again. The notebook beside this page shows how far "
     "it got."
 )
-#: A mail is read on a phone; the report has the rest.
+#: Maximum number of groups in a mail, which may be read on a phone; the report has all.
 MOST_GROUPS = 12
 
 
 class _Data(NamedTuple):
-    """Data of the page's script, by the number on the page."""
+    """Data for the page's script, by their number on the page."""
 
     charts: dict[str, Any]
     widgets: dict[str, Any]
@@ -61,8 +61,8 @@ def page(
 ) -> str:
     """Render an executed notebook without secrets as an HTML document.
 
-    ``outcome`` is its verdict, and ``last_good``, for a report that failed, the last run that did
-    not.
+    ``outcome`` is its verdict. ``last_good`` is, for a failed report, the last run that did not
+    fail.
     """
     data = _Data({}, {}, {}, {})
     state = notebook.metadata.get("widgets", {}).get(_STATE, {}).get("state", {})

@@ -33,12 +33,12 @@ _NOT_MADE = "This report could not be made."
 
 @dataclass(frozen=True)
 class Report:
-    """A published report; a failed one says why."""
+    """A published report, possibly of a failed run."""
 
     run: Run
     folder: Path
     verdict: Mapping[str, Any] | None
-    in_part: bool = False  # only a part of the input can be read, or is there
+    in_part: bool = False  # only a part of the input was available
 
     @property
     def html(self) -> Path:
@@ -87,21 +87,21 @@ def report(
     tell : callable
         Receives messages for the user; by default they are logged.
     progress : callable
-        Receives what is done now, before each part that takes seconds.
+        Receives a message before each step that takes seconds.
 
     Returns
     -------
     Report
-        Also if it failed: ``report.run.error`` says why.
+        The report, also after a failure: ``report.run.error`` is the reason.
 
     Raises
     ------
     InputError
-        There is no such report, a parameter is not valid, or another run is under way.
+        There is no such report, a parameter is invalid, or another run is in progress.
     """
     path = notebooks.notebook(name)
     given = notebooks.check_parameters(path, params or {})
-    parse_duration((keep_days or 0) * 86_400)  # refused before anything is made
+    parse_duration((keep_days or 0) * 86_400)  # validate it before the report is made
     known = secrets_of(given.get("command_config"), properties or {}, params)
     folder_of = Path(out)
     with store.reserve(folder_of, path.stem, wait, tell) as folder, store.scratch(folder) as half:
@@ -137,7 +137,7 @@ def report(
 
 def _previous(folder: Path, given: Mapping[str, Any]) -> Path | None:
     """Return the verdict of the newest successful run with the same parameters and cluster."""
-    # Of a capture it is known before it is read; for other inputs the verdict compares it.
+    # The cluster of a capture is known before it is read; for other inputs the verdict compares it.
     cluster = cluster_in(given["capture"]) if given.get("capture") else None
     wanted = comparable_parameters(given)
     for run in reversed(store.runs_of(folder)):

@@ -27,7 +27,7 @@ from sharelag.version import __version__
 
 #: Parameters that hold a path on this machine.
 LOCAL = ("capture", "segments", "rules", "ledger", "previous", "command_config")
-#: Schedulers that run the notebook themselves, so that only the executed notebook is made.
+#: Schedulers that run the notebook themselves, so that only the executed notebook is produced.
 NOTEBOOK_ONLY = ("airflow", "jupyter-scheduler")
 _UTC = "Etc/UTC"
 #: Files mounted into the container: kind and name of the object, folder, file.
@@ -88,7 +88,7 @@ def from_word(text: str) -> Any:
 
 
 def _absolute(name: str, value: Any) -> Any:
-    # Raw records may also be a table's name or a URL.
+    # Raw records may also be the name of a table or a URL.
     is_place = name in LOCAL or (name == "raw" and Path(str(value)).exists())
     if not (is_place and isinstance(value, str) and value):
         return value
@@ -403,7 +403,8 @@ _PLAIN = re.compile(r"\*(?:/\d+)?|(\d+)(?:-(\d+)(?:/\d+)?)?")
 def cron_for_all(cron: str) -> str:
     """Rewrite five fields: numbers for names, 0 for Sunday, lists for ranges that wrap.
 
-    What is not valid, never matches, or is read in different ways by schedulers is an `InputError`.
+    An invalid expression, or one that never matches or that schedulers interpret differently, is an
+    `InputError`.
     """
     fields = cron.split()
     # Letters in names of months and days are not extensions.

@@ -1,4 +1,4 @@
-"""Find the secrets that a run was given, and mask them in everything that it leaves behind.
+"""Find the secrets of a run, and mask them in all of its output.
 
 Client settings reach the notebook's kernel through its environment, never as a parameter of
 papermill, which writes parameters down. Masking is the second line of defence: it covers what
@@ -27,7 +27,7 @@ MASK = "********"
 _SECRET_NAME = re.compile(
     r"passw|secret|token|credential|jaas|passphrase|private|api.?key|key.?pem|ssl\.key", re.I
 )
-#: Shorter values would be found in any text.
+#: Shorter values would occur in any text.
 _LEAST = 4
 _LEAST_IN_ENVIRONMENT = 8
 #: Options of a JAAS configuration, such as password="...".
@@ -35,7 +35,7 @@ _QUOTED = re.compile(r"""(\w+)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;"
 
 
 def is_secret_name(name: str) -> bool:
-    """Return whether a setting or parameter of this name may hold a secret."""
+    """Whether a setting or parameter of this name may hold a secret."""
     return bool(_SECRET_NAME.search(name))
 
 

@@ -33,7 +33,7 @@ LEDGER = "ledger.jsonl"
 INDEX = "index.html"
 RUN = "run.json"
 _HALF = ".half-"
-#: Most runs on the index page.
+#: Maximum number of runs on the index page.
 _MOST = 500
 #: Parameters that may differ between runs that are compared: engines agree, and a capture of
 #: another cluster has another cluster id.
@@ -53,9 +53,9 @@ class Run:
     seconds: float
     level: str  # one of sharelag.tables.level.LEVELS
     headline: str
-    as_of: str | None  # of the data; None: the run failed before
-    error: str | None  # why it failed; None: it did not
-    figures: str | None = None  # why there are no images; None: there are
+    as_of: str | None  # of the data; None if the run failed before reading them
+    error: str | None  # why it failed; None: success
+    figures: str | None = None  # why there are no images; None: there are images
     cluster_id: str | None = None  # of the data; None: unknown, or the run failed before
 
 
@@ -121,7 +121,7 @@ def rows(out: Path) -> list[dict[str, Any]]:
 def reserve(out: Path, name: str, wait: bool, tell: Callable[[str], None]) -> Iterator[Path]:
     """Lock a report for one run at a time; yields its folder.
 
-    With ``wait``, ``tell`` is called with a message, and a run that is under way is waited for.
+    With ``wait``, report a run in progress with ``tell``, and wait for it.
     """
     folder = out / name
     try:
@@ -189,11 +189,11 @@ def runs_of(folder: Path) -> list[Run]:
 
 
 def retain(folder: Path, now: datetime, keep: int | None, keep_days: float | None) -> list[Run]:
-    """Remove old runs of a report's folder; return these.
+    """Remove old runs of a report's folder; return them.
 
-    ``keep`` says how many to keep of those with the same parameters and cluster, ``keep_days`` for
-    how many days. Of each kind the newest run stays, and the newest successful one; so does the
-    target of ``latest``, which is not the newest if the clock was set back.
+    ``keep`` is the number of runs to keep of those with the same parameters and cluster,
+    ``keep_days`` their maximum age. Of each kind, the newest run and the newest successful one are
+    kept; so is the target of ``latest``, which is not the newest if the clock was set back.
     """
     since = None if keep_days is None else now - timedelta(days=keep_days)
     latest = (folder / "latest").resolve().name
@@ -209,7 +209,7 @@ def retain(folder: Path, now: datetime, keep: int | None, keep_days: float | Non
         )
     ]
     for run in old:
-        # Renamed first, so that readers never see half of it.
+        # Rename it first, so that readers never see an incomplete run.
         gone = Path(mkdtemp(prefix=_HALF, dir=folder)) / run.run_id
         (folder / "runs" / run.run_id).rename(gone)
         shutil.rmtree(gone.parent, ignore_errors=True)
@@ -217,7 +217,7 @@ def retain(folder: Path, now: datetime, keep: int | None, keep_days: float | Non
 
 
 def _comparable(runs: list[Run]) -> Iterable[list[Run]]:
-    """Group runs by parameters and cluster; one that failed early counts for the cluster before."""
+    """Group runs by parameters and cluster; one that failed early joins the cluster before it."""
     kinds: dict[tuple[str, str | None], list[Run]] = {}
     last: dict[str, str | None] = {}
     for run in runs:
@@ -249,5 +249,5 @@ def put_in_order(out: Path, name: str) -> None:
 
 
 def lock_shared(out: Path) -> FileLock:
-    """Return the lock of what all reports write to; held for moments only."""
+    """Return the lock for files that all reports share; hold it only briefly."""
     return FileLock(out / ".lock")

@@ -1,1 +1,1 @@
-"""What tables look like to people: columns, views, levels of severity, and rendering."""
+"""Presentation of tables: columns, views, levels of severity, and rendering."""

@@ -1,4 +1,4 @@
-"""Arrow tables in the form that the next step needs, and lookups of rows of one in another."""
+"""Conversions of Arrow tables, and lookups of rows of one table in another."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ Bools: TypeAlias = NDArray[np.bool_]
 
 
 def flat(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """One array of a column, whatever its chunks."""
+    """Return a column as one array, whatever its chunks."""
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def as_table(rows: Arrow) -> pa.Table:
-    """Return a table of a table or a batch."""
+    """Convert a table or a batch to a table."""
     return rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
 
 
 def one_batch(rows: Arrow) -> pa.RecordBatch:
-    """One batch of a table or a batch.
+    """Convert a table or a batch to one batch.
 
-    A column of texts or lists that is too large for one is an error: Arrow would leave it in
-    several, and who takes the first would lose the others.
+    A column of texts or lists that is too large for a batch is an error: Arrow would return several
+    batches, and a caller that uses the first would lose the others.
     """
     if isinstance(rows, pa.RecordBatch):
         return rows
@@ -47,7 +47,7 @@ def one_batch(rows: Arrow) -> pa.RecordBatch:
 
 
 def with_columns(rows: Arrow, columns: Mapping[str, Any]) -> Arrow:
-    """Return rows with other columns, of the same types; one value stands in each row."""
+    """Replace columns of rows, keeping their types; a single value is repeated in each row."""
     for name, values in columns.items():
         field = rows.schema.field(name)
         column = _column(values, field.type, len(rows))
@@ -56,7 +56,7 @@ def with_columns(rows: Arrow, columns: Mapping[str, Any]) -> Arrow:
 
 
 def _column(values: Any, kind: pa.DataType, rows: int) -> Any:
-    """Return a column, or one of the same value in each row."""
+    """Return a column, or one that repeats a single value."""
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
     return pa.nulls(rows, kind) if values is None else pa.repeat(pa.scalar(values, kind), rows)
@@ -65,16 +65,16 @@ def _column(values: Any, kind: pa.DataType, rows: int) -> Any:
 def of_distinct(
     values: pa.Array, function: Callable[[Any], Any], kind: pa.DataType | None = None
 ) -> pa.Array:
-    """Return what a function gives for each value, of which there are few different ones."""
+    """Apply a function to each distinct value of a column that has few of them."""
     coded = values.dictionary_encode()
     return pa.array(map(function, coded.dictionary.to_pylist()), kind).take(coded.indices)
 
 
 def table_of(columns: Mapping[str, Any], schema: pa.Schema, pad: bool = False) -> pa.Table:
-    """Return columns in the order and with the types of a schema; the first tells how many rows.
+    """Return columns in the order and with the types of a schema; the first has the row count.
 
-    Another may be one value, which stands in each row. With ``pad``, those that are not given are
-    null; otherwise all have to be.
+    Any other may be a single value, which is repeated in each row. With ``pad``, missing columns
+    are null; otherwise all are required.
     """
     return pa.Table.from_arrays(_of_schema(columns, schema, pad), schema=schema)
 
@@ -98,32 +98,32 @@ def batch_of(columns: Mapping[str, Any], schema: pa.Schema, pad: bool = False) -
 
 
 def ascending(*names: str) -> list[tuple[str, str]]:
-    """Return what `pyarrow.Table.sort_by` needs to sort by these columns."""
+    """Return the argument of `pyarrow.Table.sort_by` for an ascending sort by these columns."""
     return [(name, "ascending") for name in names]
 
 
 def integers(rows: Arrow, name: str) -> Ints:
-    """Return a column as integers, 0 where it is null; times in the column's own unit."""
+    """Return a column as integers, 0 for null; times in the column's own unit."""
     column = flat(rows.column(name)).cast(pa.int64()).fill_null(0)
     return np.asarray(column.to_numpy(zero_copy_only=False), np.int64)
 
 
 def changes(*columns: NDArray[Any]) -> Bools:
-    """Return which rows differ from the one before in any of these; the first row does."""
+    """Return which rows differ from the previous one in any column; the first row does."""
     changed = np.ones(len(columns[0]), bool)
     changed[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
     return changed
 
 
 def each_offset(first: Ints, last: Ints) -> tuple[Ints, Ints]:
-    """Return every offset of some ranges, after the number of its range."""
+    """Return every offset of some ranges, after the index of its range."""
     length = np.maximum(last - first + 1, 0)
     of = np.repeat(np.arange(len(first)), length)
     return of, np.arange(len(of)) + np.repeat(first - (np.cumsum(length) - length), length)
 
 
 def lists_of(counts: NDArray[Any], values: pa.Array) -> pa.ListArray:
-    """Return values as lists, so many in each."""
+    """Divide values into lists of given lengths."""
     return pa.ListArray.from_arrays(pa.array(np.append(0, np.cumsum(counts)), pa.int32()), values)
 
 
@@ -138,31 +138,31 @@ def rows_by_group(
 
 
 def sum_known(rows: Sequence[Mapping[str, Any]], name: str) -> float | None:
-    """Return the sum of a column, or None if there are no rows or one of its values is unknown."""
+    """Return the sum of a column; None without rows, or if a value is unknown."""
     values = [row[name] for row in rows]
     return None if None in values or not values else float(sum(values))
 
 
 def keys(table: Arrow, names: Sequence[str]) -> pa.Array:
-    """One text a row of several columns, of which one, such as a group, may hold any text.
+    """Return one text key per row for several columns, of which one may contain any text.
 
-    Topics, their ids and numbers hold no colon, so no two keys of as many columns look the same.
+    Topics, their ids and numbers have no colons, so keys of the same number of columns are unique.
     """
     columns = [flat(table.column(name)).cast(pa.string()) for name in names]
     return flat(pc.binary_join_element_wise(*columns, ":"))
 
 
 def beside(rows: pa.Array, table: Arrow, names: Sequence[str]) -> pa.Table:
-    """Return each row's partner in another table; its columns are null where there is none.
+    """Return the matching row of another table for each key; its columns are null without a match.
 
-    A row has a key, as `keys` makes them of the named columns of ``table``. Should a key be there
-    more than once, its first row is the partner.
+    Keys are those that `keys` makes of the named columns of ``table``. Of several rows with the
+    same key, the first matches.
     """
     return as_table(table).take(pc.index_in(rows, keys(table, names)))
 
 
 def without_timestamps(rows: Arrow) -> pa.Table:
-    """Top-level timestamps as milliseconds: a record can hold numbers that no calendar has."""
+    """Convert top-level timestamps to milliseconds: records may have times beyond any calendar."""
     table = as_table(rows)
     for index, field in enumerate(table.schema):
         if pa.types.is_timestamp(field.type):
@@ -172,10 +172,10 @@ def without_timestamps(rows: Arrow) -> pa.Table:
 
 
 def for_spark(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Rows as a Spark task returns them: timestamps in microseconds, null for missing columns.
+    """Convert rows to a Spark task's form: timestamps in microseconds, null for missing columns.
 
-    Spark's timestamps hold no more; a number of milliseconds beyond that is not a time, and becomes
-    null. What is in microseconds already stays as it is.
+    Milliseconds beyond the range of Spark's timestamps become null. Timestamps in microseconds are
+    unchanged.
     """
     arrays, fields = [], []
     for field in schema:

@@ -1,7 +1,7 @@
-"""Which types of people's own tables are taken for which column, and how they become ours.
+"""Convert users' tables to the columns and types of a schema.
 
-`conform` is the one description of it: what it takes, Spark's DataFrames may have as well
-(`sharelag.inputs.spark.frames`), and the sentence about what it does not take is the same.
+`conform` defines what is accepted; Spark DataFrames follow the same rules
+(`sharelag.inputs.spark.frames`), with the same errors.
 
 | column | is taken from |
 |---|---|
@@ -10,7 +10,7 @@
 | whole number | any number without a fraction that the column can hold; NaN is null |
 | time | a timestamp in any unit and zone; without a zone it is in UTC; no date, no number |
 
-A column of nulls alone has any type. Further columns and another order are welcome.
+A column with only nulls may have any type. Other columns, and another order, are accepted.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ import pyarrow.compute as pc
 from sharelag.errors import InputError
 from sharelag.tables.declared.records import OFFSETS
 
-#: What the functions over Arrow take.
+#: Types that functions over Arrow accept.
 Arrow: TypeAlias = pa.RecordBatch | pa.Table
 _Rows = TypeVar("_Rows", pa.RecordBatch, pa.Table)
-#: Names of columns with their types; a text where Arrow has no such type.
+#: Names and types of columns; the type is text if Arrow has no such type.
 Columns: TypeAlias = Sequence[tuple[str, pa.DataType | str]]
 
-#: Sinks leave this one out, and no answer needs it.
+#: Columns that sinks may omit, and that no answer needs.
 OPTIONAL = frozenset({"timestampType"})
-#: Without these, a row of offsets belongs to no topic partition.
+#: Without these columns, a row of offsets belongs to no topic partition.
 PLACE = ("topic_id", "partition")
 _NUMBERS = ("integer", "floating", "decimal")
-#: Each kind of column, and what is taken for it, as `pyarrow.types` call them.
+#: Accepted types for each kind of column, by their names in `pyarrow.types`.
 _TAKEN = {
     "binary": ("binary", "large_binary", "binary_view", "fixed_size_binary"),
     "string": ("string", "large_string", "string_view"),
@@ -44,7 +44,7 @@ _TAKEN = {
     "floating": _NUMBERS,
     "timestamp": ("timestamp",),
 }
-#: Arrow's forms of Spark's simple types.
+#: Arrow's equivalents of Spark's simple types.
 _OF_SPARK = {
     "byte": pa.int8(), "short": pa.int16(), "integer": pa.int32(), "long": pa.int64(),
     "float": pa.float32(), "double": pa.float64(), "boolean": pa.bool_(), "void": pa.null(),
@@ -54,10 +54,10 @@ _OF_SPARK = {
 
 
 def conform(rows: _Rows, schema: pa.Schema, what: str) -> _Rows:
-    """Return a table or a batch with the columns and types of a schema, and no others.
+    """Return a table or a batch with exactly the columns and types of a schema.
 
     ``what`` is the table's name in messages: an `InputError` says which column is missing, or has a
-    type or a value that is not taken for it.
+    type or a value that cannot be converted.
     """
     if not rows.schema.equals(schema):
         require_conformable(rows.schema, schema, what)
@@ -73,13 +73,13 @@ def conform(rows: _Rows, schema: pa.Schema, what: str) -> _Rows:
 
 
 def conform_given(given: Any, schema: pa.Schema, what: str) -> pa.Table:
-    """Return a table of this process, of whichever library, as Arrow with a schema's columns.
+    """Convert a table of this process, from any library, to Arrow with a schema's columns.
 
-    That is a DataFrame of pandas or polars, an Arrow table, or anything with ``__arrow_c_stream__``
+    That is a pandas or polars DataFrame, an Arrow table, or any object with ``__arrow_c_stream__``
     or ``__arrow_c_array__``, Arrow's interface between libraries; see `conform`.
     """
-    kind = type(given)  # a column of Spark seems to have every attribute: its fields
-    if hasattr(kind, "iloc") and hasattr(kind, "to_spark"):  # whose rows Spark has, not we
+    kind = type(given)  # a Spark Column seems to have every attribute, as names of its fields
+    if hasattr(kind, "iloc") and hasattr(kind, "to_spark"):  # its rows are in Spark
         raise InputError(f"{what}: give the Spark DataFrame behind this one: to_spark() returns it")
     if hasattr(kind, "iloc") and hasattr(kind, "columns"):
         table = _of_pandas(given, schema, what)
@@ -110,12 +110,12 @@ def require(table: Any, schema: pa.Schema, what: str) -> None:
 
 
 def require_conformable(given: Any, schema: pa.Schema, what: str) -> None:
-    """Raise the error of `conform` unless it takes the columns of a schema, of Arrow or Spark."""
+    """Raise the error of `conform` unless it accepts the columns of a schema, Arrow or Spark."""
     _refuse(columns_of(given), schema, what, _is_taken, OPTIONAL)
 
 
 def columns_of(schema: Any) -> Columns:
-    """Return the names and types of the columns of a schema, of Arrow or Spark."""
+    """Return the names and types of the columns of a schema, Arrow or Spark."""
     if isinstance(schema, pa.Schema):
         return [(field.name, field.type) for field in schema]
     return [(field.name, _of_spark(field.dataType)) for field in schema.fields]
@@ -129,7 +129,7 @@ def _of_spark(kind: Any) -> pa.DataType | str:
 
 
 def _arrow_type(kind: Any) -> pa.DataType:
-    # pyspark's own function has other parameters in each version.
+    # The parameters of pyspark's own function differ between versions.
     match kind.typeName():
         case "array":
             return pa.list_(_arrow_type(kind.elementType))
@@ -144,7 +144,7 @@ def _arrow_type(kind: Any) -> pa.DataType:
 
 
 def without_place(what: str) -> str:
-    """Say that rows of offsets do not tell whose they are."""
+    """Return the error for rows of offsets without their topic partition."""
     return (
         f"{what}: rows without a topic_id or a partition belong to no topic partition: remove "
         "them, or fill in what is missing"
@@ -152,7 +152,7 @@ def without_place(what: str) -> str:
 
 
 def not_whole(what: str, field: pa.Field) -> str:
-    """Say that numbers do not fit into a column."""
+    """Return the error for numbers that do not fit into a column."""
     return (
         f"{what}: {field.name} has values that {_plain(field.type)} cannot hold: give whole "
         "numbers in its range, and nulls for what is not known"
@@ -172,10 +172,10 @@ def _refuse(
     for name, wanted in columns_of(schema):
         if count[name] == 0 and name not in optional:
             wrong.append((name, wanted, "no such column"))
-        elif count[name] > 1:  # nobody could tell which is meant
+        elif count[name] > 1:  # ambiguous
             wrong.append((name, wanted, f"{count[name]} columns of this name"))
         elif count[name] and not fits(got[name], wanted):
-            is_same = _plain(got[name]) == _plain(wanted)  # but for what its name leaves out
+            is_same = _plain(got[name]) == _plain(wanted)  # except for details not in its name
             wrong.append((name, wanted, str(got[name]) if is_same else _plain(got[name])))
             if pa.types.is_binary(wanted) and _plain(got[name]) == "string":
                 advice = (
@@ -193,7 +193,7 @@ def _refuse(
 
 
 def _is_same(got: pa.DataType | str, wanted: pa.DataType) -> bool:
-    # Arrow can neither take rows of views nor compare them with texts.
+    # Arrow can neither filter rows of views nor compare them with texts.
     return _plain(got) == _plain(wanted) and "_view" not in str(got)
 
 
@@ -213,14 +213,14 @@ def _is(kind: str, got: pa.DataType) -> bool:
 
 
 def _plain(kind: pa.DataType | str) -> str:
-    """One name for types that count as the same: large variants, units of timestamps, views."""
+    """Return one name for equivalent types: large variants, units of timestamps, views."""
     if isinstance(kind, str):
         return kind
     if pa.types.is_timestamp(kind):
         return "timestamp"
     if pa.types.is_dictionary(kind):
         return _plain(kind.value_type)
-    # Spark calls the items of lists otherwise.
+    # Spark has another name for the items of lists.
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return f"list<{_plain(kind.value_type)}>"
     if pa.types.is_struct(kind):
@@ -231,7 +231,7 @@ def _plain(kind: pa.DataType | str) -> str:
 
 
 def _as(column: pa.Array | pa.ChunkedArray, field: pa.Field, what: str) -> Any:
-    """Return a column as a field's type, which was found to take it."""
+    """Convert a column to a field's type, which is known to be accepted."""
     if column.type == field.type:
         return column
     try:
@@ -248,21 +248,21 @@ def _as(column: pa.Array | pa.ChunkedArray, field: pa.Field, what: str) -> Any:
 
 def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_dictionary(column.type):
-        # by hand, since Arrow cannot cast dictionaries of views
+        # explicitly, because Arrow cannot cast dictionaries of views
         return _cast(column.dictionary, kind).take(column.indices)
     if pa.types.is_floating(column.type) and pa.types.is_integer(kind):
         column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
-    # Kafka's times have milliseconds: what is finer is left out.
+    # Kafka's times have milliseconds: drop finer units.
     is_finer = pa.types.is_timestamp(column.type) and column.type.unit in ("us", "ns")
     return column.cast(kind, safe=not is_finer)
 
 
 def _of_pandas(given: Any, schema: pa.Schema, what: str) -> pa.Table:
-    """Return the columns of a DataFrame of pandas that a schema names, in the types they have."""
+    """Return the columns of a pandas DataFrame that a schema names, with their own types."""
     names, columns = [], []
     for at, name in enumerate(given.columns):
         if name in schema.names:
-            # What pandas holds as objects has the type of its values, but for lists of numbers.
+            # Infer the type of object columns from their values, except for lists of numbers.
             kind = schema.field(name).type
             try:
                 wanted = kind if pa.types.is_nested(kind) else None
@@ -271,7 +271,7 @@ def _of_pandas(given: Any, schema: pa.Schema, what: str) -> pa.Table:
                 raise InputError(
                     f"{what}: column {name!r} cannot be read: {error}. Give it one type"
                 ) from error
-            # Nulls alone are NaN in pandas, whatever the column.
+            # pandas represents nulls alone as NaN, in any column.
             columns.append(column if column.null_count < len(column) else pa.nulls(len(column)))
             names.append(name)
     return pa.table(columns, names=names)

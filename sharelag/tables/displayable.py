@@ -1,4 +1,4 @@
-"""Values that show themselves in a notebook, as a table."""
+"""Values that a notebook shows as a table."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from sharelag.tables.presentation import Presentation
 
 
 class Displayable(ABC):
-    """Shows itself as a table with what is assumed and what is not known; as HTML and as text."""
+    """A value shown as a table with assumptions and unknown values; as HTML and as text."""
 
     @abstractmethod
     def presentation(self) -> Presentation:
-        """Return the table that people are shown of it."""
+        """Return the table to show."""
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        # What makes HTML takes a while to import, and is needed only where somebody looks.
+        # Rendering takes a while to import, and is rarely needed.
         from sharelag.tables import render
 
         shown = self.presentation()

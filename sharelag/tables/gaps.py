@@ -1,4 +1,4 @@
-"""What is not known and why: codes of rows, their texts, and the sentences below a table."""
+"""Unknown values and their reasons: codes of rows, their texts, and the sentences below a table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sharelag.tables.arrow import Bools, beside, flat
 from sharelag.tables.level import OK, UNKNOWN, WARNING, rank
 from sharelag.tables.words import counted
 
-# Why a lag is null: the first that applies.
+# Why a lag is null: the first reason that applies.
 NO_START_OFFSET = "no_start_offset"
 RECORDS_MISSING = "records_missing"
 UNKNOWN_TOPIC = "unknown_topic"
@@ -50,7 +50,7 @@ NOTES = {
     REJECTED_RECORDS: "some records of this share partition could not be replayed",
 }
 
-# ---- why there may be no records at all
+# ---- possible reasons for missing records
 KAFKA_SETTING = "spark.sql.streaming.kafka.useDeprecatedOffsetFetching"
 KAFKA_SOURCE = (
     "Spark's own Kafka source leaves out internal topics, __share_group_state and "
@@ -60,13 +60,13 @@ KAFKA_SOURCE = (
 
 #: Why an age is null.
 NO_AGE = "an end offset, or the time of the oldest unfinished record, is unknown or in the future"
-#: What earlier ends would tell.
+#: Answers that require past end offsets.
 NO_PAST_ENDS = (
     "earlier end offsets of the topics, and so how fast records arrive and when the lag is gone"
 )
 
 # ---- groups and brokers
-#: What to do where nothing is known of the groups' own records.
+#: Advice if the groups' own records are unknown.
 NO_RECORDS = (
     "state, epochs and members of the groups: no records of __consumer_offsets were read; reading "
     "them needs Read and Describe on that topic, or a capture that includes it"
@@ -75,7 +75,7 @@ _COMPACTED = (
     "members and epochs whose records Kafka has compacted since that moment: __consumer_offsets "
     "keeps the last record of each key, an archive (capture --follow) keeps all"
 )
-#: Where leaders are not known at all.
+#: The note if all leaders are unknown.
 _NO_LEADERS = (
     "leaders, replicas and coordinators: a running cluster knows them as of now, and a capture as "
     "of its end; those of an earlier moment are recorded nowhere, nor are they in older captures"
@@ -87,24 +87,24 @@ _MAY_HAVE_COME = "nothing has been finished or released yet; whether records arr
 
 
 def decode_command(generation: int | None) -> str:
-    """Return the command that shows which records could not be decoded."""
+    """Return the command that shows the records that could not be decoded."""
     option = "" if generation is None else f" --generation {generation}"
     return f"`sharelag decode{option}`"
 
 
 def are_many(rejects: int, read: int) -> bool:
-    """Whether an answer is partial without what could not be read: more than a hundredth is."""
+    """Whether rejects make an answer partial: they are more than a hundredth of the records."""
     return 100 * rejects > rejects + read
 
 
 def of_rejected(rejected: int, generation: int | None = None) -> tuple[str, ...]:
-    """Say how many records could not be decoded, as today's or as those of a generation."""
+    """Report how many records could not be decoded, as current ones or as a generation's."""
     records = f"{counted(rejected, 'record')} that could not be decoded"
     return _shown_by(rejected, records, decode_command(generation))
 
 
 def of_rejected_groups(rejected: int) -> tuple[str, ...]:
-    """Say how many of the groups' own records could not be decoded."""
+    """Report how many of the groups' own records could not be decoded."""
     records = f"{counted(rejected, 'record')} of groups and members that could not be decoded"
     return _shown_by(rejected, records, "`sharelag decode --records group`")
 
@@ -114,11 +114,11 @@ def _shown_by(rejected: int, records: str, shows: str) -> tuple[str, ...]:
 
 
 def of_missing(places: int, stateless: int, elsewhere: str = "") -> tuple[str, ...]:
-    """Say which records of the state topic are missing, as far as that is known.
+    """Report which records of the state topic are missing, as far as known.
 
-    ``places`` are those of the topic where offsets are missing, ``stateless`` share partitions
-    without a state that their groups have initialized, ``elsewhere`` state partitions without a
-    record, in words.
+    ``places`` is the number of positions in the topic at which offsets are missing, ``stateless``
+    that of share partitions that groups have initialized but that have no state, ``elsewhere``
+    names state partitions without a record.
     """
     said = []
     if places:
@@ -133,7 +133,7 @@ def of_missing(places: int, stateless: int, elsewhere: str = "") -> tuple[str, .
 
 
 def of_repeated(repeated: int) -> tuple[str, ...]:
-    """Say how many records were there again and left out."""
+    """Report how many duplicate records were left out."""
     if not repeated:
         return ()
     repeat = "repeats" if repeated == 1 else "repeat"
@@ -141,7 +141,7 @@ def of_repeated(repeated: int) -> tuple[str, ...]:
 
 
 def of_lag(lag: pa.Table) -> tuple[str, ...]:
-    """Say in how many rows the lag is not known, and why."""
+    """Report in how many rows the lag is unknown, and why."""
     unknown = lag.filter(pc.is_null(lag.column("lag")))
     found = REASONS.keys() & pc.unique(unknown.column("lag_reason")).to_pylist()
     why = (REASONS[reason] for reason in sorted(found))
@@ -149,9 +149,9 @@ def of_lag(lag: pa.Table) -> tuple[str, ...]:
 
 
 def of_hidden(lag: pa.Table) -> tuple[str, ...]:
-    """Say which topics a running cluster does not show, by their ids.
+    """Report which topics a running cluster hides, by their ids.
 
-    A broker answers for a topic that may not be described as for one that is not there.
+    A broker answers for a topic that we may not describe as for a missing one.
     """
     nameless = lag.filter(pc.is_null(lag.column("topic")))
     ids = sorted(pc.unique(nameless.column("topic_id")).to_pylist())
@@ -164,14 +164,14 @@ def of_hidden(lag: pa.Table) -> tuple[str, ...]:
 
 
 def of_unanswered(lag: pa.Table) -> tuple[str, ...]:
-    """Say of how many share partitions the end offset was not read from the leader."""
+    """Report for how many share partitions the leader did not return the end offset."""
     is_lost = pc.and_(pc.is_null(lag.column("end_offset")), pc.is_valid(lag.column("topic")))
     lost = pc.sum(is_lost).as_py() or 0
     return of_rows(lost, len(lag), "the end offset", [REASONS[NO_END_OFFSET]])
 
 
 def of_record_times(topics: Sequence[str]) -> tuple[str, ...]:
-    """Say that earlier end offsets of topics are estimated from timestamps that producers set."""
+    """Report topics whose past ends depend on record timestamps that producers set."""
     said = (
         f"earlier end offsets of {list_names(topics)} are estimated from timestamps that producers "
         "set (CreateTime): lag and rates are wrong if their clocks are; an archive (capture "
@@ -181,34 +181,34 @@ def of_record_times(topics: Sequence[str]) -> tuple[str, ...]:
 
 
 def of_column(table: pa.Table, name: str, what: str) -> tuple[str, ...]:
-    """Say in how many rows a column is null."""
+    """Report in how many rows a column is null."""
     return of_rows(table.column(name).null_count, len(table), what)
 
 
 def of_rows(count: int, of: int, what: str, why: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return ``the lag in 2 of 14 share partitions (reasons)``; nothing where all is known."""
+    """Return ``the lag in 2 of 14 share partitions (reasons)``; nothing if all values are known."""
     reasons = "; ".join(why)
     where = f"{count:,} of {counted(of, 'share partition')}"
     return (f"{what} in {where}" + (f" ({reasons})" if reasons else ""),) if count else ()
 
 
 def of_spreads(imbalance: pa.Table) -> tuple[str, ...]:
-    """Say in how many rows of `sharelag.schemas.IMBALANCE` a part of what is spread is unknown."""
+    """Report in how many rows of `sharelag.schemas.IMBALANCE` the spread is partly unknown."""
     lost = pc.sum(pc.greater(imbalance.column("unknown"), 0)).as_py() or 0
     return (f"a part of the load in {lost:,} of {len(imbalance):,} rows",) if lost else ()
 
 
 def of_ends(timeline: pa.Table) -> tuple[str, ...]:
-    """Say at how many moments of a timeline the end offset was not known."""
+    """Report at how many moments of a timeline the end offset is unknown."""
     lost = timeline.filter(pc.equal(timeline.column("lag_reason"), NO_END_OFFSET_THEN)).num_rows
     rows = f"{lost:,} of {len(timeline):,} rows"
     return (f"the end offset, and with it the lag, in {rows}",) if lost else ()
 
 
 def of_settings(settings: pa.Table, groups: Iterable[str] = ()) -> tuple[str, ...]:
-    """Say where Kafka's defaults stand in for unknown values of `sharelag.schemas.SETTINGS`.
+    """Report where Kafka's defaults replace unknown values of `sharelag.schemas.SETTINGS`.
 
-    Of ``groups`` without any setting, those of a new group within its brokers' are shown.
+    ``groups`` without any setting are shown with those of a new group on their brokers.
     """
     if not settings.num_rows:
         return ("the settings (Kafka's defaults are assumed)",)
@@ -224,7 +224,7 @@ def of_settings(settings: pa.Table, groups: Iterable[str] = ()) -> tuple[str, ..
 
 
 def of_group_states(table: pa.Table, is_past: bool, were_read: bool) -> tuple[str, ...]:
-    """Say what is not known of these groups.
+    """Report what is unknown about these groups.
 
     ``is_past``: not as of the last record; ``were_read``: there are records of groups.
     """
@@ -242,9 +242,9 @@ def of_group_states(table: pa.Table, is_past: bool, were_read: bool) -> tuple[st
 
 
 def of_members(groups: pa.Table, members: pa.Table | None = None) -> tuple[str, ...]:
-    """Say of how many groups Kafka's command printed no number of members, or not all of them.
+    """Report for how many groups Kafka's command printed no, or not all, members.
 
-    ``groups`` and, where they are shown, ``members`` are what was printed.
+    ``groups`` and, if shown, ``members`` are the parsed output.
     """
     count = flat(groups.column("members"))
     if members is not None:
@@ -259,7 +259,7 @@ def of_members(groups: pa.Table, members: pa.Table | None = None) -> tuple[str, 
 
 
 def of_brokers(table: pa.Table) -> tuple[str, ...]:
-    """Say what is not known of the brokers of share partitions."""
+    """Report what is unknown about the brokers of share partitions."""
     if not table.num_rows:
         return ()
     if table.column("as_of").null_count == table.num_rows:
@@ -277,7 +277,7 @@ def of_brokers(table: pa.Table) -> tuple[str, ...]:
 
 
 def of_leaderless(brokers: pa.Table) -> tuple[str, ...]:
-    """Say which partitions have replicas, but no leader, of `sharelag.schemas.BROKERS`."""
+    """Report partitions with replicas but without a leader, from `sharelag.schemas.BROKERS`."""
     is_lost = pc.and_not(pc.is_null(brokers.column("leader_id")), _no_replicas(brokers))
     rows = brokers.filter(is_lost).to_pylist()
     if not rows:
@@ -295,13 +295,13 @@ def _no_replicas(brokers: pa.Table) -> pa.ChunkedArray:
 
 
 def judge_lags(lag: pa.Table, came: Bools, nothing_came: Bools) -> dict[str, list[tuple[str, str]]]:
-    """Judge each group by its unknown lags: why they are unknown, and whether somebody has to act.
+    """Judge each group by its unknown lags: the reasons, and whether they require action.
 
-    ``came`` and ``nothing_came`` say of each row of `LAG` whether records have arrived that were
-    never fetched, and whether none has. By group there is a level and a sentence for each reason,
-    the worst first; groups without unknown lags are left out. A share partition that was never
-    fetched is ok if nothing arrived, and a warning if records did. One whose offsets could not be
-    read is unknown.
+    ``came`` and ``nothing_came`` tell for each row of `LAG` whether records have arrived that were
+    never fetched, and whether none have. The result has a level and a sentence per reason for each
+    group, the worst first; groups without unknown lags are left out. A share partition that was
+    never fetched is ok if nothing arrived, and a warning if records did. One whose offsets could
+    not be read is unknown.
     """
     found: dict[str, Counter[tuple[str, str]]] = {}
     is_unknown = pc.is_null(lag.column("lag"))

@@ -1,8 +1,8 @@
-"""How bad something is: one order of levels, with the mark and colour that each has.
+"""Levels of severity in one order, with the mark and colour of each.
 
 Causes are critical, warnings or notes. Checks and reports end as ok, unknown, warning or critical;
-a report can fail as well. That something is not known is less urgent than what is known to be
-wrong; a report that failed knows less than one that found something.
+a report can fail as well. An unknown value is less urgent than a known problem; a failed report
+knows less than one that found something.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ WARNING, CRITICAL, FAILED = "warning", "critical", "failed"
 
 
 class Level(NamedTuple):
-    """What a level looks like."""
+    """The appearance of a level."""
 
-    mark: str  # in mails, where there may be no colour
+    mark: str  # in mails, which may have no colours
     style: str  # on a terminal
 
 
-#: From the best to the worst.
+#: From best to worst.
 LEVELS = {
     OK: Level("●", "green"),
     NOTE: Level("◇", "cyan"),
@@ -31,46 +31,46 @@ LEVELS = {
     CRITICAL: Level("■", "bold red"),
     FAILED: Level("✕", "bold red"),
 }
-#: How a cause can be, worst first.
+#: Severities of causes, worst first.
 SEVERITIES = (CRITICAL, WARNING, NOTE)
-#: How a check can end, worst first.
+#: Outcomes of checks, worst first.
 CHECKED = (CRITICAL, WARNING, UNKNOWN, OK)
 _RANKS = {name: rank for rank, name in enumerate(LEVELS)}
-#: As rule files call them.
+#: Names in rule files that differ.
 _IN_RULES = {"warn": WARNING}
 
 
 def rank(level: str) -> int:
-    """Return the place of a level from the best, which is 0, to the worst."""
+    """Return the rank of a level, from 0, the best, to the worst."""
     return _RANKS[level]
 
 
 def worst(levels: Iterable[str]) -> str:
-    """Return the worst of some levels; of none it is `OK`."""
+    """Return the worst of some levels; `OK` if there are none."""
     return max(levels, key=rank, default=OK)
 
 
 def outcome(severity: str) -> str:
-    """Return the level of a group for a cause in it: for a note nobody has to do anything."""
+    """Return the level of a group with a cause of this severity; a note requires no action."""
     return OK if severity == NOTE else severity
 
 
 def of_rule(word: str) -> str:
-    """Return the level that a rule file names."""
+    """Return the level for its name in a rule file."""
     return _IN_RULES.get(word, word)
 
 
 def paint(text: str) -> str:
-    """Give a level its colour on a terminal, unless ``NO_COLOR`` or the terminal forbids it.
+    """Colour a level on a terminal, unless ``NO_COLOR`` or the terminal forbids it.
 
-    There may be blanks around it; other texts stay as they are.
+    It may have blanks around it; any other text is unchanged.
     """
     level = LEVELS.get(text.strip())
     return text if level is None else _render(text, level.style)
 
 
 def embolden(text: str) -> str:
-    """Write a text in bold on a terminal, where levels have colours."""
+    """Make a text bold on a terminal, if levels are coloured there."""
     return _render(text, "bold")
 
 

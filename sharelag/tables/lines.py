@@ -1,16 +1,16 @@
-"""Rows as text: as people read them, or as JSON lines, YAML or CSV.
+"""Rows as text: tables for people, JSON lines, YAML or CSV.
 
 Group and topic names are hostile text: control characters are escaped before they reach a terminal,
 in JSON and YAML by their own escapes, which programs read back as the same name, and cells that a
 spreadsheet would run as a formula are quoted.
 
-On a terminal a table stays within its width: the columns people need least are given up first.
+On a terminal a table is made to fit the width: the least important columns are dropped first.
 
     wide      GROUP         TOPIC  PARTITION LEADER-EPOCH START-OFFSET LAG
     narrow    GROUP         TOPIC  PARTITION START-OFFSET LAG
     narrower  notificatio… emails PARTITION START-OFFSET LAG
 
-Sentences are wrapped and never cut; what is left out is in ``-o json``.
+Sentences are wrapped and never truncated; ``-o json`` has everything that is left out.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from sharelag.tables.level import embolden, paint
 from sharelag.tables.table import Format
 from sharelag.tables.words import MEASURES, MISSING, lag_sum, number, shown_name, terminal
 
-#: Columns that a narrow terminal does without, the first of them first: rather than long names,
+#: Columns to drop on a narrow terminal, first ones first: before long names are shortened,
 _LEAST = (
     *("leader_epoch", "state_epoch", "snapshot_epoch", "current_leader_epoch", "replicas"),
     *("lost", "coordinator", "assignment_epoch", "group_epoch", "at_this_level"),
@@ -47,44 +47,44 @@ _LEAST = (
     *("tombstones", "updates", "effective_start_offset", "window_end_offset", "lag_reason"),
     *("items", "ratio", "low", "high", "difference_low", "difference_high"),
 )
-#: and rather than names at all.
+#: and before names are shortened at all.
 _LESS = (
     *("top_share", "needed_from", "snapshots", "topics", "group_coordinator", "type"),
     *("client_host", "leader_epoch_before", "occurrences", "share_partitions", "margin_ms"),
     *("lag_gini", "lag_max_mean", "skipped_unread", "archived", "released", "window_available"),
     *("source", "runs", "start_offset", "leader_id", "drained", "member_hours"),
 )
-#: Bounds that are given up together.
+#: Bounds that are dropped together.
 _BOUNDS = (("low", "high"), ("difference_low", "difference_high"))
-#: Characters that a name keeps, and those that it keeps where these are too many.
+#: Minimum lengths of shortened names: preferred, and if there are too many.
 _SHORTEST_NAME, _SHORTEST = 12, 8
-#: Characters of a name for whose sake a column is given up.
+#: Length of names that are worth dropping a column.
 _LONG_NAME = 24
-#: What may be shortened: names, and lists that other outputs have in full.
+#: Formats that may be shortened: names, and lists that other outputs have in full.
 _SHORTENED = frozenset({Format.TEXT, Format.LIST, Format.RUNS, Format.DIFFERENCES})
 #: Columns of sentences, which are wrapped.
 SENTENCES = frozenset(
     {"summary", "why", "advice", "meaning", "hint", "problem", "reason", "about", "verdict"}
 )
-#: Characters of a sentence that a line has at least.
+#: Minimum width of a column of sentences.
 _SHORTEST_LINE = 24
-#: Columns whose values are what a row is about: they are never cut.
+#: Columns that identify a row: they are never truncated.
 _WHOLE = frozenset(
     {"name", "level", "rule", "cause", "drain", "event", "state", "over", "measure", "by"}
     | {"drained", "age_p95_difference"}
 )
 
-#: What of a time is finer than a second.
+#: Fractions of a second in a time.
 _SECONDS = re.compile(r"\.\d+Z$")
 
 Cells = dict[str, list[str]]
 
 
 def fit(cells: Cells, names: Mapping[str, str], width: int) -> Cells:
-    """Make a table fit a terminal of so many characters a line, where it can.
+    """Make a table fit a terminal of a given width, if possible.
 
-    ``cells`` have by heading the heading and the texts of its rows, ``names`` the columns. There
-    are then fewer columns, shortened names, and sentences with line feeds in them.
+    ``cells`` has by heading the heading and the texts of its rows, ``names`` the columns. The
+    result may have fewer columns, shortened names, and sentences with line feeds.
     """
     cells = dict(cells)
     short = {head for head, name in names.items() if format_of(name) in _SHORTENED}
@@ -124,7 +124,7 @@ def fit(cells: Cells, names: Mapping[str, str], width: int) -> Cells:
             if most >= now:
                 break
             cells[longest] = [cells[longest][0], *shorten(cells[longest][1:], most)]
-            if widest(cells[longest]) >= now:  # its heading is what takes the room
+            if widest(cells[longest]) >= now:  # the heading is the widest cell
                 left.remove(longest)
     return _wrap(cells, names, width)
 
@@ -135,7 +135,7 @@ def widest(texts: list[str]) -> int:
 
 
 def cells_of(text: str) -> int:
-    """Return how many places a text takes on a terminal: some characters take two, or none."""
+    """Return the width of a text on a terminal: some characters take two cells, or none."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len
@@ -144,7 +144,7 @@ def cells_of(text: str) -> int:
 
 
 def shorten(texts: list[str], most: int) -> list[str]:
-    """Shorten the texts of a column: at the end, or in the middle where that tells more apart."""
+    """Shorten the texts of a column, at the end or, if that keeps more distinct, in the middle."""
     ends, middles, head = list(texts), list(texts), most // 2
     for at, text in enumerate(texts):
         if cells_of(text) > most:
@@ -155,7 +155,7 @@ def shorten(texts: list[str], most: int) -> list[str]:
 
 
 def _start(text: str, most: int) -> str:
-    """Return as much of the text's start as fits."""
+    """Return the longest beginning of a text that fits."""
     text = text[:most]
     while cells_of(text) > most:
         text = text[:-1]
@@ -163,7 +163,7 @@ def _start(text: str, most: int) -> str:
 
 
 def _wrap(cells: Cells, names: Mapping[str, str], width: int) -> Cells:
-    """Wrap sentences into what the other columns leave."""
+    """Wrap sentences into the width that other columns leave."""
     wide = [head for head in cells if names[head] in SENTENCES]
     rest = sum(widest(texts) for head, texts in cells.items() if head not in wide)
     left = width - rest - (len(cells) - 1)
@@ -177,7 +177,7 @@ def _wrap(cells: Cells, names: Mapping[str, str], width: int) -> Cells:
 
 
 class _Wrapper(textwrap.TextWrapper):
-    """Breaks lines at blanks, and names that are longer than a line behind a dot or a sign."""
+    """Breaks lines at blanks, and names longer than a line after a dot or a sign."""
 
     def __init__(self, width: int) -> None:
         super().__init__(width, break_on_hyphens=False)
@@ -190,33 +190,33 @@ class _Wrapper(textwrap.TextWrapper):
         if end > 0:
             cur_line.append(word[:end])
             reversed_chunks[-1] = word[end:]
-        elif not cur_line:  # nowhere to break: it is cut
+        elif not cur_line:  # no place to break
             super()._handle_long_word(reversed_chunks, cur_line, cur_len, width)
 
 
-#: Kafka's numbers for what it does not know.
+#: Kafka's numbers for unknown values.
 _UNKNOWN = {"start_offset": UNINITIALIZED_START_OFFSET, "state_epoch": -1, "leader_epoch": -1}
 
-#: Formats of numbers, which are aligned at their right.
+#: Formats of numbers, which are right-aligned.
 _NUMBERS = frozenset(
     {
         *(Format.DURATION, Format.ORDINAL, Format.COUNT, Format.OFFSET, Format.OFFSETS),
         *(Format.BYTES, Format.RATE, Format.RATIO),
     }
 )
-#: Columns of levels, which have colours.
+#: Columns of levels, which are coloured.
 _LEVELS = frozenset({"level", "severity"})
-#: Columns of names with any characters in them: different names must look different.
+#: Columns of names with arbitrary characters: different names must look different.
 _NAMES = frozenset(
     {"group_id", "entity", "resource", "member_id", "client_id", "rack_id", "leader_rack", "rack"}
 )
-#: How cells begin that a spreadsheet runs, also in the full width of Chinese and Japanese ones.
+#: First characters of cells that a spreadsheet runs, including full-width variants.
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _STATES = {int(state): state.name.lower().replace("_", "-") for state in DeliveryState}
 
 
 def plain_rows(table: Arrow) -> list[dict[str, Any]]:
-    """Return the rows of a table as plain values: times as text."""
+    """Convert the rows of a table to plain values, with times as text."""
     return [
         {name: iso(one) if isinstance(one, datetime) else one for name, one in row.items()}
         for row in table.to_pylist()
@@ -224,7 +224,7 @@ def plain_rows(table: Arrow) -> list[dict[str, Any]]:
 
 
 def each_row(table: pa.Table) -> Iterator[dict[str, Any]]:
-    """Yield the same one after another, for tables that are long."""
+    """Yield the same one by one, for long tables."""
     for batch in table.to_batches(max_chunksize=10_000):
         yield from plain_rows(batch)
 
@@ -235,11 +235,11 @@ def lines(
     columns: Mapping[str, str] | None = None,
     best: Collection[tuple[int, str]] = (),
 ) -> Iterator[str]:
-    """Print rows of plain values, as `plain_rows` and its siblings give them.
+    """Format rows of plain values, as `plain_rows` and its siblings return them.
 
     ``human`` shows ``columns``, by heading; without them every key. On a terminal the cells in
-    ``best``, by the row's number and the column, are bold. Lines have no ends: JSON and YAML are
-    one document element a row, CSV has a heading.
+    ``best``, by row number and column, are bold. Lines have no line ends: JSON and YAML have one
+    element per row, CSV has a heading.
     """
     if output == "json":
         yield from map(json_text, rows)
@@ -269,7 +269,7 @@ def _human(
         return
     shown = columns or {heading_of(name): name for name in rows[0]}
     looked_at = sys.stdout.isatty()
-    # Thousands of amounts stand apart where people look; other programs read what is not looked at.
+    # Separate thousands only for people: programs read redirected output.
     thousands = "," if looked_at else ""
     cells = {
         head: [head, *(cell(row, name, thousands) for row in rows)] for head, name in shown.items()
@@ -282,7 +282,7 @@ def _human(
     numbers = [format_of(shown[head]) in _NUMBERS for head in cells]
     widths = [widest(texts) for texts in cells.values()]
     styles: list[Callable[[str], str]] = [str] * len(cells)
-    for place, texts in enumerate(zip(*cells.values(), strict=True), -1):  # after the headings
+    for place, texts in enumerate(zip(*cells.values(), strict=True), -1):  # -1: the headings
         if looked_at:
             styles = [_style(shown[head], (place, shown[head]) in best) for head in cells]
         for line in zip_longest(*(text.split("\n") for text in texts), fillvalue=""):
@@ -293,12 +293,12 @@ def _human(
 
 
 def _style(name: str, is_best: bool) -> Callable[[str], str]:
-    """Return how the texts of a cell are written on a terminal."""
+    """Return a function that styles the text of a cell on a terminal."""
     return paint if name in _LEVELS else embolden if is_best else str
 
 
 def _left_out(every: Cells, shown: Cells, width: int) -> Iterator[str]:
-    """Say which columns with values a narrow terminal has no place for."""
+    """Name the columns with values that a narrow terminal has no room for."""
     lost = {head: texts for head, texts in every.items() if head not in shown}
     if gone := [head for head, texts in lost.items() if {*texts[1:]} != {MISSING}]:
         words = f"(too narrow for {', '.join(gone)}: -o json has all)"
@@ -311,10 +311,10 @@ def _pad(text: str, width: int, is_number: bool) -> str:
 
 
 def cell(row: Mapping[str, Any], name: str, thousands: str = "") -> str:
-    """Write a value of a row of `plain_rows` for people: ``-`` where it is unknown, names escaped.
+    """Format a value of a row of `plain_rows` for people: ``-`` if unknown, with names escaped.
 
-    Some columns take others beside them into account, such as the topic's id where its name is not
-    known. ``thousands`` is what stands between those of large numbers.
+    Some columns depend on others, such as the topic's id if its name is unknown. ``thousands``
+    separates groups of digits in large numbers.
     """
     value = row.get(name)
     if name in _UNKNOWN and value == _UNKNOWN[name]:
@@ -349,13 +349,13 @@ def _list(values: list[Any], form: Format | None) -> str:
 
 
 def _difference(one: Mapping[str, Any]) -> str:
-    """naive:complete_in_window:10, the naive lag being larger by that."""
+    """Format a difference: ``naive:complete_in_window:10``, the naive lag being larger by 10."""
     offsets = MISSING if one["offsets"] is None else one["offsets"]
     return f"{one['number']}:{one['reason']}:{offsets}"
 
 
 def _run(first: int, last: int, state: int, count: int) -> str:
-    """110-112:available/1, the number being the delivery count."""
+    """Format a run: ``110-112:available/1``, with the delivery count at the end."""
     offsets = str(first) if first == last else f"{first}-{last}"
     return f"{offsets}:{_STATES.get(state, state)}/{count}"
 
@@ -364,7 +364,7 @@ def _run(first: int, last: int, state: int, count: int) -> str:
 
 
 def json_text(value: object) -> str:
-    """Write JSON, in which what would act on a terminal is an escape of the same character."""
+    """Format JSON, in which terminal control characters are escaped."""
     text = json.dumps(value, ensure_ascii=False)
     if text.isprintable():
         return text

@@ -1,7 +1,6 @@
-"""Tables in a notebook and as plain text, both made of the same cells.
+"""Tables in a notebook and as plain text, both from the same cells.
 
-Names are hostile text: control and direction characters are escaped here, and jinja escapes the
-rest.
+Names are untrusted: control and direction characters are escaped here, and the rest by jinja.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from sharelag.tables.words import MISSING, NOT_KNOWN, THOUSANDS, counted, termin
 if TYPE_CHECKING:
     import jinja2
 
-#: Rows that are shown.
+#: Number of rows to show.
 MOST = 20
-#: Runs of a window that are shown in a cell.
+#: Number of runs of a window to show in a cell.
 _RUNS = 6
-#: Characters of a sentence that a line of it has at least, where a page is narrow.
+#: Minimum width of a column of sentences on a narrow page.
 _SHORTEST_LINE = 32
 _TEXTS = (
     *(pa.types.is_string, pa.types.is_large_string, pa.types.is_list, pa.types.is_struct),
@@ -38,28 +37,28 @@ _TEXTS = (
 
 @dataclass(frozen=True)
 class Cell:
-    """One value in words."""
+    """One value as text."""
 
     text: str
     is_number: bool
-    reason: str = ""  # why it is not known, or what its words mean
-    is_wrapped: bool = False  # where the page is narrower than the table
+    reason: str = ""  # why it is unknown, or an explanation of its text
+    is_wrapped: bool = False  # if the page is narrower than the table
     is_best: bool = False
     bar: tuple[float, ...] = ()  # low, mean and high, from -1 to 1
 
 
 @dataclass(frozen=True)
 class Excerpt:
-    """The part of a result that is shown, in words."""
+    """The part of a result to show, as text."""
 
     headings: tuple[Cell, ...]
     rows: tuple[tuple[Cell, ...], ...]
-    more: str  # what is left out; empty: nothing
+    more: str  # a note on what is left out; empty if nothing
     decides: bool = False  # few rows and columns, which fit the page
 
 
 def as_html(result: Presentation, most: int = MOST) -> str:
-    """Return a result as a fragment of HTML."""
+    """Render a result as an HTML fragment."""
     means = meanings_of(result.columns.values()) | dict(result.means)
     return _template("result.html.j2").render(
         result=result,
@@ -76,7 +75,7 @@ def as_html(result: Presentation, most: int = MOST) -> str:
 
 
 def as_text(result: Presentation, most: int = MOST) -> str:
-    """Return a result as plain text."""
+    """Render a result as plain text."""
     body = _summaries_text(result, most) if result.summaries else _table_text(excerpt(result, most))
     unknown = [f"{NOT_KNOWN}: {one}" for one in result.unknown]
     head = f"{result.title} ({result.when})"
@@ -85,7 +84,7 @@ def as_text(result: Presentation, most: int = MOST) -> str:
 
 
 def _source(result: Presentation) -> list[str]:
-    """Return where a result comes from, unless its head says so."""
+    """Return the source of a result, unless its head has it."""
     return [] if result.source == result.when else [result.source]
 
 
@@ -95,7 +94,7 @@ def _charts(result: Presentation) -> list[str]:
 
 
 def excerpt(result: Presentation, most: int) -> Excerpt:
-    """Return a result's first rows as cells, or where they are too many those with the most."""
+    """Return a result's first rows as cells; of too many, those with the largest values."""
     table, more = result.table, ""
     if len(table) > most:
         more = f"and {counted(len(table) - most, 'more row')} in .table"
@@ -127,14 +126,14 @@ def excerpt(result: Presentation, most: int) -> Excerpt:
 
 
 def failure(title: str, why: str) -> dict[str, str]:
-    """Why there is nothing to show, as text and as HTML."""
+    """Explain why there is nothing to show, as text and as HTML."""
     html = _template("failure.html.j2").render(title=title, why=why)
     return {"text/plain": terminal(f"{title}: {why}"), "text/html": html}
 
 
 @cache
 def _template(name: str) -> jinja2.Template:
-    import jinja2  # no command that prints a table needs it
+    import jinja2  # commands that print a table do not need it
 
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -158,7 +157,7 @@ def _cell(row: Mapping[str, Any], name: str, is_number: bool) -> Cell:
 
 
 def _reason(row: Mapping[str, Any], name: str, words: str) -> str:
-    """Why a cell is not known, where the row says so, or what the words in it mean."""
+    """Return why a cell is unknown, if the row says so, or an explanation of its text."""
     if name == "notes":
         return "; ".join(NOTES[note] for note in row["notes"] or () if note in NOTES)
     if name == "lag_reason":

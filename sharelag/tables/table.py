@@ -1,4 +1,4 @@
-"""What tables and columns are declared with: `sharelag.tables.declared` has the declarations."""
+"""The types that declare tables and columns; `sharelag.tables.declared` has the declarations."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import NamedTuple
 import pyarrow as pa
 
 TIMESTAMP = pa.timestamp("ms", tz="UTC")
-#: Of what brokers' logs and consumers print, which is finer than Kafka's own times.
+#: The type of times in brokers' logs and consumers' output, finer than Kafka's own.
 INSTANT = pa.timestamp("us", tz="UTC")
-#: Metadata of a column of words that are amounts, such as ``1m 37s``: they stand at the right, as
-#: numbers do.
+#: Metadata of a text column with amounts, such as ``1m 37s``, which are right-aligned like
+#: numbers.
 AMOUNT = {b"sharelag": b"amount"}
 #: One state batch: offsets first..last inclusive, as Kafka stores them.
 STATE_BATCH = pa.struct(
@@ -24,13 +24,12 @@ STATE_BATCH = pa.struct(
         ("delivery_count", pa.int16()),
     ]
 )
-#: By how much a number differs from another one, for one reason; null: the reason is known, its
-#: size is not.
+#: The difference between two numbers for one reason; null: the reason is known, the size is not.
 DIFFERENCE = pa.struct([("number", pa.string()), ("reason", pa.string()), ("offsets", pa.int64())])
 
 
 class Format(Enum):
-    """How values read, with their unit, and the type that columns of them usually have."""
+    """The format of values, with their unit, and the usual type of their columns."""
 
     unit: str
     type: pa.DataType
@@ -41,17 +40,17 @@ class Format(Enum):
     DURATION = ("duration", "ms", pa.int64())
     ORDINAL = ("ordinal", "", pa.int32())  # partitions, epochs: no separators between thousands
     COUNT = ("count", "", pa.int64())
-    OFFSET = ("offset", "offset", pa.int64())  # a place in a log, to be copied: without them, too
-    OFFSETS = ("offsets", "offsets", pa.int64())  # how many of them
+    OFFSET = ("offset", "offset", pa.int64())  # a position in a log, without separators for copying
+    OFFSETS = ("offsets", "offsets", pa.int64())  # a number of offsets
     BYTES = ("bytes", "bytes", pa.int64())
     RATE = ("rate", "1/s", pa.float64())
     RATIO = ("ratio", "", pa.float64())
     LIST = ("list", "", pa.list_(pa.string()))
     RUNS = ("runs", "", pa.list_(STATE_BATCH))  # offsets with their state and delivery count
-    DIFFERENCES = ("differences", "", pa.list_(DIFFERENCE))  # why two numbers of one row differ
+    DIFFERENCES = ("differences", "", pa.list_(DIFFERENCE))  # reasons why two numbers differ
 
     def __new__(cls, word: str, unit: str, kind: pa.DataType) -> Format:
-        """Keep unit and type beside the word."""
+        """Store unit and type with the word."""
         made = object.__new__(cls)
         made._value_ = word
         made.unit, made.type = unit, kind
@@ -59,20 +58,20 @@ class Format(Enum):
 
 
 class Column(NamedTuple):
-    """One column, in whichever tables it is.
+    """One column, in all tables that have it.
 
     Attributes
     ----------
     name
-        Of all tables that have it, and in JSON and CSV.
+        Its name in all tables, and in JSON and CSV.
     format
-        How its values read, and their unit.
+        The format of its values, and their unit.
     meaning
-        In people's words; ``null`` is what is not known.
+        Its meaning in plain words; ``null`` stands for an unknown value.
     heading
-        On a terminal, where it is not the name in capitals.
+        Its heading on a terminal, if that is not the name in capitals.
     type
-        In Arrow, where it is not the usual one of the format.
+        Its Arrow type, if that is not the usual one of the format.
     """
 
     name: str
@@ -93,25 +92,25 @@ class Column(NamedTuple):
 
     @property
     def field(self) -> pa.Field:
-        """The column of an Arrow table."""
+        """The field of an Arrow schema."""
         return pa.field(self.name, self.type or self.format.type)
 
     def means(self, null: str = "-") -> str:
-        """Say what it means, with what stands there where a value is not known."""
+        """Return its meaning, with the given text for an unknown value."""
         return self.meaning.replace("null", null)
 
 
 class Own(NamedTuple):
-    """A column that is declared elsewhere, and that one table has otherwise."""
+    """A column that is declared elsewhere, with another meaning or type in one table."""
 
     name: str
-    meaning: str = ""  # empty: as elsewhere
-    type: pa.DataType | None = None  # None: as elsewhere
-    in_view: bool = False  # the table's view tells this meaning, too
+    meaning: str = ""  # empty: unchanged
+    type: pa.DataType | None = None  # None: unchanged
+    in_view: bool = False  # whether the table's view uses this meaning, too
 
     @property
     def column(self) -> Column:
-        """The column with what this table has otherwise."""
+        """The column, with the changes of this table."""
         common = COLUMNS[self.name]
         return common._replace(
             meaning=self.meaning or common.meaning, type=self.type or common.type
@@ -123,7 +122,7 @@ COLUMNS: dict[str, Column] = {}
 
 
 def declare(*columns: Column) -> None:
-    """Declare columns that many tables have, or that are in no table but are shown; each once."""
+    """Declare columns of many tables, or of none that are only shown; each column once."""
     for column in columns:
         if column.name in COLUMNS:
             raise ValueError(f"column {column.name} is declared twice")
@@ -132,16 +131,16 @@ def declare(*columns: Column) -> None:
 
 @dataclass(frozen=True)
 class View:
-    """Columns that people are shown, in their order.
+    """Columns to show, in their order.
 
     Attributes
     ----------
     names
-        Of `COLUMNS`.
+        Names in `COLUMNS`.
     headings
-        Of columns that are called otherwise here.
+        Headings that differ from those of the columns.
     meanings
-        Of columns that have a special meaning here.
+        Meanings that differ from those of the columns.
     """
 
     names: tuple[str, ...]
@@ -150,12 +149,12 @@ class View:
 
     @property
     def columns(self) -> dict[str, str]:
-        """Heading to column, as results and printed tables take them."""
+        """Headings and their columns, as results and printed tables need them."""
         return {self.headings.get(name) or COLUMNS[name].title: name for name in self.names}
 
     @property
     def means(self) -> dict[str, str]:
-        """What each column means, by name."""
+        """The meaning of each column, by name."""
         common = (name for name in self.names if name not in self.meanings)
         return {name: COLUMNS[name].means() for name in common} | dict(self.meanings)
 
@@ -170,37 +169,37 @@ class View:
 
 
 def view(names: str, meanings: Mapping[str, str] | None = None, **headings: str) -> View:
-    """Return a view of columns whose names are given in one text."""
+    """Create a view from names of columns in one text."""
     return View(tuple(names.split()), headings, meanings or {})
 
 
 def in_words(names: str, **headings: str) -> View:
-    """Return a view for a page: headings in words, where none is given those of a terminal."""
+    """Create a view for a page: headings in words, by default those of a terminal."""
     chosen = tuple(names.split())
     return View(chosen, {name: COLUMNS[name].words for name in chosen} | headings)
 
 
 class Table:
-    """One table: its columns, and those that people are shown.
+    """One table: its columns, and those to show by default.
 
     Parameters
     ----------
     name : str
-        As `bench.frames`, SQL or an option calls it.
+        Its name in `bench.frames`, SQL or an option.
     row : str
-        What one row is.
+        The meaning of one row.
     *columns : str, Column, Own or Table
-        In their order: names of columns that are declared already, a column that this declares for
-        all tables, a column that this table has otherwise, or the columns of another table.
+        Its columns in order: names of declared columns, a column that this declares for all tables,
+        a column with changes for this table, or the columns of another table.
     view : str or View
-        The columns that people are shown without asking.
+        The columns to show by default.
 
     Attributes
     ----------
     columns
-        With the meanings and types that they have in this table.
+        Its columns, with their meanings and types in this table.
     schema
-        The same in Arrow.
+        The Arrow schema.
     """
 
     columns: tuple[Column, ...]

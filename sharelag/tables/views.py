@@ -1,4 +1,4 @@
-"""Views by name: the columns that people are shown of each answer, in order, under headings."""
+"""Views by name: the columns to show of each answer, in order, with headings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sharelag.tables.table import view as view
 RESET_PLAN = declared.answers.RESET_PLAN.view
 RIGHTS = declared.groups.RIGHTS.view
 OVERVIEW = declared.answers.OVERVIEW.view
-#: What of it the demo shows.
+#: The part of it that the demo shows.
 OVERVIEW_IN_SHORT = view(
     "level group_id lag age_ms cause", meanings={"cause": "the worst cause; - where there is none"}
 )
@@ -29,7 +29,7 @@ EVENTS = declared.answers.EVENTS.view
 CAUSES = declared.answers.CAUSES.view
 PROGRESS = declared.answers.PROGRESS.view
 FORECASTS = declared.answers.FORECASTS.view
-#: Of share partitions, where brokers' metrics are given.
+#: Columns of share partitions that require brokers' metrics.
 IN_FLIGHT = ("acquired_low", "acquired_high", "never_delivered_low", "never_delivered_high")
 MEASURED = ("in_flight_offsets", "in_flight_batches", "lock_timeouts", "lock_timeout_rate")
 IMBALANCE = declared.answers.IMBALANCE.view
@@ -57,9 +57,9 @@ HEALTH = declared.records.HEALTH.view
 SNAPSHOTS = declared.windows.SNAPSHOTS.view
 FINDINGS = declared.records.FINDINGS.view
 CHECKS = declared.answers.CHECKED.view
-#: What of a broker's request log a terminal shows, by table.
+#: Views of a broker's request log for a terminal, by table.
 REQUESTS = {table.name: table.view for table in (*requests.OF_LINES, *requests.WORKED_OUT)}
-#: What of the output of consumers a terminal shows, by table.
+#: Views of the output of consumers for a terminal, by table.
 CONSUMED = {table.name: table.view for table in requests.CONSUMED}
 REPORT_RUNS = view("started report level as_of run_id kept headline", as_of="DATA-AS-OF")
 
@@ -97,7 +97,7 @@ DECISION = view(
     },
     age_p95_difference="AGAINST-FIRST",
 )
-#: A span of the past: what happened, the same simulated, and what would have been otherwise.
+#: A past span: what happened, the simulation of it, and the simulation with a change.
 OTHERWISE = view(
     "variant lag_end low high drain_ms lag_max age_max_ms alert_at alert_share member_hours",
     meanings={"low": "a single run does not end below", "high": "a single run does not end above"},
@@ -138,27 +138,27 @@ EVIDENCE = view(
 
 
 def windows_with(notes: bool) -> View:
-    """Return `WINDOWS`, with who holds what where a request log tells."""
+    """Return `WINDOWS`, with holders if a request log shows them."""
     return WINDOWS.after("runs", "notes") if notes else WINDOWS
 
 
 def lag(measured: bool) -> View:
-    """Return `LAG`, with what brokers measured where their metrics are given."""
+    """Return `LAG`, with brokers' metrics if they are given."""
     return LAG.after("window_unknown", *IN_FLIGHT) if measured else LAG
 
 
 def progress(measured: bool) -> View:
-    """Return `PROGRESS`, with what brokers measured where their metrics are given."""
+    """Return `PROGRESS`, with brokers' metrics if they are given."""
     return PROGRESS.after("redelivery_rate", *MEASURED) if measured else PROGRESS
 
 
 def choose_reconciled(described: bool, true: bool) -> View:
-    """Return `RECONCILED` without what was not requested: Kafka's own lag, the records' lag."""
+    """Return `RECONCILED` without definitions that were not requested: Kafka's, the records'."""
     without = [] if described else ["described_lag"]
     return RECONCILED.without(*without, *([] if true else ["true_lag"]))
 
 
 def summary(variants: bool, failed: bool) -> View:
-    """Return `SUMMARY` of runs of several variants, or some of which failed."""
+    """Return `SUMMARY` for runs of several variants, or with failed runs."""
     before = ("variant",) if variants else ()
     return replace(SUMMARY, names=(*before, *SUMMARY.names, *(("error",) if failed else ())))

@@ -1,4 +1,4 @@
-"""Words and numbers for people: what is not known, thousands, moments, and names from outside."""
+"""Text for people: unknown values, thousands, times, and names from outside."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from numbers import Integral
 from pathlib import Path
 from shlex import quote
 
-#: What is not known: in a cell, and in a sentence.
+#: An unknown value, in a cell and in a sentence.
 MISSING, NOT_KNOWN = "-", "not known"
-#: A moment that is not known, in a sentence.
+#: An unknown time, in a sentence.
 NO_MOMENT = f"a time that is {NOT_KNOWN}"
-#: Between thousands, wherever people look.
+#: Separator of thousands for people.
 THOUSANDS = ","
-#: Measures whose unit no heading says, as people read them.
+#: Measures whose unit is in no heading, as shown.
 MEASURES = {"finished": "finished/hour"}
-#: From here on three digits are a whole number.
+#: From this number on, three digits are a whole number.
 _WHOLE = 999.5
 
 
 def number(value: float, thousands: str = "") -> str:
-    """Return a number for people: of three digits if it is small and not whole."""
+    """Format a number for people: with three digits if it is small and not an integer."""
     if isinstance(value, Integral):
         text = f"{value:,}"
     else:
@@ -31,27 +31,27 @@ def number(value: float, thousands: str = "") -> str:
     return text.replace(",", thousands)
 
 
-#: What follows a backslash in an escape, or a backslash.
+#: Characters after a backslash that make it the beginning of an escape.
 _ESCAPES = frozenset("\\xuUtr")
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a number; a truth value is not one."""
+    """Whether a value is a number, other than a boolean."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def counted(count: float, name: str, plural: str = "") -> str:
-    """``1 record``, ``2 records``."""
+    """Format a count: ``1 record``, ``2 records``."""
     return f"{number(count, THOUSANDS)} {name if count == 1 else plural or name + 's'}"
 
 
 def spell_out(name: str) -> str:
-    """``hot partition``, of ``hot_partition``."""
+    """Format a name: ``hot partition`` for ``hot_partition``."""
     return name.replace("_", " ")
 
 
 def percent(part: float, of: float = 1) -> str:
-    """Return a part of a whole, ``42 %``; never all or nothing where it is not quite."""
+    """Format a share as ``42 %``; 0 or 100 % only if exact."""
     share = part / of
     if 0.99 < share < 1:
         return "over 99 %"
@@ -59,13 +59,13 @@ def percent(part: float, of: float = 1) -> str:
 
 
 def in_runs(numbers: Iterable[int], name: str) -> str:
-    """``partition 2``, ``partitions 0, 1`` or ``partitions 0, 4-49``."""
+    """Format ``partition 2``, ``partitions 0, 1`` or ``partitions 0, 4-49``."""
     ordered = sorted(numbers)
     return f"{name}{'s' * (len(ordered) > 1)} {ranges(ordered)}"
 
 
 def ranges(ordered: Iterable[int]) -> str:
-    """``0, 1`` or ``0, 4-49``, of numbers in ascending order."""
+    """Format ascending numbers: ``0, 1`` or ``0, 4-49``."""
     place = count()
     runs = [list(run) for _, run in groupby(ordered, lambda number: number - next(place))]
     words = (f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
@@ -73,36 +73,36 @@ def ranges(ordered: Iterable[int]) -> str:
 
 
 def sentence(words: str) -> str:
-    """Return words as a sentence: ``Nothing is known.``."""
+    """Make words a sentence: ``Nothing is known.``."""
     return f"{words[:1].upper()}{words[1:]}."
 
 
 def lag_sum(lag: int | None, unknown: int, thousands: str = ",") -> str:
-    """Return the lag of many share partitions, and of how many it is not known.
+    """Format the lag of many share partitions, with the number of unknown ones.
 
-    Beside unknown lags, a sum of 0 would read as if nothing waited.
+    With unknown lags, a sum of 0 would read as no lag.
     """
     known = MISSING if lag is None or (unknown and not lag) else number(lag, thousands)
     return f"{known} (+{number(unknown, thousands)} unknown)" if unknown else known
 
 
 def terminal(text: str) -> str:
-    """Escape what would act on a terminal: control and direction characters."""
+    """Escape terminal control characters, and direction characters."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else _escape(c) for c in text)
 
 
 def shown_name(text: str) -> str:
-    """Escape a name as `terminal` does, and so that different names stay different.
+    """Escape a name as `terminal` does, with distinct results for distinct names.
 
-    A backslash is doubled where it would be read as the beginning of an escape.
+    A backslash that would look like the beginning of an escape is doubled.
     """
     return _distinct(text, "", _ESCAPES | {"n"})
 
 
 def label(text: str) -> str:
-    """Escape a name in a label of Prometheus, so that different names stay different labels.
+    """Escape a name for a Prometheus label, with distinct results for distinct names.
 
     Line feeds are kept: Prometheus's format itself escapes them.
     """
@@ -126,7 +126,7 @@ def _distinct(text: str, also_plain: str, begin: frozenset[str]) -> str:
 def shell_word(text: str) -> str:
     r"""Quote a text for a command line of bash; control characters become ``$'a\012'``.
 
-    What is printed for people to copy must survive `terminal`, and still mean the same.
+    A command printed for copying must pass `terminal` unchanged.
     """
     if text.isprintable():
         return quote(text)
@@ -136,13 +136,13 @@ def shell_word(text: str) -> str:
 
 
 def client_words(server: str | None, command_config: str | Path | None) -> list[str]:
-    """Return the options by which Kafka's commands reach a cluster, to be quoted one by one."""
+    """Return the options with which Kafka's commands reach a cluster, to be quoted one by one."""
     words = ["--bootstrap-server", server or "HOST:PORT"]
     return words if command_config is None else [*words, "--command-config", str(command_config)]
 
 
 def _octal(character: str) -> str:
-    # Three digits, whatever follows, and bytes of UTF-8, whatever the locale.
+    # Three digits, because any character may follow, and UTF-8 whatever the locale.
     return "".join(f"\\{byte:03o}" for byte in character.encode(errors="surrogatepass"))
 
 
@@ -151,7 +151,7 @@ def _escape(character: str) -> str:
 
 
 def moment(at: datetime | None) -> str:
-    """Return a time in UTC and, where that is another, in this machine's time zone."""
+    """Format a time in UTC and, if different, in this machine's time zone."""
     if at is None:
         return NO_MOMENT
     words = f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -56,7 +56,7 @@ def rows_at_once(most: int, rows: int, size: int) -> int:
 def group_batches(
     batches: Iterable[pa.RecordBatch], rows: int, size: int
 ) -> Iterator[list[pa.RecordBatch]]:
-    """Group consecutive batches up to so many rows and bytes; a larger batch stays alone."""
+    """Group consecutive batches up to ``rows`` and ``size`` bytes; a larger batch stays alone."""
     found: list[pa.RecordBatch] = []
     count = total = 0
     for batch in batches:
@@ -70,7 +70,7 @@ def group_batches(
 
 
 def gather_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Join small batches, each the end of a row group, up to so many rows or `_BYTES`.
+    """Join small batches, each the end of a row group, up to ``rows`` or `_BYTES`.
 
     The overhead of a batch is the same for a single row as for thousands.
     """
@@ -177,7 +177,7 @@ def _size(pieces: Iterable[Piece]) -> int:
 
 
 def deal_out(items: Iterable[T], size_of: Callable[[T], int], count: int) -> list[list[T]]:
-    """Distribute items among so many tasks of about equal size, largest first."""
+    """Distribute items among ``count`` tasks of about equal size, largest first."""
     tasks: list[list[T]] = [[] for _ in range(count)]
     sizes = [0] * count
     for item in sorted(items, key=size_of, reverse=True):

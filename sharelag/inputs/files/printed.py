@@ -358,7 +358,7 @@ _PLACES = ("CreateTime:", "Partition:", "Offset:")
 _AGAIN, _UNKNOWN = 64, 10_000
 #: Characters of objects, and lines of a dump, that are parsed together.
 _PIECE, _LINES = 1 << 20, 4096
-#: The first record must begin within so many bytes of a file.
+#: The first record must begin within this number of bytes of a file.
 _LOOK = 1 << 16
 
 

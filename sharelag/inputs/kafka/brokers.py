@@ -376,7 +376,7 @@ def refusal(config: ClientConfig, topic: str) -> AuthorizationError | None:
 
 
 def principal_of(config: ClientConfig) -> str | None:
-    """Return the principal that brokers derive from our settings; None if the settings do not tell.
+    """Return the principal that brokers derive from our settings; None if unknown.
 
     This is Kafka's default: the user name of SASL PLAIN and SCRAM. Brokers map names in
     certificates and tokens by their own rules.

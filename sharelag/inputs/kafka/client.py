@@ -418,7 +418,7 @@ class PlainMessages:
         self._client.incremental_assign([again])
 
     def take(self, most: int, timeout: float) -> Taken:
-        """Wait for at most so many messages, or so many seconds."""
+        """Wait for at most ``most`` messages, or for ``timeout`` seconds."""
         messages = self._client.consume(most, timeout=timeout)
         # Calls into the client dominate the cost: each accessor is mapped once over all messages.
         errors = list(map(Message.error, messages))

@@ -192,7 +192,7 @@ class _Reading:
 def _client(
     config: ClientConfig, topic: str, heard: list[KafkaError], count: int, with_headers: bool
 ) -> Messages:
-    """Return a client for about so many messages: compiled kernels pay off for many."""
+    """Return a client for about ``count`` messages: compiled kernels pay off for many."""
     if with_headers:
         return MessagesWithHeaders(config, topic, heard)
     if is_worth_it(count * _RECORD_BYTES, count=False):

@@ -164,7 +164,7 @@ def until_done(
     hidden: Collection[int] = (),
     hide: Callable[[Place, ClusterError], None] | None = None,
 ) -> Iterator[Iterator[_Arrived]]:
-    """Yield batches of what an assigned consumer delivers until ``is_done``; consume each at once.
+    """Yield batches of messages of an assigned consumer until ``is_done``; consume each at once.
 
     It is a ClusterError if the credentials are refused, or nothing arrives within the timeout. So
     is an error in place of a message, unless its code is in ``hidden``: then ``hide`` receives it.

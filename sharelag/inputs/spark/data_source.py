@@ -258,7 +258,7 @@ def logs(options: ReadOptions) -> dict[str, dict[int, tuple[int, int]]]:
 
 
 def split(ranges: Sequence[OffsetRange], at_least: int) -> list[OffsetRange]:
-    """Split long ranges into at least about ``at_least`` ranges of similar size."""
+    """Split long ranges, to get about ``at_least`` ranges of similar size."""
     total = sum(one.end - one.first for one in ranges)
     pieces = []
     for one in ranges:

@@ -466,7 +466,7 @@ class _Classic:
         """Do nothing: no resource is held."""
 
     def _jobs(self) -> Iterable[int]:
-        """Yield the job ids of the group, or else all active and past jobs without a group."""
+        """Return the jobs of the group; without a group, active jobs and past ones in no group."""
         ours = self._tracker.getJobIdsForGroup(self._group)
         return ours if self._group else {*ours, *self._tracker.getActiveJobsIds()}
 

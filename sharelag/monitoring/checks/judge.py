@@ -52,7 +52,7 @@ CODES = {OK: 0, WARNING: 1, CRITICAL: 2, UNKNOWN: 3}
 CHECKED = schemas.CHECKED
 #: Levels are evaluated at this many moments of a span, so durations are known to a sixth.
 PARTS = 6
-#: Summaries where there is nothing to measure yet, or nothing that could get worse.
+#: Summaries if there is nothing to measure yet, or nothing that could get worse.
 _NONE = {
     "imbalance": "too little lag to be uneven",
     "retention": "no unfinished record will be deleted",
@@ -77,7 +77,7 @@ class _Lasting:
     since: Floats
 
     def due(self, rule: Rule) -> Floats:
-        """When the level will have lasted long enough, if it goes on; NaN: never, or unknown."""
+        """Time when the level will have lasted long enough if it persists; NaN: never, unknown."""
         waits = ~self.fires & ~self.may_fire
         return np.where(waits, self.since + _milliseconds(rule), np.nan)
 
@@ -123,7 +123,7 @@ def _lasting(rule: Rule, level: float | None, found: Series) -> _Lasting:
     requested = found.at >= found.at[reaches].max(initial=found.at[0])
     may_fire = np.asarray(~ended[:, requested].any(axis=1), bool)
     fires = np.asarray(reached[:, requested].all(axis=1) & reaches.any(), bool)
-    # The moment after the last one at which it was not reached.
+    # The moment after the last one without the level.
     first = np.where(reached, 0, np.arange(1, steps + 1)).max(axis=1)
     since = np.append(found.at.astype(float), np.nan)[first]
     return _Lasting(fires, may_fire & ~fires, since if steps > 1 else np.full(count, np.nan))
@@ -192,7 +192,7 @@ def check_reading(begun: Reading, rules: Rules) -> Checked:
     evidence = begun.lag_evidence if lag_alone else begun.evidence
     over = begun.over
     now = as_of_now(evidence)
-    # Causes carry their own start.
+    # Causes have their own start.
     own = ("poison", "cause")
     spans = [rule.lasting for rule in rules.rules if rule.lasting and rule.measure not in own]
     spans += [over for rule in rules.rules if rule.hysteresis]
@@ -220,9 +220,9 @@ def check_reading(begun: Reading, rules: Rules) -> Checked:
 
 
 def completeness(begun: Reading, of_groups: bool = True) -> list[dict[str, Any]]:
-    """Return a row of `CHECKED` for each thing that the records lack: it may break any rule.
+    """Return a row of `CHECKED` for each gap in the records, which may hide a broken rule.
 
-    ``of_groups``: also what those of the groups lack.
+    ``of_groups``: include gaps in group records.
     """
     return [
         dict.fromkeys(CHECKED.names)
@@ -232,12 +232,12 @@ def completeness(begun: Reading, of_groups: bool = True) -> list[dict[str, Any]]
 
 
 def _rows(rule: Rule, found: Series, known: Sequence[str] | None) -> Iterator[dict[str, Any]]:
-    """Yield one row per group, about its worst share partition; ``known`` as `_say_no_group`."""
+    """Yield one row per group, on its worst share partition; ``known`` as for `_say_no_group`."""
     judged = judge(rule, found)
     for pattern in rule.groups:
         if not any(fnmatchcase(group, pattern) for group in found.group):
             is_name = not set("*?[") & set(pattern)
-            # Groups that a pattern matches may come later; a rule that judges none is not fine.
+            # Groups that match a pattern may appear later; but a rule without any group is not ok.
             is_fine = not is_name and len(found.group)
             words = _say_no_group(rule, pattern, is_name, known)
             named = pattern if is_name else None
@@ -256,7 +256,7 @@ def _rows(rule: Rule, found: Series, known: Sequence[str] | None) -> Iterator[di
 
 
 def _say_no_group(rule: Rule, pattern: str, is_name: bool, known: Sequence[str] | None) -> str:
-    """Say why a pattern of a rule fits none of all groups, ``known`` unless some were chosen."""
+    """Explain why no group matches a pattern; ``known`` is all groups, None if some were chosen."""
     if known is None:
         return f"nothing that was chosen (--group, --topic) matches {pattern}"
     if any(fnmatchcase(group, pattern) for group in known):
@@ -293,7 +293,7 @@ def _summary(rule: Rule, found: Series, judged: Judged, place: int) -> str:
     words = _so_far(rule, found, judged, place)
     if np.isnan(due):
         return words
-    # What was measured now and then may have begun a while earlier.
+    # A value measured at intervals may have begun earlier.
     how = "within" if found.since is None else "in"
     rest = duration(max(due - float(found.at[-1]), 0))
     return f"{words}; would be {judged.due_level[place]} {how} {rest}"
@@ -317,7 +317,7 @@ def _so_far(rule: Rule, found: Series, judged: Judged, place: int) -> str:
     or_more = "" if found.is_exact[place, -1] else " or more"
     begun = _moment(since)
     held = "" if begun is None else f", since {begun:%Y-%m-%d %H:%M:%S} UTC"
-    # A cause has a start, which `explain` shows; what is measured now and then has none.
+    # `explain` shows the start of a cause; values measured at intervals have none.
     is_exact = found.since is not None and (found.is_older is None or not found.is_older[place])
     if held and not is_exact:
         held += " at the latest"

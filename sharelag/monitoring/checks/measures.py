@@ -54,7 +54,7 @@ class Series:
     def of_groups(
         cls, groups: NDArray[Any], at: NDArray[np.int64], values: Floats, **more: Any
     ) -> Series:
-        """Return a series of whole groups; exact where known, unless more is said."""
+        """Return a series of whole groups; exact where known, unless ``more`` says otherwise."""
         nowhere, count = np.full(len(groups), None, object), len(groups)
         given: dict[str, Any] = {"topic": nowhere, "partition": nowhere, "reason": [None] * count}
         given |= {"is_exact": ~np.isnan(values)} | more
@@ -62,9 +62,9 @@ class Series:
 
 
 def series(rule: Rule, moments: Sequence[Then]) -> Series:
-    """Measure a rule at some moments, ascending, of which the last is now.
+    """Measure a rule at some moments, ascending; the last one is now.
 
-    Of any measure but ``state_topic``, which concerns no group, and ``cause``.
+    This covers all measures but ``state_topic``, which concerns no group, and ``cause``.
     """
     facts = moments[-1].facts
     mine = matches(facts.groups, rule.groups) & matches(
@@ -95,9 +95,9 @@ def of_causes(rule: Rule, causes: pa.RecordBatch, now: Then) -> Series:
         ]
         for group in groups
     ]
-    # Where something is unknown, no cause is found there and none is excluded.
+    # Unknown values neither show a cause nor exclude one.
     unsure = _unsure(rule, now.facts)
-    # A cause of unknown size counts all the same, and one that holds no offsets as if it held one.
+    # A cause of unknown size counts anyway, and one without offsets as if it held one.
     held = [
         sum(np.inf if row["held"] is None else max(row["held"], 1) for row in some) for some in mine
     ]
@@ -126,12 +126,12 @@ def _since(cause: Mapping[str, Any]) -> float:
 
 
 def _is_older(cause: Mapping[str, Any]) -> bool:
-    """Whether a cause says itself that it may have begun before what was observed."""
+    """Whether a cause itself says that it may have begun before the observed span."""
     return any(one["name"] == "since" for one in cause["evidence"])
 
 
 def matches(names: Iterable[Any], patterns: Sequence[str]) -> Bools:
-    """Return which names match; an unknown name matches the pattern * only."""
+    """Return which names match; an unknown name matches only the pattern *."""
     found = {
         name: any(fnmatchcase(name or "", pattern) for pattern in patterns) for name in set(names)
     }
@@ -163,7 +163,7 @@ def _of_partitions(rule: Rule, moments: Sequence[Then], chosen: Bools) -> Series
 
 
 def _apart(rule: Rule, facts: CauseInputs) -> Bools:
-    """Which share partitions have the rule's own level, beside what it measures."""
+    """Return which share partitions get the rule's own level regardless of its measure."""
     return facts.never_fetched & (rule.not_started is not None)
 
 
@@ -199,7 +199,7 @@ def _drain(facts: CauseInputs) -> Floats:
     kind = facts.drain
     values = np.select(
         [kind == DRAINED, kind == DRAINS, kind == UNCERTAIN],
-        # What may drain raises no alarm, unless it takes too long even at best.
+        # A lag that may drain raises no alarm, unless draining takes too long even at best.
         [0.0, facts.progress("drain_ms"), facts.progress("drain_low_ms")],
         np.nan,
     )
@@ -227,7 +227,7 @@ def _retention(facts: CauseInputs) -> Floats:
 
 def _poison(facts: CauseInputs) -> Floats:
     found = poison_records.find(facts)
-    # An unknown window is not judged. A delivery that failed would have been written.
+    # Do not judge an unknown window. A failed delivery would have been written.
     unknown = np.isnan(facts.lag("effective_lag")) & ~facts.never_fetched
     return np.where(found.where, np.fmax(found.held, 1), np.where(unknown, np.nan, 0))
 
@@ -240,7 +240,7 @@ _MEASURES: dict[str, Callable[[CauseInputs], Floats]] = {
     "retention": _retention,
     "poison": _poison,
 }
-#: Measures with a known lower bound where the records do not go back far enough.
+#: Measures with a known lower bound if the records do not go back far enough.
 _BOUNDED = ("lag", "age", "retention")
 _UNKNOWN = {
     "lag": "the lag is unknown",
@@ -258,7 +258,7 @@ def _reasons(facts: CauseInputs, chosen: Bools, otherwise: str) -> list[str]:
 
 
 def _objects(table: pa.Table, *names: str) -> NDArray[Any]:
-    """Return a column's values; where they are unknown, those of the next one."""
+    """Return a column's values, replacing unknown ones by those of the next column."""
     values = pc.coalesce(*map(table.column, names))
     return np.array([*values.to_pylist(), None], object)[:-1]
 
@@ -267,7 +267,7 @@ def _objects(table: pa.Table, *names: str) -> NDArray[Any]:
 
 
 def _unsure(rule: Rule, facts: CauseInputs) -> dict[str, str]:
-    """Return the groups in which causes may be hidden, and why."""
+    """Return the groups that may have hidden causes, and why."""
     mine = matches(_objects(facts.evidence.lag, "topic"), rule.topics) & (facts.waiting != 0)
     mine &= ~_apart(rule, facts)
     dark = mine & np.isnan(facts.lag("effective_lag"))
@@ -328,10 +328,10 @@ _STATE = (
 
 @dataclass(frozen=True)
 class Then:
-    """One moment; one row per share partition, in the order of the lag table as of now."""
+    """One moment, with a row per share partition, in the order of the current lag table."""
 
     facts: CauseInputs
-    bounded: Bools  # lag and age are lower bounds: records or log starts of then are not known
+    bounded: Bools  # lag and age are lower bounds: past records or log starts are unknown
     absent: Bools  # known: the share partition did not exist yet
 
     @property
@@ -349,11 +349,10 @@ def as_of_now(evidence: Evidence) -> Then:
 def past(
     begun: Reading, moments: Sequence[datetime], over: timedelta, rates: bool = True
 ) -> list[Then]:
-    """Gather the evidence of moments before a reading's: one per moment, ascending, each once.
+    """Gather the evidence of moments before that of a reading: one per moment, ascending, distinct.
 
-    Where the input recorded end offsets at other moments, the last of those before each is used.
-    Rates are measured ``over`` a span before each moment; they take one more pass per moment, if
-    needed.
+    If the input recorded end offsets at other moments, the last one before each is used. Rates are
+    measured ``over`` a span before each moment; if needed, they take one more pass per moment.
     """
     evidence = begun.evidence
     ids = sorted(pc.unique(evidence.lag.column("topic_id")).to_pylist())
@@ -436,7 +435,7 @@ def _lag(
         numbers(table, name)
         for name in ("window_end_offset", "window_complete", "window_available")
     )
-    # A log's start never goes back: from that of now on, at least, there were records.
+    # A log's start never goes back: there were records at least from the current start on.
     columns["log_start_offset"] = flat(now.column("log_start_offset"))
     log_start, _ = numbers(now, "log_start_offset")
     was_known = is_known.to_numpy(zero_copy_only=False)

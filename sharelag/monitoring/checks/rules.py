@@ -12,10 +12,10 @@ A rule compares one measure of the groups that it names with a warning and a cri
     state_topic  number of findings about the state topic (`findings`)
     cause        offsets held by any of the `causes` that `sharelag explain` names
 
-What could not be read, or does not go back far enough, gets the level `unknown`. The lag of a share
-partition that was never fetched is what waits there, where that is known: nothing where nothing
-ever came, and all of it where the group starts at the earliest offset. A rule with `not_started`
-leaves such share partitions out of what it measures, and gives them that level.
+A value that could not be read, or does not go back far enough, gets the level `unknown`. The lag of
+a share partition that was never fetched consists of the records that wait there, if known: none if
+none ever arrived, and all if the group starts at the earliest offset. A rule with `not_started`
+does not measure such share partitions, and gives them that level.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ from sharelag.metrics.causes import known_causes
 
 #: The path of a value, as pydantic names it, line and column of its key, whether the key repeats.
 Place: TypeAlias = tuple[tuple[Any, ...], tuple[int, int], bool]
-#: Values of a text, with each alias counted as all that its anchor has: a few lines of aliases of
-#: aliases would be billions.
+#: Maximum number of values in a text, counting an alias as all values of its anchor: a few lines of
+#: nested aliases would be billions.
 _MOST_VALUES = 100_000
-#: Characters of a text: PyYAML takes some 350 bytes for each, before values can be counted.
+#: Maximum number of characters: PyYAML takes some 350 bytes for each, before values are counted.
 _MOST_CHARACTERS = 1 << 20
 Measure: TypeAlias = Literal[
     "lag", "age", "drain", "poison", "window", "imbalance", "retention", "state_topic", "cause"
 ]  # fmt: skip
 FINDINGS = ("misplaced", "non_durable_state", "undecodable", "missing", "holds_pruning")
-#: Measures in time; their levels are durations.
+#: Measures of time, whose levels are durations.
 TIMED = frozenset({"age", "drain", "retention"})
-#: How many mistakes one message names.
+#: Maximum number of mistakes in a message.
 _MOST_MISTAKES = 20
 _WORDS = {
     "extra_forbidden": "unknown key",
@@ -85,9 +85,9 @@ Patterns: TypeAlias = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
 def parse_yaml(text: str, name: str) -> tuple[Any, list[Place]]:
-    """Parse a YAML document, which messages call by ``name``; return its data and their places.
+    """Parse a YAML document, which messages call ``name``; return its data and their positions.
 
-    An `InputError` says that it is not YAML, is too long or nested too deeply, or has aliases that
+    It is an `InputError` if it is not YAML, is too long or nested too deeply, or has aliases that
     stand for too many values.
     """
     if len(text) > _MOST_CHARACTERS:
@@ -111,14 +111,14 @@ def parse_yaml(text: str, name: str) -> tuple[Any, list[Place]]:
     except (yaml.YAMLError, ValueError) as error:
         raise InputError(f"{name}: invalid YAML: {first_line(error)}") from None
     except (ArithmeticError, LookupError, AttributeError):
-        # PyYAML's constructors raise these for what a tag does not allow, such as `!!bool x`.
+        # PyYAML's constructors raise these if a value does not fit its tag, such as `!!bool x`.
         raise InputError(f"{name}: invalid YAML: a value is not of the type of its tag") from None
 
 
 def _size(node: yaml.Node, known: dict[int, int]) -> int:
-    """Return how many values a node has when each alias stands for all that its anchor has."""
+    """Count the values of a node, with each alias as all values of its anchor."""
     if id(node) not in known:
-        known[id(node)] = 1  # also where an anchor contains itself
+        known[id(node)] = 1  # in case an anchor contains itself
         children: list[yaml.Node] = []
         if isinstance(node, yaml.SequenceNode):
             children = node.value
@@ -129,7 +129,7 @@ def _size(node: yaml.Node, known: dict[int, int]) -> int:
 
 
 def _places(node: yaml.Node, path: tuple[Any, ...]) -> Iterator[Place]:
-    """Yield the path of every value, as pydantic names it, and the place of its key."""
+    """Yield the path of every value, as pydantic names it, and the position of its key."""
     if not path:
         yield path, _mark(node), False
     if len(path) > 4:  # deeper than any rule; an anchor may even contain itself
@@ -151,7 +151,7 @@ def _mark(node: yaml.Node) -> tuple[int, int]:
 
 
 def _duration(value: Any) -> timedelta:
-    """Read a duration; a number alone would be seconds to one reader and minutes to another."""
+    """Parse a duration; a number alone is ambiguous: seconds or minutes."""
     try:
         return parse_duration(str(value))
     except InputError as error:
@@ -177,17 +177,17 @@ class Rule(_Strict):
     warn: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     critical: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     lasting: Annotated[Duration, Field(alias="for")] = timedelta(0)
-    # A level ends when the value is better than it by this part.
+    # A level ends when the value is better than it by this fraction.
     hysteresis: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    # The outcome where the value could not be read, or does not go back far enough.
+    # The outcome if the value could not be read, or does not go back far enough.
     unknown: Literal["ok", "warn", "critical", "unknown"] = "unknown"
-    # The outcome where nothing was ever fetched; None: what waits there is judged, if it is known.
+    # The outcome if nothing was ever fetched; None: judge the waiting records, if known.
     not_started: Literal["ok", "warn", "critical", "unknown"] | None = None
     per: Literal["group", "partition"] = "group"
     figure: Literal["max_mean", "gini", "cv", "top_share"] = "max_mean"
     min_lag: Annotated[StrictInt, Field(ge=0)] = 0  # up to this lag, imbalance is ignored
     causes: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
-    # How long nothing may happen before that is a cause; by default as long as a lock lasts.
+    # How long nothing may happen before that is a cause; by default the lock duration.
     patience: Duration | None = None
     findings: Annotated[tuple[Literal[FINDINGS], ...], Field(min_length=1)] = FINDINGS  # type: ignore[valid-type]
 
@@ -240,7 +240,7 @@ class Rule(_Strict):
 
     @property
     def sign(self) -> int:
-        """1 where more is worse, -1 where less is."""
+        """1 if more is worse, -1 if less is."""
         return _sign(self.measure)
 
 

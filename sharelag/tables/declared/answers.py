@@ -97,7 +97,7 @@ EVENTS = Table(
          "leader_epoch leader_id member_id",
 )  # fmt: skip
 
-#: Null where it cannot be said: nothing to spread, or nothing known.
+#: Null if there is nothing to spread, or nothing known.
 IMBALANCE = Table(
     "imbalance", "a measure and how it is spread over a group or a topic of it",
     "group_id",

@@ -1,4 +1,4 @@
-"""Dead-letter queues of share groups (KIP-1191): what they hold, and what should be in them."""
+"""Dead-letter queues of share groups (KIP-1191): their letters, and those that should exist."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LETTERS = Table(
     Own("problem", "why it is not a dead letter of a share group; else null"),
 )  # fmt: skip
 
-#: Those with the same problem are put together.
+#: Letters with the same problem are counted together.
 COUNTED_LETTERS = Table(
     "count_letters", "a record of a queue, or all of its records with the same problem",
     LETTERS,

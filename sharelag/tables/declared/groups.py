@@ -85,7 +85,7 @@ LEADERS = Table(
     Own("as_of", "when it was read"),
 )  # fmt: skip
 
-#: Null is what the input does not know.
+#: Null if the input does not know a value.
 BROKERS = Table(
     "brokers", "a share partition with its leader, replicas and coordinators",
     "group_id topic topic_id partition lag leader_id",
@@ -105,7 +105,7 @@ BROKERS = Table(
          "replicas state_partition share_coordinator group_coordinator",
 )  # fmt: skip
 
-#: A metric that is not known of Kafka keeps its name, without an MBean.
+#: A metric that is unknown to Kafka keeps its name, without an MBean.
 BROKER_METRICS = Table(
     "broker_metrics", "a figure at one moment",
     Own("as_of", "when it was read from its source"),

@@ -1,4 +1,4 @@
-"""Lag and its sums; the columns that nearly every table has."""
+"""Lag and its sums; columns that nearly all tables share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pyarrow as pa
 from sharelag.tables.table import Column, Own, Table, declare
 from sharelag.tables.table import Format as F
 
-#: What views say of runs of offsets.
+#: Meanings of offsets in views with one row per run.
 OF_RUN = {"first_offset": "first offset of the run", "last_offset": "last offset of the run"}
 
 declare(
@@ -15,7 +15,7 @@ declare(
     Column("as_of", F.TIME, "moment, in UTC", "TIME"),
 )  # fmt: skip
 
-#: `sharelag.metrics.lag` has the identities between its columns.
+#: The identities between its columns are in `sharelag.metrics.lag`.
 LAG = Table(
     "lag", "a share partition with every term of its lag",
     Column("group_id", F.TEXT, "share group", "GROUP"),

@@ -1,4 +1,4 @@
-"""What comes out of Kafka: raw and decoded records, offsets, logs; health of the state topic."""
+"""Tables of Kafka's data: raw and decoded records, offsets, logs; health of the state topic."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import pyarrow as pa
 from sharelag.tables.table import Column, Own, Table, declare, view
 from sharelag.tables.table import Format as F
 
-#: The years 1 to 9999, which is what Python and Spark know, in milliseconds.
+#: The years 1 to 9999, the range of Python and Spark, in milliseconds.
 FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
-#: One tagged field that this version of sharelag does not know; kept so that nothing is lost.
+#: A tagged field that this version of sharelag does not know; kept so that nothing is lost.
 UNKNOWN_TAG = pa.struct(
     [
         ("path", pa.string()),  # "" for the record itself, else the array: "state_batches"
@@ -23,7 +23,7 @@ TOPIC_PARTITIONS = pa.list_(
 )
 _NAMED = [("topic_id", pa.string()), ("topic_name", pa.string())]
 NAMED_TOPIC_PARTITIONS = pa.list_(pa.struct([*_NAMED, ("partitions", pa.list_(pa.int32()))]))
-#: Where a record stands in its topic.
+#: The position of a record in its topic.
 _PLACE = (Own("topic", "topic the record was read from"), "record_partition offset timestamp")
 TOPIC, PARTITION = Own("topic", "name of the topic"), Own("partition", "partition of the topic")
 
@@ -147,7 +147,7 @@ PAST_OFFSETS = Table(
     Own("as_of", "moment that the row describes"),
 )  # fmt: skip
 
-#: Kafka's -1 for "no limit" stays, since it is known.
+#: Kafka's -1 for "no limit" is kept, because it is known.
 LOGS = Table(
     "logs", "a topic partition with its last stable offset and retention",
     TOPIC, "topic_id", PARTITION,

@@ -1,4 +1,4 @@
-"""What a broker's request log and the output of consumers tell."""
+"""Tables from a broker's request log and from the output of consumers."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from sharelag.tables.declared.lag import OF_RUN
 from sharelag.tables.table import INSTANT, Column, Own, Table, declare, view
 from sharelag.tables.table import Format as F
 
-#: Where a line stands, and when what it says took effect at the broker. Times are worked out from
-#: the millisecond at which a request was completed, which the log has, and the durations of its
-#: parts, so they are microseconds and true to about one millisecond.
+#: The position of a line, and the time at which its request took effect at the broker. Times are
+#: derived from the completion time in the log, in milliseconds, and the durations of the request's
+#: parts: they have microseconds, and are accurate to about one millisecond.
 _AT = Own("timestamp", type=INSTANT)
 _LINE = (Own("source", "file that it was read from"), "position broker", _AT)
 
@@ -287,19 +287,19 @@ OUTCOMES = Table(
     view=view("timestamp topic partition first_offset last_offset succeeded error_message", OF_RUN),
 )  # fmt: skip
 
-#: The text of such a line may hold a payload, and is not kept.
+#: The text of such a line may contain a payload, so it is not stored.
 OUTPUT_REJECTS = Table(
     "rejects", "a line that looks like an event but cannot be read",
     "source position reason",
     view="source position reason",
 )  # fmt: skip
 
-#: What the lines of a request log say, as they are read.
+#: Tables parsed directly from the lines of a request log.
 OF_LINES = (
     *(REQUESTS, ACQUISITIONS, ACKNOWLEDGEMENTS, HEARTBEATS, STATE_CALLS, OFFSET_CALLS),
     *(DESCRIPTIONS, LISTINGS, SESSION_PARTITIONS, DESCRIBED_MEMBERS, CURRENT_LEADERS, LINE_REJECTS),
 )
-#: What is worked out from them.
+#: Tables derived from them.
 WORKED_OUT = (*(HOLDERS, HOLDS, REQUEST_FINDINGS, REQUEST_ERRORS, MEMBERSHIPS, SESSIONS, BATCHING),)
-#: What consumers print.
+#: Tables from the output of consumers.
 CONSUMED = (DELIVERIES, OUTCOMES, OUTPUT_REJECTS)

@@ -79,8 +79,8 @@ SUMMARY = Table(
     Column("member_hours", F.RATIO, "hours of all members together"),
 )  # fmt: skip
 
-#: What a run of a comparison has further, where requested. The assignor `optimal` goes by what it
-#: predicts, so that others can do better, below 1.
+#: Additional columns for a run of a comparison, on request. The assignor `optimal` optimizes its
+#: prediction, so others can do better, below 1.
 OVER_OPTIMAL = Table(
     "over_optimal", "the same run against that with the assignor optimal",
     Column("drain_over_optimal", F.RATIO, "time until nothing was left / the same of the run with "
@@ -89,8 +89,8 @@ OVER_OPTIMAL = Table(
            "optimal; null where one is not known"),
 )  # fmt: skip
 
-#: One run, whatever variant it is of; its id is that of `sharelag.whatif.grid`: the same scenario,
-#: seed and version of sharelag. Where it failed, the summary is null.
+#: One run of any variant; its id is that of `sharelag.whatif.grid`: the same scenario, seed and
+#: version of sharelag. After a failure the summary is null.
 MADE = Table(
     "made", "a run",
     Column("run", F.TEXT, "id of the run"),
@@ -119,7 +119,7 @@ MEASURES = Table(
     Column("n", F.COUNT, "runs in which it is known", type=_INT),
     _UNKNOWN,
     Column("failed", F.COUNT, "runs with an error; they count nowhere else", type=_INT),
-    # the mean of the others would be of other luck
+    # the mean of the others would be biased
     Own("mean", "null where any run is unknown"),
     Column("low", F.RATIO, "lower bound of the mean", "FROM"),  # by Student's t; null: one run
     Column("high", F.RATIO, "upper bound of the mean", "TO"),
@@ -146,8 +146,7 @@ DIFFERENCES = Table(
     Own("better", "than the baseline; null: the interval does not say", pa.bool_()),
 )  # fmt: skip
 
-#: Bounds are those that the mean is not beyond, with the goal's confidence; null: too few runs, all
-#: the same.
+#: Bounds of the mean, with the goal's confidence; null: too few runs, or all with the same value.
 PROBES = Table(
     "probes", "a number of members that was tried",
     Own("members", "that were tried", _INT),
@@ -182,8 +181,8 @@ TUNED = Table(
     Column("cliff", F.TEXT, "what no longer holds beyond that, and from which value; null: all "
            "that may be set keeps the goals"),
 )  # fmt: skip
-#: Of the variants as they are and as recommended, runs are those that the tuner did not see; of the
-#: front those of the search.
+#: For the current and the recommended variant, runs are those that the tuner did not see; for the
+#: front, those of the search.
 TRADED = Table(
     "traded", "a goal and settings between which to choose",
     Own("variant", "as it is, recommended, or the settings of one on the front: no other one tried "
@@ -214,8 +213,8 @@ WANTED = Table(
     Own("why", "this number, or why it is not known"),
 )  # fmt: skip
 
-#: Ratios are to the same scenarios with the baseline; a time below a second counts as one, and what
-#: never drained as drained at the end.
+#: Ratios are to the same scenarios with the baseline; a time below a second counts as one, and a
+#: lag that never drained as drained at the end.
 RANKED = Table(
     "ranked", "an assignor over the scenarios of the suite",
     Column("family", F.TEXT, "of the scenarios; all: the whole suite"),

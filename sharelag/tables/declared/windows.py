@@ -1,4 +1,4 @@
-"""What records leave behind: the state of share partitions, now, then, and after each record."""
+"""The state of share partitions: now, in the past, and after each record."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ declare(
     Column("records", F.COUNT, "records of the state topic"),
 )  # fmt: skip
 
-#: Should the records of a share partition stand in several state partitions or topics (a mirror,
-#: another cluster, a misplaced record), each of them is a separate state, as it is to Kafka.
+#: If records of a share partition are in several state partitions or topics (a mirror, another
+#: cluster, a misplaced record), each of these has a separate state, as for Kafka.
 WINDOWS = Table(
     "windows", "a share partition with its state",
     "group_id topic_id partition",
@@ -63,12 +63,12 @@ HISTORY = Table(
     "delivery_complete_count window_available window_complete",
     Own("runs", "runs of offsets with the same state and delivery count in the window",
         type=pa.int32(), in_view=True),
-    # 0 when none was given back
+    # 0 if none was released
     Column("max_delivery_count", F.COUNT, "highest delivery count of an offset in the window, "
            "approximate", "MAX-DELIVERIES", type=pa.int16()),
     Column("head_delivery_count", F.COUNT, "deliveries of the first unfinished offset; 0: none "
            "has ended yet", type=pa.int16()),
-    # from here: what changed since the row before; null where the state was replaced, too
+    # from here on: changes since the previous row; null, too, if the state was replaced
     Column("finished", F.OFFSETS, "offsets that the record finished: acknowledged, archived, or "
            "passed by the start offset"),
     Column("archived", F.OFFSETS, "offsets archived: rejected, at the delivery limit, or gaps"),
@@ -90,7 +90,7 @@ HISTORY = Table(
 OBSERVED = Table(
     "observed", "a share partition, summed up over the span before the moment",
     "group_id topic_id partition",
-    # or what there is evidence of within the span
+    # or the part of the span with evidence
     Column("begin", F.TIME, "first moment of the span"),
     Column("end", F.TIME, "last moment of the span"),
     Own("records", "state records in the span"),
