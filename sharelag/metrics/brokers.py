@@ -21,7 +21,7 @@ from sharelag.tables.arrow import as_table, beside, flat, keys, lists_of, rows_b
 from sharelag.tables.words import percent
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
-#: The part of a group's lag from which on one broker leads nearly all of it.
+#: The share of a group's lag from which on one broker leads nearly all of it.
 _NEARLY_ALL = 0.95
 
 
@@ -83,10 +83,10 @@ def brokers(
 
 
 def leads(brokers: Arrow) -> dict[str, Lead]:
-    """Return the broker that leads (nearly) all of each group's lag, where that says something.
+    """Return the broker that leads (nearly) all of each group's lag, if there is one.
 
-    It says something of groups whose partitions have several leaders. Nothing is said of a group
-    with lag in a partition without a known leader.
+    Groups whose partitions all have the same leader, or with lag in a partition without a known
+    leader, are left out.
     """
     table = as_table(brokers)
     leaders = table.group_by("group_id").aggregate([("leader_id", "count_distinct")])
@@ -126,7 +126,7 @@ def coordinators(groups: pa.Array, leaders: Arrow, nodes: Arrow) -> pa.Array:
 
 
 def _racks(ids: pa.Array, nodes: Arrow) -> pa.Array:
-    """Return the rack of each broker; null where it has none or is not in the cluster."""
+    """Return the rack of each broker; null without a rack or outside of the cluster."""
     table = as_table(nodes)
     return flat(table.column("rack")).take(pc.index_in(ids, flat(table.column("broker_id"))))
 

@@ -14,7 +14,7 @@ from sharelag.model import TERMINAL_STATES
 from sharelag.schemas import Arrow, Bools, Floats, Ints
 from sharelag.tables.arrow import ascending, changes, flat
 
-#: What identifies a topic partition.
+#: Key columns of a topic partition.
 PARTITION = ("topic_id", "partition")
 #: A share partition has a separate state in each topic and partition that has records of it.
 STATE = ("group_id", "topic_id", "partition", "record_topic", "record_partition")
@@ -60,7 +60,7 @@ def first_reason(reasons: Mapping[str, Bools]) -> pa.Array:
 
 
 def codes(column: pa.Array | pa.ChunkedArray) -> Ints:
-    """Return a number for each value of a column, of which null is one."""
+    """Return a number for each distinct value of a column, including null."""
     encoded = flat(column).dictionary_encode(null_encoding="encode")
     return np.asarray(encoded.indices.to_numpy(zero_copy_only=False), np.int64)
 
@@ -112,13 +112,13 @@ class Runs:
 
 
 def evenly_spaced(values: ArrayLike, most: int) -> list[int]:
-    """Sort distinct values and choose so many, evenly spaced, the first and last among them."""
+    """Choose evenly spaced distinct values, sorted, including the first and the last."""
     ordered = np.sort(np.asarray(values, np.int64))
     places = np.linspace(0, len(ordered) - 1, min(most, len(ordered))).round().astype(np.int64)
     return [int(ordered[place]) for place in np.unique(places)]
 
 
-#: When something happened, and where it stands in the request log.
+#: Time and position of a row in the request log.
 ORDER = ("timestamp", "source", "position")
 
 

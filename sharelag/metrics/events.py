@@ -1,8 +1,7 @@
-"""What happened to a group: resets, deletions, new leaders, archived records, members.
+"""Events of a group: resets, deletions, new leaders, archived records, members.
 
-`first_trouble` gives the first times of trouble in a span; `events_arrow` gives each
-event, a row that a chart can mark and people can read; of many within a step, the first
-stands for all, with how many there were.
+`first_trouble` returns the first times of trouble in a span; `events_arrow` returns each event as a
+row. Several events of one kind within a step are one row, with their number.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from sharelag.tables.arrow import as_table, beside, flat, keys, table_of
 _TIMES = ("first_released", "first_archived", "first_reset", "last_finished")
 _SUMS = ("released", "archived", "finished")
 
-#: What happened to one share partition since a moment. Times are null if it did not happen.
+#: Events of one share partition since a moment, as times; null: none.
 SIGNS = pa.schema(
     [
         *SHARE_PARTITION_COLUMNS,
@@ -36,7 +35,7 @@ SIGNS = pa.schema(
 
 
 def first_trouble(history: Arrow, since: datetime) -> pa.Table:
-    """Return what happened to each share partition since a moment, as `SIGNS`.
+    """Summarize the events of each share partition since a moment, as `SIGNS`.
 
     ``history`` has all rows of some share partitions, each in log order. There is one row per share
     partition with records in the span.
@@ -122,9 +121,9 @@ def events_arrow(history: Arrow, since: datetime, every: timedelta) -> pa.Table:
 
 
 def add_leaders(events: pa.Table, brokers: pa.Table) -> pa.Table:
-    """Return events with the broker of each new leader that leads still, by its epoch.
+    """Add brokers to the events of new leaders that still lead, by their epoch.
 
-    ``brokers`` says who leads now: of earlier leaders nothing keeps the broker.
+    ``brokers`` has the present leaders; the brokers of earlier ones are unknown.
     """
     now = beside(keys(events, SHARE_PARTITION), brokers, SHARE_PARTITION)
     leads = pc.equal(events.column("leader_epoch"), now.column("current_leader_epoch"))
@@ -136,7 +135,7 @@ def add_leaders(events: pa.Table, brokers: pa.Table) -> pa.Table:
 def member_events(members: Arrow, groups: Arrow, since: datetime) -> pa.Table:
     """Return when members joined and left, and groups lost their last one, since a moment.
 
-    Of members that have left Kafka keeps a while that they are gone, and not when they joined. The
+    For members that have left, Kafka keeps a tombstone for a while, but not when they joined. The
     result is `sharelag.schemas.EVENTS`.
     """
     lists = flat(groups.column("departures"))
@@ -158,7 +157,7 @@ def member_events(members: Arrow, groups: Arrow, since: datetime) -> pa.Table:
 def _rows(
     table: pa.Table, where: Arrow, event: str, every: timedelta, count: str | None = None
 ) -> pa.Table:
-    """Return the rows where something happened, many within a step as one."""
+    """Return the rows with an event, several within a step as one."""
     chosen = table.filter(where)
     times = flat(chosen.column("record_timestamp")).cast(pa.int64())
     step = pc.divide(times, max(round(every / timedelta(milliseconds=1)), 1))

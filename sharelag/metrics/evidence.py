@@ -41,20 +41,20 @@ class Evidence(Displayable):
     logs: pa.Table = field(default_factory=schemas.LOGS.empty_table)
     brokers: pa.Table = field(default_factory=schemas.BROKERS.empty_table)
     gaps: pa.Table = field(default_factory=schemas.GAPS.empty_table)
-    #: Who holds what, by a broker's request log; empty without one of this moment.
+    #: Holders of offsets from a broker's request log; empty without one of this moment.
     holders: pa.Table = field(default_factory=HOLDERS.empty_table)
-    #: What brokers measured of the share partitions; empty without their metrics.
+    #: Brokers' metrics of the share partitions; empty without metrics.
     measured: pa.Table = field(default_factory=schemas.MEASURED.empty_table)
     rejected: int = 0  # undecodable records of the state topic
     rejected_groups: int = 0  # undecodable ones of groups and members
     repeated: int = 0  # records that repeat another one and were left out
     engine: str = "local"
-    #: How long something may last before it counts as stuck; None: as long as a lock of the group.
+    #: Time after which a condition counts as stuck; None: the group's lock duration.
     patience: timedelta | None = None
     #: Whether only lag was requested: all other columns of the table ``lag`` are null.
     lag_only: bool = False
 
-    #: Where its tables come from, in words.
+    #: Source of the tables in words.
     SOURCE: ClassVar[str] = "a workbench"
 
     @cached_property
@@ -64,11 +64,11 @@ class Evidence(Displayable):
 
     @cached_property
     def ranked(self) -> dict[tuple[timedelta | None, float], pa.RecordBatch]:
-        """What `explain` found in it: a dashboard asks a dozen times for one picture."""
+        """The cached results of `explain`, which a dashboard requests a dozen times."""
         return {}
 
     def presentation(self) -> Presentation:
-        """How many rows each table has."""
+        """Return the number of rows of each table."""
         sizes = {name: len(one) for name, one in vars(self).items() if isinstance(one, pa.Table)}
         rows = {"by": pa.array(list(sizes)), "value": pa.array(list(sizes.values()))}
         return Presentation(
@@ -81,14 +81,13 @@ class Evidence(Displayable):
         )
 
     def unknown(self, is_past: bool, generation: int | None = None) -> tuple[str, ...]:
-        """Say what is not known of all of it.
+        """Return sentences on unknown values of the whole evidence.
 
-        ``is_past``: it is of another moment than the last; ``generation``: as those of which design
-        records were tried.
+        ``is_past``: the moment is before the last; ``generation``: that of the decoding.
         """
         rejected = gaps.of_rejected(self.rejected, generation)
         past = (_OF_NOW,) if is_past else ()
-        if self.lag_only:  # which asks for neither groups nor settings
+        if self.lag_only:  # without groups and settings
             return (*rejected, *past, *gaps.of_missing(self.gaps.num_rows, 0))
         stateless = count_stateless(self.groups, self.windows)
         are_read = self.groups.num_rows or self.rejected_groups
@@ -103,7 +102,7 @@ class Evidence(Displayable):
         )
 
     def of_group(self, group: str) -> Evidence:
-        """Return what was gathered of one group: what follows of it is the same."""
+        """Return the evidence on one group, which leads to the same answers."""
 
         def only(table: Any) -> Any:
             return table.filter(pc.equal(table.column("group_id"), group))
@@ -116,7 +115,7 @@ class Evidence(Displayable):
         topics = pc.unique(tables["lag"].column("topic_id"))
         is_mine = pc.is_in(self.past_offsets.column("topic_id"), topics)
         mine = replace(self, past_offsets=self.past_offsets.filter(is_mine), **tables)
-        # Groups are ranked one by one: what was found in all of them holds for each.
+        # Groups are ranked separately, so the results for all hold for each.
         mine.ranked.update({key: only(found) for key, found in self.ranked.items()})
         return mine
 

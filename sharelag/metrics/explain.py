@@ -24,12 +24,12 @@ from sharelag.tables.words import shell_word, spell_out
 
 #: Maximum number of partitions listed by name.
 _NAMED = 20
-#: The part of the patience from which on a cause is suspected.
+#: The share of the patience from which on a cause is suspected.
 YOUNG = 1 / 3
 
 
 class Suspicion(NamedTuple):
-    """What will be the cause of a group's lag if it goes on."""
+    """A condition that becomes a cause of a group's lag if it persists."""
 
     cause: str
     lasted_ms: float | None  # None: unknown
@@ -54,9 +54,9 @@ def explain(evidence: Evidence, patience: timedelta | None = None) -> pa.RecordB
 
 
 def suspect(evidence: Evidence, patience: timedelta | None = None) -> dict[str, Suspicion]:
-    """Return what will be the cause of a group's lag if it goes on, the most severe of each group.
+    """Return the most severe suspicion of each group without a cause, by group.
 
-    By group, and only of groups without a cause; parameters as for `explain`.
+    Parameters as for `explain`.
     """
     facts = CauseInputs.of(evidence, patience)
     known = set(_rank_causes(facts).column("group_id").to_pylist())
@@ -83,7 +83,7 @@ def suspect(evidence: Evidence, patience: timedelta | None = None) -> dict[str, 
 def _rank_causes(facts: CauseInputs, among: Bools | bool = True) -> pa.RecordBatch:
     causes = known_causes()
     if causes != CAUSES:
-        return _rank(facts, causes, among)  # those of packages may find something else next time
+        return _rank(facts, causes, among)  # packages' causes may differ next time
     # Which groups are meant follows from these.
     kept, key = facts.evidence.ranked, (facts.patience_given, facts.part)
     if key not in kept:
@@ -100,7 +100,7 @@ def _rank(facts: CauseInputs, causes: Sequence[Cause], among: Bools | bool) -> p
         # A cause of a small part of the lag does not hide a cause of a larger part.
         mine = found[cause.name]
         most = mine.where & ~explained[cause.name] & ~(2 * mine.held < lag)
-        for name in cause.includes & explained.keys():  # those of packages may not be installed
+        for name in cause.includes & explained.keys():  # packages may not be installed
             explained[name] |= most
     applies = [
         (cause, rows)
@@ -134,7 +134,7 @@ class _Said(NamedTuple):
 
 
 def _by_topic(facts: CauseInputs, where: Bools) -> list[Ints]:
-    """Return the rows to which a cause applies, together those of one group and topic."""
+    """Return the rows to which a cause applies, by group and topic."""
     hit = np.flatnonzero(where)
     if not len(hit):
         return []

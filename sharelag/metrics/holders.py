@@ -1,7 +1,7 @@
-"""Who holds the offsets that are not finished, where a broker's request log covers the moment.
+"""Holders of unfinished offsets, if a broker's request log covers the moment.
 
-The state topic has neither acquired records nor members. A request log has both, so what is unknown
-there is *acquired by a member since a time*, or *never delivered*.
+The state topic has neither acquired records nor members. A request log has both, so unknown offsets
+become *acquired by a member since a time*, or *never delivered*.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from sharelag.tables.words import counted
 from sharelag.tables.words import moment as time_words
 
 ACQUIRED, NEVER_DELIVERED = "acquired", "never delivered"
-#: Runs of one share partition that notes name; of more they say how many.
+#: Maximum number of runs of a share partition that notes name; the others are counted.
 _NAMED = 3
-#: Share partitions that have a line each.
+#: Maximum number of share partitions with a line each.
 _MOST_LINES = 5
 
 
 def holders_arrow(
     lag: Arrow, windows: Arrow, tables: Mapping[str, Arrow], holds: pa.Table, moment: int
 ) -> pa.Table:
-    """Return who holds the offsets of share partitions, and which were never delivered.
+    """Return the holders of the offsets of share partitions, and offsets never delivered.
 
     ``lag`` and ``windows`` are as of the moment (in microseconds since 1970), which the log has to
     cover; ``tables`` are `sharelag.schemas.REQUEST_TABLES` by name. The result is
@@ -51,7 +51,7 @@ def holders_arrow(
 def _never_delivered(
     lag: pa.Table, windows: pa.Table, tables: Mapping[str, Arrow], moment: int
 ) -> pa.Table:
-    """Return the unfinished offsets up to the end that nobody acquired up to then."""
+    """Return the unfinished offsets up to the end that were never acquired."""
     at = pa.scalar(moment).cast(INSTANT)
     calls, acquired = as_table(tables["state_calls"]), as_table(tables["acquisitions"])
     good = pc.and_(pc.equal(calls["call"], "initialize"), pc.equal(calls["error_code"], 0))
@@ -86,10 +86,10 @@ def _never_delivered(
 def _between(
     place: Ints, first: Ints, after: Ints, start: Ints, end: Ints
 ) -> tuple[Ints, Ints, Ints]:
-    """Return what is between ranges, from the start to the end of each place."""
+    """Return the gaps between ranges, from the start to the end of each place."""
     count = len(start)
     number = np.arange(count)
-    # A range of no length at both ends, so that there is something to be between.
+    # Empty ranges at both ends delimit the outer gaps.
     places = np.concatenate([place, number, number])
     begins = np.concatenate([first, start, end])
     stops = np.concatenate([after, start, end])
@@ -105,7 +105,7 @@ def _between(
 
 
 def holder_notes(lag: Arrow, holders: pa.Table) -> list[list[str]]:
-    """Return for each row of lag who holds its offsets, and how many were never delivered."""
+    """Return the holders of each lag row's offsets, and the number never delivered."""
     found: dict[tuple[Any, ...], list[str]] = {}
     more: dict[tuple[Any, ...], int] = {}
     never: dict[tuple[Any, ...], int] = {}
@@ -135,7 +135,7 @@ def holder_words(row: Mapping[str, Any]) -> str:
 
 
 def held_by(holders: pa.Table) -> dict[tuple[Any, ...], str]:
-    """Return who holds offsets of each share partition, in one text."""
+    """Return the holders of each share partition's offsets as one text."""
     acquired = holders.filter(pc.equal(holders.column("lock_state"), ACQUIRED))
     places = acquired.group_by(list(SHARE_PARTITION)).aggregate([])
     notes = holder_notes(places, acquired)
@@ -152,7 +152,7 @@ def holder_lines(lag: Arrow, holders: pa.Table) -> list[str]:
 def lines_of_places(
     places: Iterable[Mapping[str, Any]], found: Mapping[tuple[Any, ...], str]
 ) -> list[str]:
-    """Return the same of share partitions, by what `held_by` found of them."""
+    """Return the result of `held_by` as one line per share partition."""
     lines = [
         f"{place['topic'] or place['topic_id']}:{place['partition']}: {found[key]}"
         for place in places
@@ -165,7 +165,7 @@ def lines_of_places(
 
 
 def add_holders(rows: pa.Table, holders: pa.Table) -> pa.Table:
-    """Add who holds offsets to the notes of lag, or notes of that to windows."""
+    """Add holders to the notes of lag, or such notes to windows."""
     said, field = holder_notes(rows, holders), LAG.field("notes")
     at = rows.schema.get_field_index("notes")
     if at < 0:

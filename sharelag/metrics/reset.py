@@ -1,10 +1,10 @@
-"""What a reset of start offsets would do, as ``kafka-share-groups.sh --reset-offsets`` does it.
+"""Effects of a reset of start offsets by ``kafka-share-groups.sh --reset-offsets``.
 
-A reset gives each share partition a new start offset and drops the state of all records: what lies
-from it on is delivered again, finished or not, with a delivery count of 1; what lies before it is
-never delivered again. ``kafka-share-groups.sh`` goes to offsets within the log;
-``Admin.alterShareGroupOffsets`` sets any offset, also beyond the end, and members then wait until
-the log gets there.
+A reset sets a new start offset for each share partition and drops the state of all records: records
+from it on are delivered again, finished or not, with a delivery count of 1; earlier records are
+never delivered again. ``kafka-share-groups.sh`` resets to offsets within the log;
+``Admin.alterShareGroupOffsets`` sets any offset, even beyond the end, and members then wait until
+the log reaches it.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ def plan_reset(
     at: Arrow | None = None,
     local: Arrow | None = None,
 ) -> pa.Table:
-    """Compute what a reset would leave of each share partition.
+    """Plan a reset of each share partition.
 
     Parameters
     ----------
     lag, windows : Arrow
-        `sharelag.schemas.LAG` and `WINDOWS` of some share partitions; what has no window has no
-        state yet.
+        `sharelag.schemas.LAG` and `WINDOWS` of some share partitions; those without a window have
+        no state yet.
     to : "earliest", "latest" or int, optional
         The start of the log, its end, or one offset for all.
     shift_by : int, optional
@@ -68,7 +68,7 @@ def plan_reset(
     )
     new = _targets(table, past, end, first, to, shift_by, at)
     new = np.where(np.isnan(first) | np.isnan(end), np.nan, new)
-    # What is no longer in the log is delivered to nobody.
+    # Records that are no longer in the log are not delivered.
     from_here = np.fmax(new, first)
     mine = beside(keys(table, SHARE_PARTITION), windows, SHARE_PARTITION)
     begin, finished_from, finished = _count_finished(mine, from_here)
@@ -118,7 +118,7 @@ def _targets(
 
 
 def _count_finished(windows: pa.Table, new: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return start offsets, and how many finished offsets follow the new one, and the old one."""
+    """Return start offsets, and the numbers of finished offsets after the new and the old one."""
     begin, past = (
         floats(windows.column(name)) for name in ("start_offset", "effective_start_offset")
     )
@@ -146,10 +146,10 @@ def reset_commands(
     command_config: str | Path | None = None,
     plan: pa.Table | None = None,
 ) -> list[str]:
-    """Return the commands of Kafka that do it; empty where it would need an unknown offset.
+    """Return Kafka's commands for a reset; empty if it needs an unknown offset.
 
-    The last one does what the one before it shows. Without topics they are about all. Without
-    ``to`` each share partition goes to its new start offset, by a file of the plan. ``server`` and
+    The last one executes the dry run before it. Without topics they cover all topics. Without
+    ``to`` they take the new start offsets from a file of the plan. ``server`` and
     ``command_config`` are those of a running cluster.
     """
     first = []
@@ -166,13 +166,13 @@ def reset_commands(
             return []
         first = [f"printf '%s\\n' {' '.join(map(shell_word, lines))} > {_PLAN}"]
         how = f"--from-file {_PLAN}"
-    chosen = () if first else topics or None  # the file says which
+    chosen = () if first else topics or None  # the file has the topics
     command = f"{_begun(group, chosen, server, command_config)} --reset-offsets {how}"
     return [*first, f"{command} --dry-run", f"{command} --execute"]
 
 
 def _plan_lines(plan: pa.Table | None) -> list[str]:
-    """Return the lines of Kafka's file of offsets; none where one is not known."""
+    """Return the lines of Kafka's file of offsets; none if an offset is unknown."""
     if plan is None:
         return []
     names = ("topic", "partition", "new_start_offset")
@@ -187,9 +187,9 @@ def delete_command(
     server: str | None = None,
     command_config: str | Path | None = None,
 ) -> str:
-    """Return the command of Kafka that deletes offsets of topics, or without any the group.
+    """Return Kafka's command that deletes offsets of topics or, without topics, the group.
 
-    ``kafka-share-groups.sh`` asks nothing before it does so, and has no dry run of it.
+    ``kafka-share-groups.sh`` asks for no confirmation, and has no dry run.
     """
     action = "--delete-offsets" if topics else "--delete"
     return f"{_begun(group, topics, server, command_config)} {action}"
@@ -198,7 +198,7 @@ def delete_command(
 def _begun(
     group: str, topics: Sequence[str] | None, server: str | None, command_config: str | Path | None
 ) -> str:
-    """Return the begin of a command, for bash; ``topics`` None: all topics."""
+    """Return the beginning of a bash command; ``topics`` None: all topics."""
     words = ["kafka-share-groups.sh", *client_words(server, command_config), "--group", group]
     for topic in topics or ():
         words += ["--topic", topic]

@@ -81,7 +81,7 @@ def _checked(name: str, plugin: Plugin) -> Cause:
         try:
             found = one.find(given)
             problem = _problem(found, given.evidence.lag.num_rows)
-        except Exception as error:  # whatever a foreign function raises
+        except Exception as error:  # a package's function may raise anything
             raise plugin.failure(error, "failed") from error
         if problem:
             raise plugin.wrong(f"returned {problem}")
@@ -91,7 +91,7 @@ def _checked(name: str, plugin: Plugin) -> Cause:
 
 
 def _problem(found: Any, rows: int) -> str:
-    """Say what keeps an answer from being read as one value per share partition."""
+    """Return why a result is not one value per share partition."""
     if not isinstance(found, Found):
         return f"a value of type {type(found).__name__}: sharelag.metrics.causes.Found is needed"
     numbers = {"where": found.where, "held": found.held, "since": found.since, **found.evidence}
