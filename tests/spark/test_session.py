@@ -212,11 +212,11 @@ def test_a_java_that_spark_does_not_start_on(tmp_path: Path) -> None:
     java.chmod(0o755)
     code = "from sharelag.inputs.spark import session; session()"
     done = run_python("-c", code, JAVA_HOME=str(tmp_path))
-    assert "SetupError: Spark does not start" in done.stderr
+    assert "SetupError: Spark did not start" in done.stderr
     assert "Java 17 or newer" in done.stderr
     # What Java says stays, before what we say of it.
     said = done.stderr.index("UnsupportedClassVersionError")
-    assert said < done.stderr.index("SetupError: Spark does not start")
+    assert said < done.stderr.index("SetupError: Spark did not start")
 
 
 _WORKERS = """
