@@ -142,9 +142,14 @@ def is_worth_it(work: int, count: bool = True) -> bool:
         _steps = steps
     if steps < WORTH_IT and "numba" not in sys.modules:
         return False
-    if _are_compiled is not None:
-        is_left, _are_compiled = not _are_compiled(), None
+    if (are_compiled := _are_compiled) is not None:
+        is_left, _are_compiled = not are_compiled(), None
     return not is_left or steps >= WORTH_COMPILING
+
+
+def has_left_much() -> bool:
+    """Whether this process used plain kernels for so many steps that compiled ones would pay."""
+    return is_left and _steps >= WORTH_IT
 
 
 def leave_compiling(are_compiled: Callable[[], bool]) -> None:

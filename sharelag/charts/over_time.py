@@ -255,7 +255,7 @@ RATES_OVER_TIME = pa.schema(
         ("arrived", pa.int64()),
         # increase of start offset + delivery complete count; null likewise
         ("finished", pa.int64()),
-        ("arrival_rate", pa.float64()),  # offsets a second
+        ("arrival_rate", pa.float64()),  # offsets per second
         ("completion_rate", pa.float64()),
     ]
 )
@@ -346,7 +346,7 @@ def rates_over_time_figure(records: pa.Table, theme: Theme = "light") -> Figure:
         + (f"Left out: {text.counted(out, 'share partition')} not known most of the time.",)
         * bool(out),
     )
-    return figure(traces, story, theme, xaxis=TIME_AXIS, yaxis=axis("offsets a second"))
+    return figure(traces, story, theme, xaxis=TIME_AXIS, yaxis=axis("offsets per second"))
 
 
 def _mostly_known(records: pa.Table) -> tuple[pa.Table, int]:
@@ -395,12 +395,14 @@ def _moved_title(kept: pa.Table, sums: dict[str, Any], edges: Any) -> str:
     when = f"since {text.moment(at.replace(tzinfo=UTC))}"
     arrive, finish = text.number(arrival), text.number(completion)
     if np.isclose(arrival, completion):
-        return f"{groups}: as much arrives as is finished {when}, {arrive} offsets a second"
+        return f"{groups}: as much arrives as is finished {when}, {arrive} offsets per second"
     if arrival > completion:
         return (
-            f"{groups}: lag grows {when}: {arrive} offsets a second arrive, {finish} are finished"
+            f"{groups}: lag grows {when}: {arrive} offsets per second arrive, {finish} are finished"
         )
-    return f"{groups}: lag shrinks {when}: {finish} offsets a second are finished, {arrive} arrive"
+    return (
+        f"{groups}: lag shrinks {when}: {finish} offsets per second are finished, {arrive} arrive"
+    )
 
 
 def _last_change(edges: Any, sums: dict[str, Any]) -> int:
@@ -494,7 +496,7 @@ def rates_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> F
         + (f"Records are missing for {gaps}, so the rates are lower bounds.",) * bool(partial),
     )
     down = {"showgrid": len(names) <= 30}
-    across = axis("offsets a second")
+    across = axis("offsets per second")
     return row_figure(traces, story, theme, names, across, yaxis=down, annotations=notes)
 
 

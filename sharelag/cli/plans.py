@@ -158,7 +158,10 @@ _KAFKA_VERSION = text(
     "Reset to the first record at or after this time, such as 2026-11-21T03:10:00.000; UTC unless "
     "it has a zone, as in Kafka's command.",
 )
-@duration("--by-duration", "Reset to records written this long before: 30m, 2h.")
+@duration(
+    "--by-duration",
+    "Reset to the first record written at most this long before the moment of the input: 30m, 2h.",
+)
 @text(
     "--local-offsets",
     "FILE",

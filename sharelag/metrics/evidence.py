@@ -20,7 +20,7 @@ from sharelag.tables.words import moment
 from sharelag.wire.placement import missing_in_words
 
 ISOLATION = "share.isolation.level"
-_OF_NOW = "settings, retention and last stable offsets of that moment; today's are used"
+_OF_NOW = "settings, retention and last stable offsets of that moment; the current ones are used"
 
 
 @dataclass(frozen=True)

@@ -150,7 +150,9 @@ def letter_words(table: pa.Table, groups: Collection[str] | None = None) -> list
         if groups is None or group in groups
     ]
     if (left := len(said) - _MOST_NOTES) > 0:
-        said[_MOST_NOTES:] = [f"dead letters of {counted(left, 'more group')}: sharelag metrics"]
+        said[_MOST_NOTES:] = [
+            f"dead letters of {counted(left, 'more group')}: see the counts of -o json"
+        ]
     return said
 
 

@@ -41,7 +41,7 @@ MOST_ROWS = 200
 #: Maximum number of runs of a window in a sentence; the rows have all.
 _RUNS = 6
 #: Suffixes of names of evidence, and the unit of each.
-_UNITS = {" ms": "ms", " a second": "1/s"}
+_UNITS = {" ms": "ms", " per second": "1/s"}
 #: Evidence that is text although it may look like a number: lists of partitions, and positions.
 _TEXTS = frozenset({"partitions", "record", "state_partition"})
 

@@ -55,7 +55,7 @@ def prepare_at_exit() -> None:
 
 def compile_later() -> None:
     """Start the process that compiles, if this one has used plain kernels for much work."""
-    if compiled.is_left and not are_compiled():
+    if compiled.has_left_much() and not are_compiled():
         compiled.begin_later(_LATER)
 
 

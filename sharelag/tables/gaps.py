@@ -78,7 +78,8 @@ _COMPACTED = (
 #: The note if all leaders are unknown.
 _NO_LEADERS = (
     "leaders, replicas and coordinators: a running cluster knows them as of now, and a capture as "
-    "of its end; those of an earlier moment are recorded nowhere, nor are they in older captures"
+    "of its end; those of an earlier moment are recorded nowhere, and captures by older versions "
+    "of sharelag have none"
 )
 # ---- lag of share partitions that were never fetched
 _NOTHING_CAME = "nothing to fetch has arrived yet"

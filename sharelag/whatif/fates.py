@@ -89,8 +89,8 @@ def fates_of(
         fates = _repeat_ended(back, archived, base, work_ms)
     else:
         assumed.append(
-            f"more than {MOST_FATES:,} records were released or archived: the same shares are, at "
-            "random"
+            f"more than {MOST_FATES:,} records were released or archived: the simulation releases "
+            "and archives the same shares, at random"
         )
         behaviour = until.members[0].behaviour
     for record, span in held.items():

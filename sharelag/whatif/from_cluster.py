@@ -272,8 +272,8 @@ def _note_limits(
     unread = [row for row in new if row["end_offset"] != row["log_start_offset"]]
     if unread and settings.auto_offset_reset == "latest":
         assumed.append(
-            f"no record of {counted(len(unread), 'partition')} that the group has never read waits "
-            "for it, since it starts at the latest record"
+            f"records in {counted(len(unread), 'partition')} that the group has never read do not "
+            "wait for it, since it starts at the latest record"
         )
     if reset != settings.auto_offset_reset:
         assumed.append(

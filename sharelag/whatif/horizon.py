@@ -353,11 +353,11 @@ def members_wanted(evidence: Evidence, group: str | None = None, goal: str = "30
         why = unknown.removeprefix("not known: ").partition("; give it")[0]
         return Wanted(None, why, arriving=arriving, **known)
     found = fewest(arriving, each, waiting, goal_ms)
-    comes, pace = number(arriving), f"a busy member finishes {number(each)} a second"
-    reason = f"{comes} records arrive a second and {pace}, so that they stay below {below}"
+    comes, pace = number(arriving), f"a busy member finishes {number(each)} per second"
+    reason = f"{comes} records arrive per second and {pace}, so that they stay below {below}"
     if found.catch_up > found.keep_up:
         reason = (
-            f"{waiting:,} offsets wait, to be finished within {below} beside {comes} that arrive a "
-            f"second, and {pace}; {found.keep_up} would keep up"
+            f"{waiting:,} offsets wait, to be finished within {below} beside {comes} that arrive "
+            f"per second, and {pace}; {found.keep_up} would keep up"
         )
     return Wanted(found.members, reason + also, arriving=arriving, each=each, **known)

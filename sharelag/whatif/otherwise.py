@@ -79,7 +79,7 @@ class Alert(NamedTuple):
         return f"{self.measure} > {level}"
 
     def first(self, over_time: pa.Table) -> float | None:
-        """Return when it first holds in a table with ``time_ms``; None if it never does."""
+        """Return when it is first known to hold, by ``time_ms`` of a table; None if never."""
         above = np.flatnonzero(floats(over_time.column(self.column)) > self.level)  # NaN is not
         return float(over_time.column("time_ms")[int(above[0])].as_py()) if len(above) else None
 
@@ -261,7 +261,8 @@ class Otherwise(Displayable):
         found = self.explained
         if found.mean is None:
             return (
-                "how well the simulation explains the span is unknown, because its lag is not known"
+                "how well the simulation explains the span is unknown, because its real lag is not "
+                "known"
             )
         share = "" if found.share is None else f", {percent(found.share)} of the highest"
         way = "above" if (found.last or 0) > 0 else "below"

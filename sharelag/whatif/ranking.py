@@ -67,9 +67,8 @@ def suite(count: int = 200) -> tuple[Scenario, ...]:
     * 2 to 32 partitions and 1 to 24 members, in all proportions: far more of either, or about as
       many.
     * 5 to 100 ms of work per record, fixed, exponential or log-normal, and 0.2 to 1 s of it per
-    poll:
-      members with long work per record poll few. Large groups get slow records, so that a run stays
-      short.
+      poll: members with long work per record poll few. Large groups get slow records, so that a run
+      stays short.
     * For 20 to 40 s, records arrive at 0.5 to 1.3 times the capacity of all members, besides a
       backlog of up to 20 s of work. Then nothing arrives any longer, so that even an overloaded
       group drains in the end, and the time until then shows how well its members were used.

@@ -6,7 +6,7 @@ Times are milliseconds from the start of the simulation unless stated otherwise.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache, cached_property
 from itertools import count as count_from
@@ -153,7 +153,7 @@ class Topic:
         if len(self.added_ms) >= self.partitions or list(self.added_ms) != sorted(self.added_ms):
             raise InputError(
                 f"topic {self.name!r} has added_ms {list(self.added_ms)}: give ascending times, "
-                f"for fewer than its {self.partitions} partitions"
+                f"one per added partition, and fewer than its {self.partitions} partitions"
             )
 
     def there_from(self) -> tuple[int, ...]:
@@ -555,7 +555,8 @@ def _require_values(part: Any) -> None:
 
 def _as_declared(value: Any, may_be: tuple[Any, ...], least: int, where: str) -> Any:
     """Return a value, or those of a tuple, as Python's types, the only ones that JSON accepts."""
-    if isinstance(value, tuple) and ... in may_be:
+    if ... in may_be and isinstance(value, Iterable) and not isinstance(value, str):
+        value = tuple(value)
         if {*map(type, value)} <= {*may_be} - {str} and all(least <= one < inf for one in value):
             return value  # unchanged, because there may be many
         return tuple(_as_declared(one, may_be, least, where) for one in value)

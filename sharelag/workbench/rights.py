@@ -35,7 +35,7 @@ _NOT_SUPER = (
     "--super-users (super_users=) says who they are"
 )
 _NOT_OPEN = (
-    "whether resources without rules are open to everyone: brokers do not show "
+    "whether resources without ACLs are open to everyone: brokers do not show "
     "allow.everyone.if.no.acl.found"
 )
 _NO_PRINCIPAL = "super users are only for judging a principal: add --principal (principal=)"

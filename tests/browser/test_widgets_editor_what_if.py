@@ -51,7 +51,7 @@ def test_nothing_is_edited_while_it_runs_then_the_difference_shows(open_desk: Op
         ["Members without a delivery", "1 member", "1 member", "0", "0 to 0", "= same"],
     ]
     outcome = desk.page.inner_text(".sl-found")
-    assert "seeds 0-2, 7: both sides had the same luck" in outcome
+    assert "seeds 0-2, 7: both sides saw the same random events" in outcome
     assert "4.2 ms of work per record" in outcome
     assert desk.page.locator(".sl-found img").count() == 0
     assert go.is_enabled()

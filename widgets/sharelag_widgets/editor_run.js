@@ -89,7 +89,7 @@ function resultOf({ rows, seeds, assumed, range, about = "" }) {
   const kept = (cells) => cells.filter((_, n) => n !== 5 || ranged);
   const head = make("tr", {}, ...kept(heads.map((text, n) => (n === 1 ? make("td", { class: "sl-pair" }) : n === 6 ? make("th", { scope: "col" }, "So it is") : make("th", { scope: "col", class: n > 1 ? "sl-number" : "" }, text)))));
   const body = make("tbody", {}, ...rows.map((row) => make("tr", { data: { verdict: verdictOf(row) } }, ...kept(cellsOf(row)))));
-  const caption = `${about ? `${about} ` : ""}Edited against baseline, ${seeds.length ? `${seeds.length === 1 ? "seed" : "seeds"} ${asRanges(seeds, ", ")}: both sides had the same luck` : "without chance"}.`;
+  const caption = `${about ? `${about} ` : ""}Edited against baseline, ${seeds.length ? `${seeds.length === 1 ? "seed" : "seeds"} ${asRanges(seeds, ", ")}: both sides saw the same random events` : "without chance"}.`;
   const wide = ownsKeys(make("div", { class: "sl-wide", tabindex: 0, role: "group", "aria-label": "Measures" }, make("table", {}, make("caption", {}, caption), make("thead", {}, head), body)));
   const list = assumed.length ? [make("h4", {}, "Assumed"), make("ul", { class: "sl-assumed" }, ...assumed.map((text) => make("li", {}, make("bdi", {}, text))))] : [];
   return [wide, ...list];
@@ -144,7 +144,7 @@ export function assignmentTable(held, base, columns, labels) {
       topicsOf([...(now ?? [])], columns), topicsOf(added, columns), topicsOf(taken, columns));
   });
   if (alone.length) lines.unshift(make("tr", {}, make("td", {}, "Without a member"), make("td", { class: "sl-number" }, number(alone.length)), topicsOf(alone, columns), make("td", {}, "-"), make("td", {}, "-")));
-  const head = make("tr", {}, ...["Member", "Count", "Partitions", "Added", "Taken away"].map((text, n) => make("th", { scope: "col", class: n === 1 ? "sl-number" : "" }, text)));
+  const head = make("tr", {}, ...["Member", "Count", "Partitions", "Added", "Removed"].map((text, n) => make("th", { scope: "col", class: n === 1 ? "sl-number" : "" }, text)));
   const cut = names.length > MOST_ROWS ? `The first ${number(MOST_ROWS)} of ${counted(names.length, "member")}` : counted(names.length, "member");
   return make("table", {}, make("caption", {}, cut), make("thead", {}, head), make("tbody", {}, ...lines));
 }

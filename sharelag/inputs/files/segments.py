@@ -239,12 +239,13 @@ def _checkpoint(path: Path) -> dict[Place, int]:
         found = {(topic, int(partition)): int(offset) for topic, partition, offset in parts}
     except ValueError as error:
         raise InputError(
-            f"{path} is damaged ({error}): restore it, or remove it, which leaves ends unknown"
+            f"{path} is damaged ({error}): restore it, or remove it, which leaves its offsets "
+            "unknown"
         ) from error
     if wrong := [offset for offset in found.values() if not 0 <= offset < _MOST_OFFSET]:
         raise InputError(
             f"{path} has the offset {wrong[0]}, which no log has: restore it, or remove it, which "
-            "leaves the offsets unknown"
+            "leaves its offsets unknown"
         )
     return found
 

@@ -41,8 +41,9 @@ _ENVIRONMENT = blake2b(sys.prefix.encode(), digest_size=6).hexdigest()
 #: A command that loads the classes of a typical answer.
 _QUESTION = ("lag", "--capture", "demo", "--engine", "spark")
 _LATER = (
-    "import os; os.nice(19); from sharelag.inputs.spark import java; "
-    "from sharelag.replay import prepared; java.prepare() and prepared.use_kernels()"
+    "import os; os.nice(19); from sharelag.compiled import run_alone; "
+    "from sharelag.inputs.spark import java; from sharelag.replay import prepared; "
+    "java.prepare() and run_alone(prepared.use_kernels)"
 )
 
 

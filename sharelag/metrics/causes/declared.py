@@ -364,8 +364,8 @@ def slow_consumers(given: CauseInputs) -> Found:
     where = given.behind & (done > 0) & (given.drain == NEVER)
     where &= (arriving > 1.1 * done) & waits(given) & (given.assigned != 0)
     evidence = {
-        "arrivals a second": arriving,
-        "finished a second": done,
+        "arrivals per second": arriving,
+        "finished per second": done,
         "assigned members": given.assigned,
     }
     held = given.lag("effective_lag")

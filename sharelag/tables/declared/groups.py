@@ -193,9 +193,9 @@ ASKED_RIGHTS = Table(
 )  # fmt: skip
 
 ACLS = Table(
-    "acls", "a rule of the cluster's authorizer, as kafka-acls.sh --list shows it",
-    Column("principal", F.TEXT, "who a rule is about, such as User:alice; User:* is everyone"),
-    Column("acl_host", F.TEXT, "address that a rule is for; * is any", "HOST"),
+    "acls", "an ACL of the cluster's authorizer, as kafka-acls.sh --list shows it",
+    Column("principal", F.TEXT, "who the ACL is about, such as User:alice; User:* is everyone"),
+    Column("acl_host", F.TEXT, "address that the ACL is for; * is any", "HOST"),
     "operation",
     Column("permission", F.TEXT, "ALLOW, or DENY, which takes precedence"),
     "resource_type",

@@ -136,8 +136,8 @@ DIFFERENCES = Table(
     Own("n", "pairs in which both are known"),
     Own("unknown", "pairs in which one or both are not", _INT),
     Column("difference", F.RATIO, "mean of variant - baseline, run for run"),
-    Own("low", "bound of the difference; null if the pairs do not show it"),
-    Own("high", "bound of the difference; null if the pairs do not show it"),
+    Own("low", "lower bound of the difference; null if the pairs are too few to give one"),
+    Own("high", "upper bound of the difference; null if the pairs are too few to give one"),
     # null where one of the two is unknown or not above 0
     Column("ratio", F.RATIO, "geometric mean of variant / baseline, run for run"),
     Column("ratio_low", F.RATIO, "lower bound of the ratio"),
@@ -206,7 +206,8 @@ WANTED = Table(
     Column("members_wanted", F.COUNT, "the fewest that keep the goal; null: not known", type=_INT),
     Own("goal", "age that records are to stay below"),
     "arrival_rate",
-    Column("member_rate", F.RATE, "records that a busy member finishes per second, or null"),
+    Column("member_rate", F.RATE, "records that a busy member finishes per second; null: not "
+           "known"),
     Column("waiting", F.OFFSETS, "unfinished offsets that members can finish; null: not known"),
     Column("stuck", F.OFFSETS, "unfinished offsets that no number of members finishes; null: not "
            "known"),

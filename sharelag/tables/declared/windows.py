@@ -77,8 +77,8 @@ HISTORY = Table(
     Column("replaced", F.FLAG, "true: the record replaced the state: created, reset or altered"),
     Column("rewritten", F.FLAG, "true: a snapshot that changed nothing, such as Kafka writes for "
            "states that have not changed for long; null where that is not known"),
-    Column("leader_changed", F.FLAG, "true: a different leader wrote the record before; null if "
-           "one of them was not written by a leader, or its leader is not known"),
+    Column("leader_changed", F.FLAG, "true: different leaders wrote this record and the previous "
+           "one; null if a leader did not write one of them, or is not known"),
     "from_snapshot",
     Column("follows", F.FLAG, "false: records may be missing before this one; changes are null "
            "then"),

@@ -312,7 +312,7 @@ def cost_against_age(runs: pa.Table, confidence: float = 0.95) -> pa.Table:
 
 
 def on_front(costs: Floats) -> NDArray[np.bool_]:
-    """Return which rows of costs are on the Pareto front: no other is as low and lower in one."""
+    """Return which rows are on the Pareto front: no other is as low in all and lower in one."""
     as_low = np.all(costs[:, None] >= costs, axis=2)
     lower = np.any(costs[:, None] > costs, axis=2)
     beaten: NDArray[np.bool_] = np.any(as_low & lower, axis=1)

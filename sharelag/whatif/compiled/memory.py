@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import mmap
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
-from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 
 import numpy as np
 
@@ -154,7 +155,8 @@ def _new(size: int) -> Longs:
     if size <= _MUCH:
         return np.zeros(size, np.int64)
     # NumPy requests huge pages, and the sparsely used windows of all places would touch each.
-    return np.frombuffer(mmap(-1, size * 8, MAP_PRIVATE | MAP_ANONYMOUS), np.int64)
+    flags = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if os.name == "posix" else {}
+    return np.frombuffer(mmap.mmap(-1, size * 8, **flags), np.int64)
 
 
 class Core:

@@ -36,8 +36,8 @@ def imbalance(t: Tables, group: str | None = None, by: str | None = None) -> Res
     verdicts = t.bench.ask("skew", group=group).table.sort_by([("lag", "descending")]).to_pylist()
     notes = [f"{shown_name(row['group_id'])}: {verdict_words(row)}" for row in verdicts]
     if (left := len(notes) - _MOST_NOTES) > 0:
-        rest = f"where the lag of {counted(left, 'more group')} concentrates"
-        notes[_MOST_NOTES:] = [f"{rest}: bench.skew(), imbalance --verdict"]
+        rest = f"where the lag of {counted(left, 'more group')} is concentrated"
+        notes[_MOST_NOTES:] = [f"{rest}: see bench.skew() or imbalance --verdict"]
     return t.bench.base_of(evidence).answer(
         "How is the load spread?",
         only(table, group),
@@ -56,7 +56,7 @@ def skew(t: Tables, group: str | None = None) -> Result:
     """Return where each group's lag is concentrated, and idle members."""
     table, base = only(t.read.skew(), group), t.bench.base_of(t.bench.evidence(group))
     unknown = gaps.of_lag(only(t.read.table("lag"), group))
-    return base.answer("Where does the lag concentrate?", table, views.SKEW, unknown=unknown)
+    return base.answer("Where is the lag concentrated?", table, views.SKEW, unknown=unknown)
 
 
 @question("history", "lag")

@@ -252,7 +252,7 @@ def not_simulated(by: str = "--simulate (simulate=True)") -> str:
 def _simulate(
     evidence: Evidence, group: str, plan: pa.Table, simulate: bool, members: int | None
 ) -> tuple[pa.Table, str]:
-    """Add the time to drain the new lag at present rates, null if a run did not finish."""
+    """Add the time to drain the new lag at current rates, null if a run did not finish."""
     if not simulate:
         if members is not None:
             raise InputError("members are only for a simulation: add simulate=True")
@@ -261,7 +261,7 @@ def _simulate(
     at = plan.schema.get_field_index("new_drain_ms")
     times = [found.of_partition(row["topic"], row["partition"]) for row in plan.to_pylist()]
     filled = plan.set_column(at, plan.schema.field(at), pa.array(times, pa.int64()))
-    return filled, f"At today's rates, {found.words()}."
+    return filled, f"At current rates, {found.words()}."
 
 
 def _commands_in_words(

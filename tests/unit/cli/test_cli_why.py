@@ -103,7 +103,7 @@ def test_imbalance_shows_figures_and_a_verdict() -> None:
 
 def test_of_the_past_it_says_which_values_are_those_of_now() -> None:
     asked = ("explain", "--capture", STUCK, "--engine", "local")
-    words = "settings, retention and last stable offsets of that moment; today's are used"
+    words = "settings, retention and last stable offsets of that moment; the current ones are used"
     assert words not in sharelag(*asked).stderr
     (moment,) = {line["as_of"] for line in rows("lag", "--capture", STUCK)[:1]}
     assert words in sharelag(*asked, "--as-of", moment).stderr

@@ -295,7 +295,7 @@ def test_letters_are_summed_up_by_group(tmp_path: Path) -> None:
     many = {f"g{number:02}": (number,) for number in range(40)}
     *told, rest = letter_words(read_metrics([place(1, 1000, **many)]))
     assert [words.split()[3] for words in told] == [f"g{number:02}," for number in range(10)]
-    assert rest == "dead letters of 30 more groups: sharelag metrics"
+    assert rest == "dead letters of 30 more groups: see the counts of -o json"
 
 
 _NONE = "not exported (or none yet)"

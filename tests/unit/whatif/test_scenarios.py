@@ -529,12 +529,12 @@ def test_whole_numbers_of_numpy_are_taken() -> None:
     assert (type(scenario.duration_ms), type(scenario.costs.fetch_ms)) == (int, float)
     assert only(simulate(scenario).summary)["duration_ms"] == 5000
     assert from_json(to_json(scenario)) == scenario
-    # Those in tuples, too, where fractions are refused likewise.
+    # Those in tuples and lists, too, where fractions are refused likewise.
     whole, half = np.arange(2), np.array([0.5, 0.5])
-    given: dict[str, Any] = {"weights": tuple(half), "samples_ms": tuple(whole)}
+    given: dict[str, Any] = {"weights": list(half), "samples_ms": tuple(whole), "leaders": [0, 1]}
     service = Service(kind="measured", samples_ms=given["samples_ms"])
     scenario = Scenario(
-        (Topic("t", 2, backlog=tuple(whole), leaders=tuple(whole), added_ms=tuple(whole[1:])),),
+        (Topic("t", 2, backlog=tuple(whole), leaders=given["leaders"], added_ms=tuple(whole[1:])),),
         (Member(service=service, assigned=(("t", whole[1]),)),),
         (Producer("t", 1.0, weights=given["weights"]),),
         brokers=2,

@@ -350,5 +350,7 @@ def test_a_new_partition_changes_the_group_twice() -> None:
     never = simulate(replace(scenario, duration_ms=4000))
     assert decode_arrow(never.records(), STATE_TOPIC).records.column("partition").to_pylist() == [0]
     for count, added in ((3, (5, 4)), (1, (5,))):
-        with pytest.raises(InputError, match=f"give ascending times, for fewer than its {count}"):
+        with pytest.raises(
+            InputError, match=f"one per added partition, and fewer than its {count}"
+        ):
             Topic("t", count, added_ms=added)

@@ -43,8 +43,8 @@ def test_the_answer_of_a_capture_says_why(goal: str, words: str) -> None:
     bench = sharelag.open(SCENARIOS / "slow", engine="local")
     wanted = bench.members_wanted(goal=goal)
     assert wanted.members == 5  # (36.3 + 248 / 30) / 9.5
-    said = f"248 offsets wait, to be finished within {words} beside 36.3 that arrive a second"
-    assert wanted.reason == f"{said}, and a busy member finishes 9.5 a second; 4 would keep up"
+    said = f"248 offsets wait, to be finished within {words} beside 36.3 that arrive per second"
+    assert wanted.reason == f"{said}, and a busy member finishes 9.5 per second; 4 would keep up"
     assert (wanted.waiting, wanted.stuck) == (248, 0)
     assert members_wanted(bench.evidence(), "slow", goal) == wanted
 

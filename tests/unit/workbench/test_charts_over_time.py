@@ -208,8 +208,8 @@ def test_the_title_is_of_the_rates_since_they_last_changed() -> None:
     ]
     since = text.moment(rows[84]["as_of"])
     assert titles == [
-        f"g: lag grows since {text.moment(rows[0]['as_of'])}: 60 offsets a second arrive, 10 are finished",
-        f"g: lag shrinks since {since}: 70 offsets a second are finished, 60 arrive",
+        f"g: lag grows since {text.moment(rows[0]['as_of'])}: 60 offsets per second arrive, 10 are finished",
+        f"g: lag shrinks since {since}: 70 offsets per second are finished, 60 arrive",
     ]
 
 

@@ -62,7 +62,7 @@ def test_of_many_members_that_are_behind_the_first_are_named() -> None:
     assert len(notes) == 11
     assert (
         notes[-1]
-        == "where the lag of 2 more groups concentrates: bench.skew(), imbalance --verdict"
+        == "where the lag of 2 more groups is concentrated: see bench.skew() or imbalance --verdict"
     )
 
 

@@ -81,9 +81,9 @@ def test_a_deletion_is_planned_with_kafkas_command() -> None:
 def test_the_time_after_a_reset_is_simulated_at_todays_rates() -> None:
     bench = sharelag.open("demo", engine="local")
     far = bench.plan_reset("billing", "earliest", simulate=True)
-    (words,) = [note for note in far.notes if note.startswith("At today's rates")]
+    (words,) = [note for note in far.notes if note.startswith("At current rates")]
     found = re.fullmatch(
-        r"At today's rates, simulated with 8 members: the new lag takes (.+) to (.+) \(5 of 5 runs\)\.",
+        r"At current rates, simulated with 8 members: the new lag takes (.+) to (.+) \(5 of 5 runs\)\.",
         words,
     )
     assert found, words
@@ -95,7 +95,7 @@ def test_the_time_after_a_reset_is_simulated_at_todays_rates() -> None:
     assert all(row["new_drain_ms"] > 60_000 for row in rows)
     assert first - timedelta(seconds=1) <= longest <= last + timedelta(seconds=1)
     near = bench.plan_reset("billing", "latest", simulate=True)
-    (soon,) = [note for note in near.notes if note.startswith("At today's rates")]
+    (soon,) = [note for note in near.notes if note.startswith("At current rates")]
     assert soon.endswith("the new lag takes 0 s (5 of 5 runs).")
     assert near.table.column("new_drain_ms").to_pylist() == [0] * 4
     asked = bench.plan_reset("billing", "earliest")

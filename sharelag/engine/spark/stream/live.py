@@ -147,7 +147,7 @@ class Live(Displayable):
         Raises
         ------
         ClusterError
-            The stream ended by itself, which it does not do because brokers are away.
+            The stream ended by itself. Brokers that are away do not end it.
         """
         until = None if seconds is None else time.monotonic() + seconds
         seen, number = None, 0
