@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +16,6 @@ _LATER = (
     "from sharelag.compiled import run_alone; from sharelag.replay import prepared; "
     "run_alone(prepared.use_kernels)"
 )
-_is_prepared = False
 
 
 def are_compiled() -> bool:
@@ -39,6 +39,7 @@ def use_kernels() -> None:
     history_arrow(records)
 
 
+@cache  # once in a process
 def prepare_at_exit() -> None:
     """Use plain kernels if none are compiled yet, and compile after this process has ended.
 
@@ -46,11 +47,8 @@ def prepare_at_exit() -> None:
     is faster without compiling. If there was much of it, this process starts another one of lowest
     priority at its end, for later processes.
     """
-    global _is_prepared
-    if not _is_prepared:
-        _is_prepared = True
-        compiled.leave_compiling(are_compiled)
-        atexit.register(compile_later)
+    compiled.leave_compiling(are_compiled)
+    atexit.register(compile_later)
 
 
 def compile_later() -> None:

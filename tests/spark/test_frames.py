@@ -204,8 +204,14 @@ def test_what_does_not_fit_is_refused(spark: SparkSession, bench: sharelag.Workb
             lambda: sharelag.decode([1]),
             "cannot read raw records from a list: give a DataFrame of Spark, pa",
         ),
-        (lambda: of(raw=raw.value), "cannot read raw records from a Column: give a DataFrame"),  # type: ignore[arg-type]
-        (lambda: of(raw=raw, offsets=on_spark.end_offset), "cannot read offsets from a Column"),  # type: ignore[arg-type]
+        (  # wrong types on purpose, here and below
+            lambda: of(raw=raw.value),  # type: ignore[arg-type]
+            "cannot read raw records from a Column: give a DataFrame",
+        ),
+        (
+            lambda: of(raw=raw, offsets=on_spark.end_offset),  # type: ignore[arg-type]
+            "cannot read offsets from a Column",
+        ),
         (lambda: bench.dead_letters("billing", raw.value), "is not a dead-letter queue"),
         (lambda: of(raw=[1, 2]), "cannot read raw records from a list: give a DataFrame"),  # type: ignore[arg-type]
         (lambda: sharelag.decode(here.drop_columns(["value"])), no_value),

@@ -478,11 +478,11 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     asked = threading.Event()
 
     def heard(cancelled: Callable[[], bool], progress: Callable[[int, int], object]) -> Any:
-        def noted() -> bool:
+        def note() -> bool:
             asked.set()
             return cancelled()
 
-        return cancellable(noted, progress)
+        return cancellable(note, progress)
 
     for place in ("sharelag_widgets.dashboards.trials", "sharelag.whatif.fixed"):
         monkeypatch.setattr(f"{place}.cancellable", heard)

@@ -504,7 +504,10 @@ def test_a_state_that_was_deleted_in_part_is_found(tmp_path: Path) -> None:
     begun = [state_call("InitializeShareGroupState", n, n, stateEpoch=1) for n in (0, 1)]
     assert found(tmp_path, *begun) == []
     assert found(tmp_path, *begun, *deleted(0, 1)) == []
-    words = "the state of 1 of 2 partitions was deleted: the deletion is still running, or stopped halfway"
+    words = (
+        "the state of 1 of 2 partitions was deleted: the deletion is still running, or stopped "
+        "halfway"
+    )
     assert found(tmp_path, *begun, *deleted(0)) == [("partial delete", words)]
 
 

@@ -83,7 +83,8 @@ def test_the_time_after_a_reset_is_simulated_at_todays_rates() -> None:
     far = bench.plan_reset("billing", "earliest", simulate=True)
     (words,) = [note for note in far.notes if note.startswith("At current rates")]
     found = re.fullmatch(
-        r"At current rates, simulated with 8 members: the new lag takes (.+) to (.+) \(5 of 5 runs\)\.",
+        r"At current rates, simulated with 8 members: the new lag takes (.+) to (.+) "
+        r"\(5 of 5 runs\)\.",
         words,
     )
     assert found, words
