@@ -67,6 +67,7 @@ _globals: dict[int, dict[str, Any]] = {}
 _digests: dict[int, str] = {}
 _steps = 0  # of all work so far
 _are_compiled: Callable[[], bool] | None = None
+_begun: list[Any] = []  # processes
 #: Whether this process uses plain kernels for less than `WORTH_COMPILING`: none were compiled.
 is_left = False
 
@@ -173,13 +174,14 @@ def begin_later(code: str) -> None:
     import subprocess
 
     with suppress(OSError):  # later processes are slower, and try again
-        subprocess.Popen(
+        begun = subprocess.Popen(
             [sys.executable, "-c", code],
             start_new_session=True,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
+        _begun.append(begun)  # Popen warns if it is collected while its process runs
 
 
 def compile_kernel(function: Callable[_P, _T]) -> Callable[_P, _T]:
