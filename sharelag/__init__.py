@@ -77,6 +77,7 @@ _HOMES = {
     "replay": ("sharelag.replay", ""),
     "reports": ("sharelag.reports", ""),
     "samples": ("sharelag.workbench", "samples"),
+    "schemas": ("sharelag.schemas", ""),
     "stream": ("sharelag.engine.spark.stream", ""),
     "summarize": ("sharelag.workbench", "summarize"),
     "sweep": ("sharelag.engine.spark.sweep", "sweep"),

@@ -25,6 +25,11 @@ import compileall, re, sysconfig
 others = re.compile("/(pip|tests?)/")
 compileall.compile_dir(sysconfig.get_path("purelib"), quiet=2, rx=others)
 """
+KERNELS = """
+from sharelag.replay.prepared import use_kernels
+from sharelag.whatif.compiled.ready import make_ready
+use_kernels(), make_ready()
+"""
 RECORD = """
 import sys
 from sharelag.cli.demo import CAPTURE
@@ -56,22 +61,13 @@ def main(folder: Path) -> int:
     # These run concurrently, once: numba caches compiled kernels beside the sources; Java records
     # the classes of a Spark session, which then starts in two thirds of the time; Python compiles
     # its own code, except what some packages ship that does not compile.
-    demo = ("from sharelag.cli import main; main()", "demo", "--engine", "local")
-    quiet = subprocess.DEVNULL
     with (
-        subprocess.Popen(
-            [python, "-c", *demo, "--out", str(folder / "warm")],
-            stdout=quiet,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as warming,
-        subprocess.Popen([python, "-c", RECORD], stdout=quiet) as recording,
+        subprocess.Popen([python, "-c", KERNELS]) as compiling,
+        subprocess.Popen([python, "-c", RECORD], stdout=subprocess.DEVNULL) as recording,
     ):
         subprocess.run([python, "-c", BYTECODE], check=False)
-        said = warming.communicate()[1]
-    if warming.returncode:
-        sys.stderr.write(said)
-        return warming.returncode
+    if compiling.returncode:
+        return compiling.returncode
     if recording.returncode:
         print(
             "make env: Java did not record the classes of Spark; sessions will start more slowly",

@@ -9,14 +9,14 @@ import shutil
 import sys
 import textwrap
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
-from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import LazyLoader
 from threading import Event, Thread
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
@@ -60,7 +60,7 @@ def start_local() -> None:
     click.get_current_context().call_on_close(lambda: sys.meta_path.remove(without))
 
 
-class Without(MetaPathFinder):
+class Without:
     """An import hook that hides optional packages from packages that import them eagerly.
 
     ``hidden`` maps each package to the one that must not find it; None: any.
@@ -77,7 +77,7 @@ class Without(MetaPathFinder):
             raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
 
 
-class Later(MetaPathFinder):
+class Later:
     """An import hook that loads packages on first use instead of on import.
 
     The Kafka client imports asyncio for another kind of client: a twentieth of `sharelag lag`.
@@ -96,6 +96,14 @@ class Later(MetaPathFinder):
         if spec is not None and spec.loader is not None:
             spec.loader = LazyLoader(spec.loader)
         return spec
+
+
+def skip_docstrings() -> None:
+    """Let pyarrow find no docstrings to document its functions by, which no command shows."""
+    # It parses a hundred of them as it is imported: a twentieth of `sharelag lag`.
+    parser = ModuleType("pyarrow.vendored.docscrape")
+    parser.__dict__["__getattr__"] = lambda _: lambda *_: defaultdict(tuple)
+    sys.modules[parser.__name__] = parser
 
 
 def _importer() -> str:

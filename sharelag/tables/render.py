@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -133,7 +132,10 @@ def failure(title: str, why: str) -> dict[str, str]:
 
 @cache
 def _template(name: str) -> jinja2.Template:
-    import jinja2  # commands that print a table do not need it
+    # Commands that print a table need neither.
+    from importlib import resources
+
+    import jinja2
 
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True

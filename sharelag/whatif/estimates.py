@@ -105,7 +105,7 @@ def service(
     assumed.append(
         f"{mean:{',.0f' if mean >= 100 else '.3g'}} {WORK}, "
         f"exponentially distributed: {counted(len(busy), 'member')} busy {share} completed "
-        f"{counted(float(f'{rate:.3g}'), 'delivery', 'deliveries')} a second{until}"
+        f"{counted(float(f'{rate:.3g}'), 'delivery', 'deliveries')} per second{until}"
     )
     return Service(mean, "exponential")
 
@@ -151,7 +151,7 @@ def producers(
             silent.append(f"{counted(unknown, 'partition')} of {topic.name}")
         rates = tuple(max(rate or 0.0, 0.0) for rate in known)
         if rate := sum(rates):
-            found.append(f"{topic.name} ({number(rate, THOUSANDS)} a second)")
+            found.append(f"{topic.name} ({number(rate, THOUSANDS)} per second)")
             yield Producer(topic.name, rate, batch_records=batch_records, weights=rates)
     if silent:
         nothing = f"nothing arrives in {list_names(silent)}"

@@ -140,7 +140,7 @@ class Story:
             wrong=wrong,
             measured={
                 "seconds after the timeout": max(over, 0.0),
-                "requests a second by all commands": round(requests),
+                "requests per second by all commands": round(requests),
             },
         )
         self.wrong = [*asker.wrong, *exporter.wrong]

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from sharelag.version import __version__
+from tools import make_env
 
 ROOT = Path(__file__).parents[2]
 CONTAINERFILE = ROOT / "Containerfile"
@@ -122,6 +123,34 @@ def test_a_bill_of_materials_has_all_that_is_installed(tmp_path: Path) -> None:
     assert [one for one in told["components"] if one.get("licenses")] != []
 
 
+def kernels() -> tuple[dict[str, str], str]:
+    """The settings and the code by which the image compiles kernels."""
+    (run,) = [rest for word, rest in instructions() if word == "RUN" and "use_kernels" in rest]
+    words = shlex.split(run.split("&&")[-1])
+    return dict(word.split("=", 1) for word in words[:2]), words[-1]
+
+
+def test_the_image_compiles_the_kernels_that_make_env_compiles() -> None:
+    settings, code = kernels()
+    assert code.replace(";", " ").split() == make_env.KERNELS.split()
+    (start,) = [rest for word, rest in instructions() if word == "ENTRYPOINT"]
+    assert f"cp -r {settings['NUMBA_CACHE_DIR']} /tmp/" in start
+
+
+@pytest.mark.exhaustive
+def test_what_is_compiled_is_all_that_answers_and_simulations_need(tmp_path: Path) -> None:
+    settings, code = kernels()
+    env = os.environ | settings | {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    ask = "from sharelag.replay import prepared; from sharelag.whatif.compiled import ready; "
+    ask += "print(prepared.are_compiled(), ready.is_ready())"
+    for wanted, command in (("False False", ask), ("", code), ("True True", ask)):
+        said = subprocess.run(
+            [sys.executable, "-c", command],
+            env=env, check=True, capture_output=True, text=True, timeout=600,
+        ).stdout  # fmt: skip
+        assert said.strip() == wanted
+
+
 #: A root file system that nothing can be written to, but for one folder in the place of /tmp.
 _READ_ONLY = """
 mount --make-rprivate / && mount -t tmpfs tmpfs "$1" && mount -o remount,ro,bind / || exit 77
@@ -130,7 +159,6 @@ shift; exec "$@"
 """
 
 
-# Kernels are compiled anew, which takes most of a minute, and several on a busy machine.
 @pytest.mark.timeout(960)
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("command", ["check", "report"])

@@ -86,7 +86,7 @@ def test_a_group_of_many_topics_has_its_worst_causes_and_few_sentences(tmp_path:
     assert [card["where"] for card in cards.cards] == [cause.where for cause in ranked]
     assert cards.state.endswith("; and 40 more causes in bench.explain()")
     (arrivals,) = (said for said in scenario.assumed if "keep arriving" in said)
-    assert "topic-00009 (0.785 a second) and 50 more keep arriving at random" in arrivals
+    assert "topic-00009 (0.785 per second) and 50 more keep arriving at random" in arrivals
     assert "topic-00009 (1) and 50 more" in repr(scenario.presentation().table.to_pylist())
 
 

@@ -10,7 +10,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -155,11 +154,18 @@ def _conflicts(
     return found
 
 
+def _suggest(name: str, known: Iterable[str], cutoff: float) -> str:
+    """Return a question about the nearest known name, or nothing."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, sorted(known), 1, cutoff)
+    return f"did you mean {near[0]}?" if near else ""
+
+
 def _unknown(name: str, value: str, profile: str) -> Problem:
     """Return the problem with a name that is not in this version's catalogue."""
-    known = sorted({known.name for known in catalogue(profile)})
-    near = get_close_matches(name, known, 1, _NEAR)
-    hint = f"did you mean {near[0]}?" if near else ""
+    known = {known.name for known in catalogue(profile)}
+    hint = _suggest(name, known, _NEAR)
     since = {one.name: one.since for one in (*CATALOGUE, *LATER)}.get(name)
     if since and profile != PROPOSED and not has_reached(profile, since):
         return Problem(name, value, f"only Kafka {since} and newer have it", hint)
@@ -363,9 +369,9 @@ def _find_refused(name: str, value: str, force: Mapping[str, Value]) -> Problem 
         return Problem(name, value, why, hint)
     if name.endswith(_LOCK_DURATION):
         return Problem(name, value, "moved to group config", _GROUP.format(_LOCK))
-    near = [] if name in CONSUMER else get_close_matches(name, CONSUMER, 1, _NEAR_PROPERTY)
+    hint = "" if name in CONSUMER else _suggest(name, CONSUMER, _NEAR_PROPERTY)
     # The value may be a password under a misspelt name, so it is not shown.
-    return Problem(name, "", _NO_PROPERTY, f"did you mean {near[0]}?") if near else None
+    return Problem(name, "", _NO_PROPERTY, hint) if hint else None
 
 
 def _find_unintended(
