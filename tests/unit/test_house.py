@@ -54,6 +54,7 @@ main()
     loaded = {name.partition(".")[0] for name in modules.split()}
     assert HEAVY & loaded <= {"numpy", "pyarrow", "confluent_kafka"}
     assert "pyarrow" in loaded
+    assert not {"difflib", "jinja2", "pydoc"} & loaded
 
 
 def test_submodules_are_there_without_being_imported() -> None:
