@@ -264,12 +264,12 @@ def _as_part(dispatcher: Any) -> Any:
 
     template, customize = dispatcher.get_call_template, dispatcher._compiler._customize_flags
 
-    def widened(kind: Any) -> Any:
+    def widen(kind: Any) -> Any:
         kind = types.unliteral(kind)  # type: ignore[no-untyped-call]
         return types.int64 if isinstance(kind, types.Integer | types.Boolean) else kind
 
     def for_longs(arguments: Any, named: Any) -> Any:
-        return template(tuple(map(widened, arguments)), named)
+        return template(tuple(map(widen, arguments)), named)
 
     def for_callers(flags: Any) -> Any:
         flags = customize(flags)

@@ -28,7 +28,7 @@ from sharelag.charts.figure import (
 )
 from sharelag.charts.over_time import lag_over_time_records
 from sharelag.charts.palette import KINDS, PAPER, SEVERITIES, Theme, line
-from sharelag.charts.simulations import projected_curve, projections
+from sharelag.charts.simulations import draw_projection, projections
 from sharelag.metrics.events import ARCHIVED, DELETED, DEPARTED, EMPTIED, JOINED, NEW_LEADER, RESET
 from sharelag.schemas import Arrow
 from sharelag.tables.arrow import as_table
@@ -260,7 +260,7 @@ def _projection(projected: pa.Table, as_of: datetime, theme: Theme) -> list[Any]
             (f"simulated, {text.name(name)}", f"lag {text.number(round(one))}")
             for one in mine.column("lag").to_pylist()
         )
-        traces += projected_curve(mine, times, name, line(number + 1, theme)["line"], hovers(lines))
+        traces += draw_projection(mine, times, name, line(number + 1, theme)["line"], hovers(lines))
     return traces
 
 
@@ -269,7 +269,7 @@ def _gaps(records: pa.Table, name: str) -> str:
     count, words = records.column(name).null_count, name.removesuffix("_ms")
     if count == len(records):
         return f"the {words} at any moment"
-    many = text.counted(len(records), "moment")
+    many = text.pluralize(len(records), "moment")
     return f"the {words} at {text.number(count)} of {many}" * bool(count)
 
 
@@ -284,7 +284,7 @@ def _title(records: pa.Table) -> str:
     since = (last["as_of"] - first["as_of"]).total_seconds() * 1000
     ago = f", {text.change(last['lag'] - first['lag'], since)}" if len(known) > 1 else ""
     late = "" if last["as_of"] == rows.latest(records) else f" at {text.moment(last['as_of'])}"
-    return f"{group}: lag {text.counted(last['lag'], 'offset')}{late}{ago}"
+    return f"{group}: lag {text.pluralize(last['lag'], 'offset')}{late}{ago}"
 
 
 # ---- durations of causes -------------------------------------------------------------------------
@@ -344,7 +344,7 @@ def cause_figure(
     plain = sorted(records.to_pylist(), key=_urgency)[:most]
     several = rows.has_several_groups(records)
     unsince, unheld = (records.column(name).null_count for name in ("since", "held"))
-    begin, held = text.counted(unsince, "cause"), text.counted(unheld, "cause")
+    begin, held = text.pluralize(unsince, "cause"), text.pluralize(unheld, "cause")
     story = Story(
         title=_cause_title(plain[0], len(records) - 1),
         as_of=as_of,
@@ -420,7 +420,7 @@ def _place(row: dict[str, Any], several: bool, width: int | None = text.LABEL) -
 
 
 def _held(row: dict[str, Any]) -> str:
-    return f"holds {'? offsets' if row['held'] is None else text.counted(row['held'], 'offset')}"
+    return f"holds {'? offsets' if row['held'] is None else text.pluralize(row['held'], 'offset')}"
 
 
 def _cause_lines(row: dict[str, Any]) -> tuple[str, ...]:
@@ -434,7 +434,7 @@ def _cause_lines(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _cause_title(worst: dict[str, Any], others: int) -> str:
-    more = f", and {text.counted(others, 'other cause')}" if others else ""
+    more = f", and {text.pluralize(others, 'other cause')}" if others else ""
     summary = text.name(worst["summary"], 160).rstrip(".")
     return f"{text.name(worst['group_id'])}: {summary[:1].lower()}{summary[1:]}{more}"
 

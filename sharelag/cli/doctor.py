@@ -25,7 +25,7 @@ from sharelag.cli.output import note, plain, print_rows, tell, write
 from sharelag.errors import ShareLagError
 from sharelag.java import find_java
 from sharelag.model.versions import NEWEST, has_reached
-from sharelag.tables.words import counted, terminal
+from sharelag.tables.words import pluralize, terminal
 
 if TYPE_CHECKING:
     from sharelag.inputs.kafka.config import ClientConfig
@@ -289,7 +289,7 @@ def _readable(config: ClientConfig, topic: str, without: str) -> Check:
         for _ in kafka.read_topic(config, topic, dict(list(some.items())[:1])):
             break
         offsets = sum(end - first for first, end in spans.values())
-        return f"{counted(len(spans), 'partition')}, {counted(offsets, 'offset')}, readable"
+        return f"{pluralize(len(spans), 'partition')}, {pluralize(offsets, 'offset')}, readable"
 
     check = _ask(topic, one_record)
     return check._replace(found=f"{check.found}: {without}") if check.verdict == "fail" else check

@@ -32,7 +32,7 @@ from sharelag.errors import (
     unknown_group,
 )
 from sharelag.model import iso
-from sharelag.tables.words import counted, terminal
+from sharelag.tables.words import pluralize, terminal
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -208,7 +208,7 @@ def summarize(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
         return total(table.column(name)).as_py() if name in table.column_names else None
 
     if unit and (table.num_rows or not answer.unknown):  # do not report unknown rows as 0
-        said.append(counted(table.num_rows, unit))
+        said.append(pluralize(table.num_rows, unit))
         # Rows of several moments have no meaningful sum.
         if "lag" in table.column_names and table.num_rows and unit != "row":
             unknown = of_column("unknown_lags", pc.sum)
@@ -219,7 +219,7 @@ def summarize(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
         said.append(f"as of {as_of or iso(noted)}")
     tell(", ".join([*said, whence(source, answer.engine)]))
     if refused := of_column("rejected_records", pc.sum):
-        records = counted(refused, "record")
+        records = pluralize(refused, "record")
         tell(f"{records} could not be replayed; -o json shows of which share partitions")
 
 
@@ -273,7 +273,7 @@ def reading_of(
         engine = start(engine, source) if is_spared else engine
         with engines.read(read, engine, moment, choice, over) as begun:
             groups = groups_in(begun.evidence.lag)
-            require_rows(choice, moment, groups, source, begun.counted.rejected)
+            require_rows(choice, moment, groups, source, begun.record_counts.rejected)
             yield begun, source
 
 

@@ -289,7 +289,7 @@ def lint(output: str, kafka_version: str | None, line: tuple[str, ...]) -> int:
     """
     from sharelag.metrics.settings import lint_table
     from sharelag.model.kafka_commands import check_command
-    from sharelag.tables.words import counted
+    from sharelag.tables.words import pluralize
 
     start_local()
     words = shlex.split(line[0]) if len(line) == 1 else line
@@ -298,6 +298,6 @@ def lint(output: str, kafka_version: str | None, line: tuple[str, ...]) -> int:
     status = Asked.will_end(int(bool(checked.problems)))
     print_rows(lint_table(checked), output, views.LINTED.columns)
     count = len(checked.problems)
-    why = f"refuses it: {counted(count, 'problem')}" if count else "accepts it"
+    why = f"refuses it: {pluralize(count, 'problem')}" if count else "accepts it"
     tell(f"{checked.tool.name} of Kafka {judged}{',' if judged.why else ''} {why}")
     return status

@@ -30,7 +30,7 @@ from sharelag.cli.simulate_options import (
     variants_of,
 )
 from sharelag.tables import views
-from sharelag.tables.words import counted
+from sharelag.tables.words import pluralize
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -309,7 +309,7 @@ def _against(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
     print_rows(rows, output, views.MOVING.columns, trials.moving_for_people)
     words = f"intervals of {100 * options['confidence']:g} %; {trials.MOVING}"
     few = trials.too_few(rows, len(seeds), options["confidence"])
-    tell(f"{counted(len(seeds), 'seed')}, {words}", *few)
+    tell(f"{pluralize(len(seeds), 'seed')}, {words}", *few)
 
 
 def _rank(output: str, options: dict[str, Any]) -> int:

@@ -21,7 +21,7 @@ from sharelag.metrics.evidence import Evidence
 from sharelag.model import iso
 from sharelag.replay.moment import Choice, Moment
 from sharelag.tables import gaps
-from sharelag.tables.words import counted
+from sharelag.tables.words import pluralize
 
 ENGINES = ("auto", "local", "spark")
 #: From this many records on Spark's start-up is worth its price.
@@ -103,7 +103,7 @@ def without_records(source: Input, moment: Moment = None) -> str:
 
 def only_rejects(rejected: int, generation: int | None = None) -> str:
     """Return a sentence about an input of which no record could be decoded."""
-    records, shows = counted(rejected, "record"), gaps.decode_command(generation)
+    records, shows = pluralize(rejected, "record"), gaps.decode_command(generation)
     them = "it" if rejected == 1 else "them"
     instead = "" if generation is None else "; try without --generation"
     return f"{records} could not be decoded, and there are no others: {shows} shows {them}{instead}"
@@ -125,17 +125,17 @@ def other_groups(source: Input) -> dict[str, str]:
 
 def rejects_of(begun: Reading) -> tuple[str, ...]:
     """Return notes about rejects, if there are so many that any answer is partial."""
-    counted = begun.counted
+    counts = begun.record_counts
     # Rejects are counted regardless of write time, so those of an earlier moment are unknown.
-    has_many = begun.as_of is None and gaps.are_many(counted.rejected, counted.records)
-    return gaps.of_rejected(counted.rejected, begun.choice.generation) if has_many else ()
+    has_many = begun.as_of is None and gaps.are_many(counts.rejected, counts.records)
+    return gaps.of_rejected(counts.rejected, begun.choice.generation) if has_many else ()
 
 
 def group_rejects_of(begun: Reading) -> tuple[str, ...]:
     """Return notes about rejects among the groups' own records."""
-    counted = begun.counted_groups
-    has_many = begun.as_of is None and gaps.are_many(counted.rejected, counted.records)
-    return gaps.of_rejected_groups(counted.rejected) if has_many else ()
+    counts = begun.group_record_counts
+    has_many = begun.as_of is None and gaps.are_many(counts.rejected, counts.records)
+    return gaps.of_rejected_groups(counts.rejected) if has_many else ()
 
 
 def lacks_of(begun: Reading, of_groups: bool) -> tuple[str, ...]:
@@ -163,7 +163,7 @@ def _note_unseen(begun: Reading) -> tuple[str, ...]:
     is_told = ends is not None or begun.source.may_lack == IN_PARTS
     if not (isinstance(moment, datetime) and is_told):
         return ()
-    known = max(filter(None, (ends, begun.counted.last)), default=moment)
+    known = max(filter(None, (ends, begun.record_counts.last)), default=moment)
     if known >= moment:
         return ()
     last = f"{iso(known)}, the time of the last end offset or record that was given"

@@ -17,8 +17,8 @@ from sharelag.metrics.columns import mask, numbers
 from sharelag.replay.holds import held_at
 from sharelag.schemas import HOLDERS, INSTANT, LAG, SHARE_PARTITION, Arrow, Ints
 from sharelag.tables.arrow import as_table, ascending, flat, integers, keys, table_of
-from sharelag.tables.words import counted
 from sharelag.tables.words import moment as time_words
+from sharelag.tables.words import pluralize
 
 ACQUIRED, NEVER_DELIVERED = "acquired", "never delivered"
 #: Maximum number of runs of a share partition that notes name; the others are counted.
@@ -121,7 +121,7 @@ def holder_notes(lag: Arrow, holders: pa.Table) -> list[list[str]]:
     for row in lag.select(list(SHARE_PARTITION)).to_pylist():
         key = tuple(row.values())
         words = list(found.get(key, ()))
-        words += [f"and {counted(more[key], 'more run')}"] if key in more else []
+        words += [f"and {pluralize(more[key], 'more run')}"] if key in more else []
         words += [f"{never[key]} never delivered"] if key in never else []
         said.append(words)
     return said
@@ -160,7 +160,7 @@ def lines_of_places(
     ]
     more = len(lines) - _MOST_LINES
     return lines[:_MOST_LINES] + (
-        [f"and {counted(more, 'more share partition')}"] if more > 0 else []
+        [f"and {pluralize(more, 'more share partition')}"] if more > 0 else []
     )
 
 

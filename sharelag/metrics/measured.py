@@ -30,7 +30,7 @@ from sharelag.metrics.columns import floats, mask, numbers, series
 from sharelag.model.defects import is_affected
 from sharelag.schemas import MEASURED, SHARE_PARTITION, Arrow
 from sharelag.tables.arrow import as_table, beside, flat, keys, table_of
-from sharelag.tables.words import counted
+from sharelag.tables.words import pluralize
 
 #: Types of acknowledgement that Kafka counts; later versions may add others.
 _TYPES = ("accept", "release", "reject", "renew")
@@ -151,7 +151,7 @@ def letter_words(table: pa.Table, groups: Collection[str] | None = None) -> list
     ]
     if (left := len(said) - _MOST_NOTES) > 0:
         said[_MOST_NOTES:] = [
-            f"dead letters of {counted(left, 'more group')}: see the counts of -o json"
+            f"dead letters of {pluralize(left, 'more group')}: see the counts of -o json"
         ]
     return said
 

@@ -138,11 +138,11 @@ def check_requests(tables: Mapping[str, Arrow], history: Arrow | None = None) ->
         session_epochs(as_table(tables["requests"])),
         member_epochs(as_table(tables["heartbeats"])),
         *(find(as_table(tables["descriptions"])) for find in (group_states, assignment_epochs)),
-        *(find(calls) for find in (leader_epochs, fenced_calls, partial_deletes)),
-        unlisted_errors(tables),
+        *(find(calls) for find in (leader_epochs, find_fenced_calls, partial_deletes)),
+        find_unlisted_errors(tables),
     ]
     if history is not None:
-        found.append(unrecorded_writes(tables, history))
+        found.append(find_unrecorded_writes(tables, history))
     return pa.concat_tables(found).sort_by(ascending("timestamp", "finding"))
 
 
@@ -227,7 +227,7 @@ def _epochs(name: str, rows: pa.Table, epoch: Ints, bad: Bools, words: str) -> p
     return _findings(name, rows.filter(pa.array(bad)), said)
 
 
-def fenced_calls(calls: pa.Table) -> pa.Table:
+def find_fenced_calls(calls: pa.Table) -> pa.Table:
     """Find calls that the coordinator fenced: of an older leader or state epoch."""
     rows = calls.filter(pc.is_in(calls.column("error_code"), _FENCED))
     words = [
@@ -238,7 +238,7 @@ def fenced_calls(calls: pa.Table) -> pa.Table:
     return _findings("fenced", rows, words)
 
 
-def unlisted_errors(tables: Mapping[str, Arrow]) -> pa.Table:
+def find_unlisted_errors(tables: Mapping[str, Arrow]) -> pa.Table:
     """Find responses with an error that Kafka does not return for that request (SEC-05).
 
     They come from another server than Kafka, a defective broker, or a newer version.
@@ -292,7 +292,7 @@ def _partial(rows: pa.Table, first: Bools, column: str, deletes: str) -> pa.Tabl
     return _findings("partial delete", found, words)
 
 
-def unrecorded_writes(tables: Mapping[str, Arrow], history: Arrow) -> pa.Table:
+def find_unrecorded_writes(tables: Mapping[str, Arrow], history: Arrow) -> pa.Table:
     """Find confirmed writes without a record in the state topic.
 
     Writes before the first record of their share partition do not count, because the topic is

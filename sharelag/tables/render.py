@@ -18,7 +18,7 @@ from sharelag.tables.gaps import NOTES, REASONS
 from sharelag.tables.lines import SENTENCES, cell, plain_rows
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.table import AMOUNT, Format
-from sharelag.tables.words import MISSING, NOT_KNOWN, THOUSANDS, counted, terminal
+from sharelag.tables.words import MISSING, NOT_KNOWN, THOUSANDS, pluralize, terminal
 
 if TYPE_CHECKING:
     import jinja2
@@ -70,7 +70,7 @@ def as_html(result: Presentation, most: int = MOST) -> str:
         most=most,
         below=[*_source(result), *_charts(result)],
         more_groups=max(len(result.summaries) - most, 0),
-        counted=counted,
+        pluralize=pluralize,
     )
 
 
@@ -97,7 +97,7 @@ def excerpt(result: Presentation, most: int) -> Excerpt:
     """Return a result's first rows as cells; of too many, those with the largest values."""
     table, more = result.table, ""
     if len(table) > most:
-        more = f"and {counted(len(table) - most, 'more row')} in .table"
+        more = f"and {pluralize(len(table) - most, 'more row')} in .table"
         if result.order:
             table = table.sort_by([(result.order, "descending")])
             more += f"; shown are {_which(result)}"
@@ -205,6 +205,6 @@ def _summaries_text(result: Presentation, most: int) -> list[str]:
             said = filter(None, (cause.summary, cause.evidence, f"-> {cause.advice}"))
             lines += [f"     {line}" for line in said]
         if (left := len(group.causes) - most) > 0:
-            lines.append(f"  and {counted(left, 'more cause')} in .table")
+            lines.append(f"  and {pluralize(left, 'more cause')} in .table")
     left = len(result.summaries) - most
-    return lines + ([f"and {counted(left, 'more group')} in .table"] if left > 0 else [])
+    return lines + ([f"and {pluralize(left, 'more group')} in .table"] if left > 0 else [])

@@ -20,7 +20,7 @@ from sharelag.durations import duration
 from sharelag.tables import views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
-from sharelag.tables.words import counted, number
+from sharelag.tables.words import number, pluralize
 from sharelag.whatif.compare import Comparison, compare, compared, course
 from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.intervals import enough_seeds
@@ -88,7 +88,9 @@ class Clearing(Displayable):
             return unknown
         if words.say_blocked(usual):
             return found.verdict()
-        now = f"{found.baseline} ({usual.assignor}, {counted(len(usual.each_member()), 'member')})"
+        now = (
+            f"{found.baseline} ({usual.assignor}, {pluralize(len(usual.each_member()), 'member')})"
+        )
         stuck = say_stuck(usual)
         also = f"; {stuck}" if stuck else ""
         if not answers and found.cells[found.baseline, "drain_ms"]["n"]:
@@ -109,7 +111,7 @@ class Clearing(Displayable):
         variants = tuple(row["variant"] for row in answers)
         sooner = " sooner" * (found.baseline not in variants and _clears(found, found.baseline))
         said = (
-            f"{who} with {counted(fewest, 'member')} clear{'s' * (len(answers) == 1)} the lag"
+            f"{who} with {pluralize(fewest, 'member')} clear{'s' * (len(answers) == 1)} the lag"
             f"{sooner}: {course(found, variants)}"
         )
         if found.baseline in variants:
@@ -117,7 +119,7 @@ class Clearing(Displayable):
         said += f"; {now}: {course(found, (found.baseline,))}"
         fewer = max((row["members"] for row in cells if row["members"] < fewest), default=None)
         if fewer is not None and not sooner:
-            said += f"; no assignor does with {counted(fewer, 'member')}"
+            said += f"; no assignor does with {pluralize(fewer, 'member')}"
         return said + also
 
     def reasons(self) -> list[str]:

@@ -30,7 +30,7 @@ from sharelag.tables import report_views
 from sharelag.tables.conform import require_conformable
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
-from sharelag.tables.words import THOUSANDS, counted, number, percent
+from sharelag.tables.words import THOUSANDS, number, percent, pluralize
 from sharelag.whatif.comparison import intervals
 from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.rows import Best
@@ -455,8 +455,8 @@ class Comparison(Displayable):
                 f"{number(rate, THOUSANDS)}/s" for rate in (known.arriving, done, could)
             )
             yield (
-                f"records arrive at {arrive}; {counted(few, 'member')} can finish {has}, "
-                f"{counted(many, 'member')} {gets}"
+                f"records arrive at {arrive}; {pluralize(few, 'member')} can finish {has}, "
+                f"{pluralize(many, 'member')} {gets}"
             )
         locks = [one.settings.limits.lock_duration_ms for one in (usual, changed)]
         polls = ((one.max_poll_records * one.service.expected_ms, one) for one in each)
@@ -464,7 +464,7 @@ class Comparison(Displayable):
         expired = both("expired")
         if expired and member and locks[0] != locks[1] and longest >= _LONG_POLL * min(locks):
             yield (
-                f"a poll of {counted(member.max_poll_records, 'record')} x "
+                f"a poll of {pluralize(member.max_poll_records, 'record')} x "
                 f"{number(member.service.expected_ms)} ms takes {duration(longest)}: with locks of "
                 f"{duration(locks[0])} {number(expired[0])} deliveries expire, with "
                 f"{duration(locks[1])} {number(expired[1])}"
@@ -484,7 +484,7 @@ class Comparison(Displayable):
     def conditions(self) -> Iterator[str]:
         """Yield the number of runs, the intervals, too few seeds, and failed runs."""
         yield (
-            f"{counted(len(self.names), 'variant')}, {counted(self.seeds, 'seed')}, "
+            f"{pluralize(len(self.names), 'variant')}, {pluralize(self.seeds, 'seed')}, "
             f"compared seed by seed with {self.baseline}; "
             f"{100 * self.confidence:g} % confidence intervals, corrected for the number of "
             "variants but not of measures: among many measures, one may differ by chance"

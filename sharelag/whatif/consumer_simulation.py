@@ -163,7 +163,7 @@ class Partition:
 
     def age_ms(self, now: int) -> int:
         """Return the age of the first unfinished record; 0 if there is none."""
-        return max(now - self.log.appended(self.done), 0) // MS if self.lag > 0 else 0
+        return max(now - self.log.append_time(self.done), 0) // MS if self.lag > 0 else 0
 
     def idle(self, first: int, last: int) -> frozenset[int]:
         """Return offsets in ``first..last`` without work: no record, aborted, or done before."""

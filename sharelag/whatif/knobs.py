@@ -17,7 +17,7 @@ from sharelag.model.settings import each_in_force
 from sharelag.model.settings.catalogue import CONSUMER, find
 from sharelag.model.versions import NEWEST, has_reached
 from sharelag.schemas import SETTINGS
-from sharelag.tables.words import counted
+from sharelag.tables.words import pluralize
 from sharelag.whatif.consumers import KAFKA_NAMES
 from sharelag.whatif.grid import variants
 from sharelag.whatif.scenario import Member, Scenario
@@ -238,6 +238,6 @@ def to_set(
         how = f"acknowledge(record, AcknowledgeType.RENEW) every {half} of work"
         said.append(f"in the application: {how if renews else 'no AcknowledgeType.RENEW'}")
     if MEMBERS in changed:
-        now, then = len(scenario.each_member()), counted(int(changed[MEMBERS]), "member")
+        now, then = len(scenario.each_member()), pluralize(int(changed[MEMBERS]), "member")
         said.append(f"in the deployment: {then} instead of {now}")
     return said

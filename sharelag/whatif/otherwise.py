@@ -17,7 +17,7 @@ from sharelag.metrics.columns import floats
 from sharelag.tables import views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
-from sharelag.tables.words import counted, moment, percent, sentence
+from sharelag.tables.words import moment, percent, pluralize, sentence
 from sharelag.whatif.compare import PROJECTED, Comparison, Progress, compare
 from sharelag.whatif.comparison.intervals import Interval, half_width
 from sharelag.whatif.past import HAPPENED, Past
@@ -247,7 +247,7 @@ class Otherwise(Displayable):
 
     def _say_alerted(self, row: Mapping[str, Any]) -> str:
         real, share, count = self.rows[0], row["alert_share"], self.comparison.seeds
-        luck = f"in {round(share * count)} of {counted(count, 'run')}"
+        luck = f"in {round(share * count)} of {pluralize(count, 'run')}"
         happened = (
             "did not fire" if real["alert_at"] is None else f"fired at {self._say_fired(real)}"
         )
@@ -280,12 +280,12 @@ class Otherwise(Displayable):
         """Yield the conditions of the simulation."""
         seeds = self.comparison.seeds
         yield (
-            f"{counted(seeds, 'run')} of each; "
+            f"{pluralize(seeds, 'run')} of each; "
             f"{100 * self.comparison.confidence:g} % of single runs end between the bounds, "
             "which are widened by the error of the unchanged simulation at the last known lag"
         )
         yield (
-            f"the lag is known at {counted(self.explained.moments, 'moment')} of the span, and "
+            f"the lag is known at {pluralize(self.explained.moments, 'moment')} of the span, and "
             "unknown between them"
         )
         if seeds < 2:

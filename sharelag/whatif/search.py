@@ -27,7 +27,7 @@ from sharelag.tables import views
 from sharelag.tables.declared import trials
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
-from sharelag.tables.words import counted
+from sharelag.tables.words import pluralize
 from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.intervals import Floats, fewest_equal, known, one_sided_interval
 from sharelag.whatif.comparison.tables import MEASURED, RUNS
@@ -191,7 +191,9 @@ class Found(Displayable):
         said = f"no number of members tried, from {min(tried)} to {max(tried)}, reliably keeps "
         said += str(self.goal)
         if self.members is not None:
-            said = f"{counted(self.members, 'member')} keep{'s' * (self.members == 1)} {self.goal}"
+            said = (
+                f"{pluralize(self.members, 'member')} keep{'s' * (self.members == 1)} {self.goal}"
+            )
             said += f", with {100 * self.goal.confidence:g} % confidence"
         if self.undecided:
             said += f"; these seeds do not decide: {', '.join(map(str, self.undecided))}"
@@ -254,7 +256,7 @@ def fewest_members(
     def meets(count: int) -> bool:
         if count not in tried:
             report = further(progress, len(tried) * len(seeds))
-            some = {counted(count, "member"): scenario.with_members(count)}
+            some = {pluralize(count, "member"): scenario.with_members(count)}
             runs[count] = in_turn(some, seeds, progress=report)
             values = np.array(runs[count].column(goal.measure).to_pylist(), np.float64)
             tried[count] = {"members": count, **judge(goal, values)}

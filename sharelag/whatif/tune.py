@@ -27,7 +27,7 @@ from sharelag.tables import views
 from sharelag.tables.declared import trials as declared
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
-from sharelag.tables.words import counted
+from sharelag.tables.words import pluralize
 from sharelag.whatif.compare import Comparison, compared
 from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.intervals import Floats, by_variant_and_seed, on_front
@@ -91,7 +91,7 @@ class Tuned(Displayable):
         what = words.join_names(each) if each else "the group as it is"
         keeps = f"keep{'s' * (len(each) < 2)} {measured}"
         if not self.kept and all(row["met"] is not False for row in rows):
-            runs = counted(self.comparison.seeds, "seed")
+            runs = pluralize(self.comparison.seeds, "seed")
             return f"{runs} do not decide whether {what} {keeps}: give more seeds"
         if not self.kept:
             nearest = what if each else AS_IT_IS
@@ -117,7 +117,7 @@ class Tuned(Displayable):
         """Say how many runs the result rests on, and how to read it."""
         found = self.comparison
         return (
-            f"differences are means over {counted(found.seeds, 'seed')} that the tuner did not "
+            f"differences are means over {pluralize(found.seeds, 'seed')} that the tuner did not "
             f"see, with {100 * found.confidence:g} % confidence; safe ranges change one setting at "
             "a time"
         )

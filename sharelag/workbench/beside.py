@@ -37,7 +37,7 @@ from sharelag.model.versions import told
 from sharelag.replay.holds import held_at, holds_of
 from sharelag.schemas import HOLDERS, REQUEST_TABLES, Arrow
 from sharelag.tables import views
-from sharelag.tables.words import counted
+from sharelag.tables.words import pluralize
 from sharelag.wire.requests.lines import BESIDE, OWN, TAKEN
 from sharelag.workbench.result import Result
 
@@ -150,12 +150,12 @@ class Requests:
 
     def summary(self) -> str:
         """Return the number of lines in words."""
-        count, skipped = self.log.counted
+        count, skipped = self.log.line_counts
         rejects = self.log.tables["rejects"].num_rows
         return (
-            f"{counted(count, 'line')}: "
-            f"{counted(count - skipped - rejects, 'request')} about share groups, "
-            f"{rejects:,} that could not be read, {counted(skipped, 'other')} skipped"
+            f"{pluralize(count, 'line')}: "
+            f"{pluralize(count - skipped - rejects, 'request')} about share groups, "
+            f"{rejects:,} that could not be read, {pluralize(skipped, 'other')} skipped"
         )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.engine import OVER, Counted, Once, Reading, engines
+from sharelag.engine import OVER, Once, Reading, RecordCounts, engines
 from sharelag.errors import InputError, ShareLagError, unknown_group, unknown_name
 from sharelag.inputs import Input
 from sharelag.metrics.evidence import Evidence
@@ -141,14 +141,14 @@ class Opened:
         ``of_groups``: the answer uses the groups' own records, too.
         """
         notes = () if len(read.table("lag")) else self._without_records()
-        found = self._describe_reading(read, read.counted, self._lacks(of_groups), notes)
-        rejected = of_rejected_groups(read.counted_groups.rejected) if of_groups else ()
+        found = self._describe_reading(read, read.record_counts, self._lacks(of_groups), notes)
+        rejected = of_rejected_groups(read.group_record_counts.rejected) if of_groups else ()
         return replace(found, as_of=read.now, unknown=(*rejected, *found.unknown))
 
     def _describe_reading(
         self,
         read: Reading,
-        counted: Counted | Evidence,
+        counted: RecordCounts | Evidence,
         lacks: tuple[str, ...],
         notes: tuple[str, ...],
     ) -> Result:
@@ -302,8 +302,8 @@ class Opened:
             "reading share groups", lambda: {name: reading.table(name) for name in ("lag", *names)}
         )
         found = Evidence(
-            reading.now, rejected=reading.counted.rejected, engine=reading.engine, lag_only=True,
-            **tables,
+            reading.now, rejected=reading.record_counts.rejected, engine=reading.engine,
+            lag_only=True, **tables,
         )  # fmt: skip
         self.require_group(found.lag, group)
         return found.of_group(group)
@@ -322,11 +322,11 @@ class Opened:
 
     def _without_records(self) -> tuple[str, ...]:
         """Explain a state topic without records; empty if it has some."""
-        counted = self.reading.counted
-        is_now = self.as_of is None and not counted.records
-        if is_now and counted.rejected and not self._other_groups():
-            return (engines.only_rejects(counted.rejected, self.choice.generation),)
-        if counted.first is not None or counted.rejected:
+        counts = self.reading.record_counts
+        is_now = self.as_of is None and not counts.records
+        if is_now and counts.rejected and not self._other_groups():
+            return (engines.only_rejects(counts.rejected, self.choice.generation),)
+        if counts.first is not None or counts.rejected:
             return ()
         return (engines.without_records(self.source, self.as_of),)
 
@@ -338,7 +338,7 @@ class Opened:
     def base_of_state(self, read: Reading, table: pa.Table) -> Result:
         """Return the source and gaps of an answer from the state topic alone."""
         notes = () if len(table) else self._without_records()
-        return self._describe_reading(read, read.counted, engines.rejects_of(read), notes)
+        return self._describe_reading(read, read.record_counts, engines.rejects_of(read), notes)
 
     def base_of(self, evidence: Evidence) -> Result:
         """Return the source and gaps of an answer from this evidence."""
@@ -421,7 +421,7 @@ def copy_input(source: Any) -> Any:
         return source
     # Earlier answers of brokers say nothing about brokers that are silent now.
     config = getattr(source, "config", None)
-    return replace(source) if config is None else replace(source, config=config.renewed())
+    return replace(source) if config is None else replace(source, config=config.renew())
 
 
 _LIMIT = "share.delivery.count.limit"

@@ -238,7 +238,7 @@ def plan(options: ReadOptions) -> list[OffsetRange]:
 
 def logs(options: ReadOptions) -> dict[str, dict[int, tuple[int, int]]]:
     """Return current first and end offsets of every selected partition, by topic."""
-    config = options.config.renewed()  # a stream asks repeatedly
+    config = options.config.renew()  # a stream asks repeatedly
     topics = list(options.topics) or list(options.assigned)
     if options.pattern is not None:
         topics = [name for name in kafka.topic_names(config) if re.fullmatch(options.pattern, name)]

@@ -179,7 +179,7 @@ class _Job:
         if gaps.num_rows:
             add |= _aside(scratch, f"{GAPS}/{batch:012d}.parquet", gaps)
         # The topic ids, read after the records, reveal a topic that was created again.
-        ids = kafka.topic_ids(self.config.renewed(), list(self.begun.topics))
+        ids = kafka.topic_ids(self.config.renew(), list(self.begun.topics))
         require_same_topics(self.folder, self.begun, ids)
         # Sample ends after reading the records: otherwise lag could be negative.
         add |= self._sample(scratch, day)
@@ -215,7 +215,7 @@ class _Job:
                 _LOG.warning("small files of the archive stay as they are: %s", error)
 
     def _sample(self, scratch: Path, day: str) -> dict[str, Path]:
-        config = self.config.renewed()  # so that silent brokers do not shorten the next sample
+        config = self.config.renew()  # so that silent brokers do not shorten the next sample
         offsets = kafka.list_offsets(config, kafka.topic_ids(config))
         self.sampled = time.monotonic()
         with self._naming:

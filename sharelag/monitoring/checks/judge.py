@@ -43,7 +43,7 @@ from sharelag.monitoring.checks.measures import (
 from sharelag.monitoring.checks.rules import TIMED, Rule, Rules, Silence
 from sharelag.replay.moment import Choice, Moment
 from sharelag.tables.level import CRITICAL, OK, UNKNOWN, WARNING, of_rule, rank, worst
-from sharelag.tables.words import counted
+from sharelag.tables.words import pluralize
 from sharelag.workbench.questions.state_topic import judge_state_topic
 
 #: Exit codes of Nagios plug-ins.
@@ -339,7 +339,7 @@ def _describe(rule: Rule, value: float) -> str:
         return f"{rule.figure} {value:.3g}"
     if rule.measure == "lag":
         return f"lag {value:,.0f}"
-    held = counted(value, "offset")
+    held = pluralize(value, "offset")
     return f"failing records hold {held}" if rule.measure == "poison" else f"holds {held}"
 
 
@@ -353,7 +353,7 @@ def _state_topic(rule: Rule, begun: Reading) -> dict[str, Any]:
     values = np.array([[float(len(words))]])
     found = Series.of_groups(np.array([None], object), np.array([0]), values)
     level = str(judge(rule, found).level[0])
-    summary = counted(len(words), "finding") + (f": {words[0]}" if words else "")
+    summary = pluralize(len(words), "finding") + (f": {words[0]}" if words else "")
     return _row(rule, level, value=values[0, 0], at_least=False, summary=summary)
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, overload
 
 from sharelag import plugins
 from sharelag.errors import InputError, ShareLagError
-from sharelag.tables.words import counted
+from sharelag.tables.words import pluralize
 from sharelag.whatif.assignors import contract
 from sharelag.whatif.assignors.by_count import all_to_all, balanced, rack_aware, round_robin, sticky
 from sharelag.whatif.assignors.by_lag import lag_aware_sticky, lag_proportional, sticky_spread
@@ -218,7 +218,7 @@ def require_partitions(name: str, group: Group, answer: Assignment) -> None:
             if beyond := [one for one in partitions if one >= count]:
                 raise AssignorError(
                     f"the assignor {name!r} gave {member!r} partition {beyond[0]} of {topic!r}, "
-                    f"which has {counted(count, 'partition')}, numbered from 0"
+                    f"which has {pluralize(count, 'partition')}, numbered from 0"
                 )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from sharelag.durations import duration
-from sharelag.tables.words import THOUSANDS, counted, number, spell_out
+from sharelag.tables.words import THOUSANDS, number, pluralize, spell_out
 from sharelag.whatif.assignors.registry import assignor_names
 from sharelag.whatif.comparison.tables import DIFFERENCE, MEAN, MEASURED
 from sharelag.whatif.estimates import Assumption
@@ -190,8 +190,8 @@ def say_blocked(scenario: Scenario) -> str:
     offsets = sum(end - begin for _, begin, end in held)
     places = ", ".join(f"{name} from offset {begin}" for name, begin, _ in held[:MOST_TOLD])
     others = len(held) - MOST_TOLD
-    more = f" and {counted(others, 'more partition')}" if others > 0 else ""
-    so_far = counted(offsets, "offset")
+    more = f" and {pluralize(others, 'more partition')}" if others > 0 else ""
+    so_far = pluralize(offsets, "offset")
     return f"blocked by a transaction that is open in {places}{more} ({so_far} so far)"
 
 

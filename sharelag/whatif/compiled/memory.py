@@ -90,7 +90,7 @@ class Sizes:
             min(max(round(math.log2(max(between, 1))), 2), 14),
         )
         people = 2 * found.members + 2
-        words = found.fixed(found.usual) + people * found.entries * at.ENTRY_SIZE
+        words = found.count_fixed(found.usual) + people * found.entries * at.ENTRY_SIZE
         if words > _MOST_WORDS:
             raise InputError(
                 f"to simulate this takes some {words * 8 / 1e9:,.0f} GB of memory: a window has "
@@ -104,7 +104,7 @@ class Sizes:
         """Entries of a slot: those left of aborted transactions follow the others."""
         return 2 * self.scratch + 1
 
-    def fixed(self, window: int) -> int:
+    def count_fixed(self, window: int) -> int:
         """Return the words that do not depend on the logs, with windows of a given size."""
         each = at.PLACE + window * (at.OFFSET + 4 * at.LOCK_SIZE) + 2
         pairs = self.places * self.members * (at.COUNTS + 3 + 3)
@@ -188,13 +188,13 @@ class Core:
         self._is_slow = round(scenario.costs.fetch_ms * MS) > 0
         self._window = self._sizes.usual if self._is_slow else 2 * self._sizes.window
         rows = 2 * _ROWS * (at.EVENT + at.WROTE + at.RUN + at.REQUEST)
-        self._hold(_taken(2 * self._sizes.fixed(self._window) + rows + known + drawn))
+        self._hold(_taken(2 * self._sizes.count_fixed(self._window) + rows + known + drawn))
         self._capacity = 0  # of lives
         self.next_event = 0
         self._writes: list[Longs] = []
         self._runs: list[Longs] = []
         self._all_runs: list[Longs] = []
-        self._asked: list[Longs] = []
+        self._requests: list[Longs] = []
         self._written = self._ran = 0
         self._missing: dict[int, Longs] = {}  # by place, rows of offsets without a record
         self._globals(requests)
@@ -509,10 +509,10 @@ class Core:
         self._flush()
         return self._all_runs
 
-    def asked(self) -> Longs:
+    def requests(self) -> Longs:
         """Return all requests, as rows of the layout."""
         self._flush()
-        return np.concatenate(self._asked)
+        return np.concatenate(self._requests)
 
     def take_writes(self) -> tuple[list[Longs], list[Longs]]:
         """Return the writes since the last call, and their runs, in several parts."""
@@ -536,7 +536,7 @@ class Core:
         runs = self._rows(at.RUNS_AT, at.RUNS, at.RUN)
         self._runs.append(runs)
         self._all_runs.append(runs)
-        self._asked.append(self._rows(at.ASKED_AT, at.ASKED, at.REQUEST))
+        self._requests.append(self._rows(at.ASKED_AT, at.ASKED, at.REQUEST))
         self._written += self[at.WRITES]
         self._ran += self[at.RUNS]
         self[at.WRITES] = self[at.RUNS] = self[at.ASKED] = self[at.OPEN] = 0

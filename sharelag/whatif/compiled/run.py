@@ -234,7 +234,7 @@ class Simulation(Loop[Client]):
         seen = self._watch.lag_and_age(metric)
         # The watch has advanced the readable end, which fetches share.
         for log, p in zip(self.logs, self.core.places, strict=True):
-            self.core[p + at.READABLE] = max(self.core[p + at.READABLE], log.asked[1])
+            self.core[p + at.READABLE] = max(self.core[p + at.READABLE], log.batch_counts[1])
         return seen
 
     def _observed(self) -> Longs:
@@ -260,7 +260,7 @@ class Simulation(Loop[Client]):
         if core[at.NOTES_REQUESTS]:
             self.requests += [
                 (time, number, broker, epoch, _WHAT[what])
-                for time, number, broker, epoch, what in core.asked().tolist()
+                for time, number, broker, epoch, what in core.requests().tolist()
             ]
         super()._settle()
 

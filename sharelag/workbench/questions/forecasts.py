@@ -34,7 +34,7 @@ from sharelag.metrics.forecasts import (
 from sharelag.model import iso, milliseconds
 from sharelag.tables import views
 from sharelag.tables.arrow import keys
-from sharelag.tables.words import counted, percent
+from sharelag.tables.words import percent, pluralize
 from sharelag.version import __version__
 from sharelag.workbench.ask import question
 from sharelag.workbench.opened import Tables
@@ -52,7 +52,7 @@ def forecasts(t: Tables, ledger: str | Path, horizon: timedelta) -> Result:
     kept = keep_forecasts(t.read, place_of(ledger), horizon)
     made, graded, scored = kept.made, kept.graded, kept.scored
     better = graded.filter(graded.column("shown")).column("forecast")
-    told = f"{counted(kept.new, 'new forecast')}, {scored.num_rows:,} scored"
+    told = f"{pluralize(kept.new, 'new forecast')}, {scored.num_rows:,} scored"
     untold = scored.column("actual_ms").null_count
     return t.bench.base_of(t.bench.evidence()).answer(
         "Forecasts of the lag",
@@ -101,7 +101,7 @@ def calibration_sentences(graded: pa.Table) -> list[str]:
     """Return a sentence per kind on how often forecasts came true, by `CALIBRATION`."""
     said = []
     for row in graded.to_pylist():
-        what = f"{counted(row['scored'], 'forecast')} of {row['forecast']}"
+        what = f"{pluralize(row['scored'], 'forecast')} of {row['forecast']}"
         if not row["scored"]:
             said.append(f"no forecast of {row['forecast']} with an interval has been scored yet")
             continue

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from sharelag.engine import ORDER, add_topic_names
 from sharelag.errors import InputError, unknown_topic
 from sharelag.tables import gaps, views
-from sharelag.tables.words import counted
+from sharelag.tables.words import pluralize
 from sharelag.workbench.ask import Beside, question
 from sharelag.workbench.opened import Tables, delivery_limit, only
 from sharelag.workbench.result import Result, chart
@@ -38,7 +38,7 @@ def lag(t: Tables, group: str | None = None, by: str | None = None, brief: bool 
     }
     hidden = gaps.of_hidden(each) if hasattr(t.bench.source, "config") else ()
     return base.answer(
-        f"Lag of {counted(len(each), 'share partition')}{f' by {by}' if by else ''}",
+        f"Lag of {pluralize(len(each), 'share partition')}{f' by {by}' if by else ''}",
         table,
         view,
         "lag",
@@ -124,7 +124,7 @@ def _windows_answer(t: Tables, group: str | None, told: Beside) -> Result:
         without, len(table), "the whole state", ["no snapshot is among the records"]
     )
     return t.bench.base(t.read).answer(
-        f"Windows of {counted(len(table), 'share partition')}",
+        f"Windows of {pluralize(len(table), 'share partition')}",
         table,
         views.windows_with("notes" in table.column_names),
         "window_end_offset",

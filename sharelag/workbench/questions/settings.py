@@ -13,7 +13,7 @@ from sharelag.model.settings.catalogue import FIRST
 from sharelag.model.settings.queues import queues_of
 from sharelag.model.versions import given_or_told
 from sharelag.tables import gaps, views
-from sharelag.tables.words import counted
+from sharelag.tables.words import pluralize
 from sharelag.workbench.ask import question
 from sharelag.workbench.next_steps import address_of
 from sharelag.workbench.opened import Opened, Tables
@@ -43,7 +43,7 @@ def settings(
     if version is None:
         said += [f"{one}." for one in differing(values, judged.version)]
     return t.bench.base(t.read).answer(
-        f"Settings of {counted(len(groups), 'share group')} and their brokers",
+        f"Settings of {pluralize(len(groups), 'share group')} and their brokers",
         table,
         views.SETTINGS,
         "problem",

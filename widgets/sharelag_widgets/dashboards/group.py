@@ -391,8 +391,8 @@ class PoisonHunt(GroupDashboard):
         if archived is not None:
             gone = f"{text.number(archived)} archived"
         return (
-            f"{text.counted(offsets, 'offset')} delivered at least {self.least.value} times and "
-            f"not acknowledged; {text.counted(pinned, 'start offset')} "
+            f"{text.pluralize(offsets, 'offset')} delivered at least {self.least.value} times and "
+            f"not acknowledged; {text.pluralize(pinned, 'start offset')} "
             f"{'wait' if pinned != 1 else 'waits'} for an offset listed here; {gone} over the "
             "span, including those below the start offset now"
         )

@@ -18,7 +18,7 @@ from sharelag.charts.figure import FACT_LINE, TITLE_LINE, merge_layouts
 from sharelag.errors import ShareLagError, first_line, list_names
 from sharelag.metrics.holders import holder_lines
 from sharelag.tables.declared import meanings_of, units_in_words
-from sharelag.tables.words import counted, moment, spell_out
+from sharelag.tables.words import moment, pluralize, spell_out
 from sharelag.workbench import Result, Workbench
 from sharelag.workbench.next_steps import input_options, next_command
 from sharelag.workbench.opened import delivery_limit, worst_first
@@ -250,7 +250,7 @@ class CauseCards(Piece):
         ]
         known_now = [f"known now: {list_names(begun)}"] if begun else []
         left = len(rows) - len(cards)
-        more = [f"and {counted(left, 'more cause')} in bench.explain()"] if left else []
+        more = [f"and {pluralize(left, 'more cause')} in bench.explain()"] if left else []
         self.tell(said.group, "; ".join([said.state, *known_now, *more]), cards)
 
     def tell(self, group: str, state: str, cards: list[dict[str, str]]) -> None:
