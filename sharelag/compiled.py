@@ -174,14 +174,14 @@ def begin_later(code: str) -> None:
     import subprocess
 
     with suppress(OSError):  # later processes are slower, and try again
-        begun = subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-c", code],
             start_new_session=True,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        _begun.append(begun)  # Popen warns if it is collected while its process runs
+        _begun.append(process)  # Popen warns if it is collected while its process runs
 
 
 def compile_kernel(function: Callable[_P, _T]) -> Callable[_P, _T]:

@@ -647,17 +647,17 @@ def _drain_sentences(records: pa.Table) -> tuple[str, ...]:
             if kind == UNCERTAIN and low is not None:
                 words += f" (at best in {text.span(low)})"
             together.setdefault((row["group_id"], words), []).append(row)
-    said = []
+    sentences = []
     for (group, words), mine in together.items():
         who = text.pluralize(len(mine), "share partition")
         if len(mine) == 1:
             who = text.share_partition(mine[0], several)
         elif several:
             who = f"{text.name(group)}: {who}"
-        said.append(f"{who}: {words}.")
+        sentences.append(f"{who}: {words}.")
     others = sum(map(len, list(together.values())[_MOST_SENTENCES:]))
     more = f"And {text.pluralize(others, 'more share partition')} without a time to drain."
-    return (*said[:_MOST_SENTENCES], *([more] if others else []))
+    return (*sentences[:_MOST_SENTENCES], *([more] if others else []))
 
 
 def _has_time(row: dict[str, Any]) -> bool:

@@ -209,8 +209,8 @@ def projection_figure(
             layout["shapes"].append(_level(level / unit_ms, place, theme))
     final = {name: round(float(mine.column("lag")[-1].as_py())) for name, mine in drawn.items()}
     if len(final) > _TOLD:  # of many, the first and the smallest
-        told = (next(iter(final)), min(final, key=lambda name: final[name]))
-        final = {name: final[name] for name in told}
+        extremes = (next(iter(final)), min(final, key=lambda name: final[name]))
+        final = {name: final[name] for name in extremes}
     finals = [f"{text.number(lag)} for {text.name(name)}" for name, lag in final.items()]
     left = len(every) - len(drawn)
     story = Story(
@@ -394,10 +394,10 @@ def clearing_figure(cells: pa.Table, theme: Theme = "light") -> Figure:
     assignors = list(dict.fromkeys(row["assignor"] for row in rows))
     members = list(dict.fromkeys(row["members"] for row in rows))
     places = [(members.index(row["members"]), assignors.index(row["assignor"])) for row in rows]
-    told = [(drain_words(row), *costs_in_words(row)) for row in rows]
+    texts = [(drain_words(row), *costs_in_words(row)) for row in rows]
     shown = [
         "<br>".join([f"<b>{text.escape(first)}</b>", *map(text.escape, more)])
-        for first, *more in told
+        for first, *more in texts
     ]
     words = plotly().Scatter(
         x=[across for across, _ in places],
@@ -406,7 +406,7 @@ def clearing_figure(cells: pa.Table, theme: Theme = "light") -> Figure:
         text=shown,
         textfont={"size": 13, "color": PAPER[theme]["ink"]},
         showlegend=False,
-        **hovers((row["variant"], *lines) for row, lines in zip(rows, told, strict=True)),
+        **hovers((row["variant"], *lines) for row, lines in zip(rows, texts, strict=True)),
     )
     boxes = [
         _cell(across, down, row, theme) for row, (across, down) in zip(rows, places, strict=True)

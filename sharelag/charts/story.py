@@ -164,7 +164,7 @@ def group_story_figure(
 def _lag_and_age(records: pa.Table, ages: Any, theme: Theme) -> list[Any]:
     """Return lag as an area of steps, and the age below it; only those with known values."""
     plain = records.to_pylist()
-    said = (
+    texts = (
         (
             text.moment(one["as_of"]),
             f"lag {text.number(one['lag'])}",
@@ -176,7 +176,7 @@ def _lag_and_age(records: pa.Table, ages: Any, theme: Theme) -> list[Any]:
     parts = ",".join(str(int(colour[at : at + 2], 16)) for at in (1, 3, 5))
     area = {"fill": "tozeroy", "fillcolor": f"rgba({parts},.18)"}
     look = {"color": colour, "width": 2}
-    shared = hovers(said) | {
+    shared = hovers(texts) | {
         "x": [text.axis_time(one["as_of"]) for one in plain],
         "mode": "lines",
         "connectgaps": False,
@@ -356,8 +356,8 @@ def cause_figure(
         facts=rows.left_out(max(len(records) - most, 0), "cause", "with less severity"),
     )
     names = [f"{row['cause'].replace('_', ' ')}, {_place(row, several)}" for row in plain]
-    begun = [row["since"] for row in plain if row["since"]]
-    spanned = (as_of - min(begun)).total_seconds() if begun else 10.0
+    starts = [row["since"] for row in plain if row["since"]]
+    spanned = (as_of - min(starts)).total_seconds() if starts else 10.0
     edges = [text.axis_time(as_of + timedelta(seconds=part * spanned)) for part in (-1.04, 0.3)]
     notes = [note(text.axis_time(row["as_of"]), n, _held(row), 10) for n, row in enumerate(plain)]
     return row_figure(
@@ -373,22 +373,22 @@ def cause_figure(
 
 def _cause_traces(plain: list[dict[str, Any]], severity: str, theme: Theme) -> list[Any]:
     mine = [row | {"place": n} for n, row in enumerate(plain) if row["severity"] == severity]
-    begun = [row for row in mine if row["since"]]
+    dated = [row for row in mine if row["since"]]
     open_ones = [row for row in mine if not row["since"]]
     shared = {"name": severity, "legendgroup": severity}
     traces = []
-    if begun:
-        lasted = [(row["as_of"] - row["since"]).total_seconds() * 1000 for row in begun]
+    if dated:
+        lasted = [(row["as_of"] - row["since"]).total_seconds() * 1000 for row in dated]
         traces.append(
             bar(
                 SEVERITIES[severity],
                 theme,
-                map(_cause_lines, begun),
+                map(_cause_lines, dated),
                 **shared,
                 orientation="h",
-                base=[text.axis_time(row["since"]) for row in begun],
+                base=[text.axis_time(row["since"]) for row in dated],
                 x=[max(one, 1) for one in lasted],
-                y=[row["place"] for row in begun],
+                y=[row["place"] for row in dated],
                 width=0.6,
                 showlegend=True,
             )
@@ -402,7 +402,7 @@ def _cause_traces(plain: list[dict[str, Any]], severity: str, theme: Theme) -> l
                 y=[row["place"] for row in open_ones],
                 mode="markers",
                 marker=look | {"color": SEVERITIES[severity].fill[theme]},
-                showlegend=not begun,
+                showlegend=not dated,
                 **hovers(map(_cause_lines, open_ones)),
             )
         )

@@ -73,13 +73,13 @@ def findings(health: Arrow, windows: Arrow, partitions: Partitions = None) -> pa
 
 def in_words(found: Arrow) -> list[str]:
     """Return each of `findings` as a sentence with its place."""
-    said = []
+    words = []
     for row in as_table(found).to_pylist():
         place = f"state partition {row['record_partition']}"
         if row["group_id"] is not None:
             place += f", {row['group_id']}:{row['topic_id']}:{row['partition']}"
-        said.append(f"{place}: {row['summary']}")
-    return said
+        words.append(f"{place}: {row['summary']}")
+    return words
 
 
 def partition_counts(topics: pa.Array, partitions: Partitions) -> pa.Array:

@@ -223,8 +223,8 @@ def _went_back(what: str, rows: pa.Table, column: str, follows: Bools) -> pa.Tab
 
 def _epochs(name: str, rows: pa.Table, epoch: Ints, bad: Bools, words: str) -> pa.Table:
     pairs = zip(epoch[bad].tolist(), np.roll(epoch, 1)[bad].tolist(), strict=True)
-    said = [words.format(now=now, then=then) for now, then in pairs]
-    return _findings(name, rows.filter(pa.array(bad)), said)
+    sentences = [words.format(now=now, then=then) for now, then in pairs]
+    return _findings(name, rows.filter(pa.array(bad)), sentences)
 
 
 def find_fenced_calls(calls: pa.Table) -> pa.Table:
@@ -354,8 +354,8 @@ def memberships(tables: Mapping[str, Arrow]) -> pa.Table:
     beats = as_table(tables["heartbeats"])
     code = beats.column("error_code")
     removed = pc.is_in(code, _REMOVED)
-    told = pc.or_(pc.equal(code, 0).fill_null(False), removed)
-    rows, first = series(beats.filter(told), _MEMBER)
+    is_known = pc.or_(pc.equal(code, 0).fill_null(False), removed)
+    rows, first = series(beats.filter(is_known), _MEMBER)
     if not rows.num_rows:
         return schemas.MEMBERSHIPS.empty_table()
     asked, removed = integers(rows, "member_epoch"), integers(rows, "error_code") != 0

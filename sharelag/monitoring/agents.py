@@ -106,9 +106,9 @@ def groups_in_words(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _first(sentences: Iterable[str]) -> list[str]:
     """Truncate sentences to the maximum number of rows, and say how many more there are."""
-    said = list(sentences)
-    more = [f"and {len(said) - MOST_ROWS:,} more"] if len(said) > MOST_ROWS else []
-    return said[:MOST_ROWS] + more
+    listed = list(sentences)
+    more = [f"and {len(listed) - MOST_ROWS:,} more"] if len(listed) > MOST_ROWS else []
+    return listed[:MOST_ROWS] + more
 
 
 def lags_in_words(table: pa.Table) -> tuple[str, list[str]]:
@@ -472,10 +472,10 @@ def _verdicts(found: Comparison) -> Iterator[str]:
     for measure, rows in by_measure.items():
         means = [row["mean"] for row in rows]
         words = ["unknown" if n is None else f"{amount(measure, n)} on average" for n in means]
-        said = ", ".join(f"{row['variant']}: {n}" for row, n in zip(rows, words, strict=True))
+        summary = ", ".join(f"{row['variant']}: {n}" for row, n in zip(rows, words, strict=True))
         by = measure_words(measure)
         best = standing(found.best(measure), found.baseline, len(rows) == 2)
-        yield f"{by}: {said}; {f'{best} by it' if best else 'no difference is shown'}"
+        yield f"{by}: {summary}; {f'{best} by it' if best else 'no difference is shown'}"
 
 
 def _say_unknown(found: Comparison) -> Iterator[str]:
@@ -529,10 +529,10 @@ def server_of(bench: Workbench, ahead: bool = False) -> MCPServer[Any]:
             try:
                 return await super().call_tool(*given, **named)
             except ToolError as error:
-                said = sentence_of(error.__cause__)
-                if said is None:
+                message = sentence_of(error.__cause__)
+                if message is None:
                     raise
-                raise ToolError(said) from error
+                raise ToolError(message) from error
 
     tools = Tools(bench)
     server = Server(

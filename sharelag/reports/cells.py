@@ -298,8 +298,8 @@ def otherwise_conditions(tried: Tried) -> Block | None:
     """Show the conditions and the assumptions of the simulations."""
     if isinstance(tried, str):
         return None
-    said = [sentence(one) for one in tried.conditions()]
-    return block("unknown", "\n".join(said), sentences=said)
+    sentences = [sentence(one) for one in tried.conditions()]
+    return block("unknown", "\n".join(sentences), sentences=sentences)
 
 
 def otherwise_chart(tried: Tried) -> Chart | None:

@@ -121,16 +121,16 @@ def of_missing(places: int, stateless: int, elsewhere: str = "") -> tuple[str, .
     that of share partitions that groups have initialized but that have no state, ``elsewhere``
     names state partitions without a record.
     """
-    said = []
+    sentences = []
     if places:
         where = pluralize(places, "place")
-        said.append(f"what happened in {where} of the state topic, whose records are missing")
+        sentences.append(f"what happened in {where} of the state topic, whose records are missing")
     if stateless:
         those = f"{pluralize(stateless, 'share partition')} that their groups have initialized"
-        said.append(f"the state of {those}: its records are missing")
+        sentences.append(f"the state of {those}: its records are missing")
     if elsewhere:
-        said.append(f"what is in {elsewhere}: give the records of all of them")
-    return tuple(said)
+        sentences.append(f"what is in {elsewhere}: give the records of all of them")
+    return tuple(sentences)
 
 
 def of_repeated(repeated: int) -> tuple[str, ...]:
@@ -173,12 +173,12 @@ def of_unanswered(lag: pa.Table) -> tuple[str, ...]:
 
 def of_record_times(topics: Sequence[str]) -> tuple[str, ...]:
     """Report topics whose past ends depend on record timestamps that producers set."""
-    said = (
+    words = (
         f"earlier end offsets of {list_names(topics)} are estimated from timestamps that producers "
         "set (CreateTime): lag and rates are wrong if their clocks are; an archive (capture "
         "--follow) needs no timestamps"
     )
-    return (said,) if topics else ()
+    return (words,) if topics else ()
 
 
 def of_column(table: pa.Table, name: str, what: str) -> tuple[str, ...]:

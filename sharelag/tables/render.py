@@ -202,8 +202,8 @@ def _summaries_text(result: Presentation, most: int) -> list[str]:
         lines.append(f"{group.group}  {group.state}")
         for cause in group.causes[:most]:
             lines.append(f"  {cause.rank}. {cause.severity}: {cause.title}  {cause.where}")
-            said = filter(None, (cause.summary, cause.evidence, f"-> {cause.advice}"))
-            lines += [f"     {line}" for line in said]
+            parts = filter(None, (cause.summary, cause.evidence, f"-> {cause.advice}"))
+            lines += [f"     {line}" for line in parts]
         if (left := len(group.causes) - most) > 0:
             lines.append(f"  and {pluralize(left, 'more cause')} in .table")
     left = len(result.summaries) - most

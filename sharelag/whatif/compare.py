@@ -253,9 +253,9 @@ class Comparison(Displayable):
             for measure, best in self.decisive.items():
                 if how := _say_place(name, best, of[measure]["better"]):
                     standings.setdefault(how, []).append(words.DECISIVE[measure])
-            said = [f"{how} by {' and '.join(by)}" for how, by in standings.items()]
-            said += ["baseline"] * (name == self.baseline)
-            said += [f"{drain['failed']} failed"] if drain.get("failed") else []
+            parts = [f"{how} by {' and '.join(by)}" for how, by in standings.items()]
+            parts += ["baseline"] * (name == self.baseline)
+            parts += [f"{drain['failed']} failed"] if drain.get("failed") else []
             span = words.difference_span(of["age_p95_ms"])
             row = {
                 "variant": name,
@@ -264,7 +264,7 @@ class Comparison(Displayable):
                 "horizon_ms": self.horizon_ms,
                 "age_p95_difference": words.with_half(span),
                 "age_p95_span": span,
-                "verdict": "; ".join(said) or None,
+                "verdict": "; ".join(parts) or None,
             }
             rows.append(row)
         return rows
@@ -401,14 +401,14 @@ class Comparison(Displayable):
         apart = {self.baseline}.union(*best)
         fits = len(self.names) <= words.MOST_TOLD
         others = [(name,) for name in self.names if fits and name not in apart]
-        told = list(dict.fromkeys([*best, *others, (self.baseline,)]))
+        shown = list(dict.fromkeys([*best, *others, (self.baseline,)]))
         # A variant that alone is named before the colon is not named again after it.
-        is_one = len(best) == 1 or (not best and not held and len(told) == 2)
+        is_one = len(best) == 1 or (not best and not held and len(shown) == 2)
         figures = "; ".join(
             course(self, names)
-            if is_one and names == told[0]
+            if is_one and names == shown[0]
             else f"{words.name_variants(names)}: {course(self, names)}"
-            for names in told
+            for names in shown
         )
         if held and not best:
             return f"{held}: members do not help there, nor do assignors or locks; {figures}"
@@ -421,7 +421,7 @@ class Comparison(Displayable):
         if best:
             who = _say_best(self, best)
         elif len(self.names) == 2:
-            who = f"{told[0][0]} is not shown to be better by {by}"
+            who = f"{shown[0][0]} is not shown to be better by {by}"
         else:
             who = f"no variant is shown to be better than {self.baseline} by {by}"
         return f"{who}{over}: {figures}"
@@ -516,7 +516,7 @@ def _say_place(name: str, best: Best, better: bool | None) -> str:
 
 def _say_best(found: Comparison, by_best: _ByBest) -> str:
     """Say which variants are best by which deciding measures, with the gains of ties."""
-    said, verb = list[str](), ""
+    parts, verb = list[str](), ""
     for names, measures in by_best.items():
         best = min((found.decisive[name] for name in measures), key=lambda one: one.beats_all)
         who, before = words.standing(best, found.baseline, len(found.names) == 2), verb
@@ -529,8 +529,8 @@ def _say_best(found: Comparison, by_best: _ByBest) -> str:
             gain += ["less than a tenth"] * one.is_small
             by.append(words.DECISIVE[measure] + (f" ({', '.join(gain)})" if gain else ""))
         who = words.name_variants(names) if verb == before else who
-        said.append(f"{who} by {' and '.join(by)}")
-    return ", but ".join(said)
+        parts.append(f"{who} by {' and '.join(by)}")
+    return ", but ".join(parts)
 
 
 def _say_clearing(found: Comparison) -> str:
@@ -556,13 +556,13 @@ def course(found: Comparison, names: tuple[str, ...]) -> str:
     if drains and not runs:
         return "all of its runs failed"
     if drains and drained == runs:
-        said = f"drained in {words.span('drain_ms', [cell['mean'] for cell in drains])}"
+        course = f"drained in {words.span('drain_ms', [cell['mean'] for cell in drains])}"
     else:
         within = "the run" if found.horizon_ms is None else duration(found.horizon_ms)
         often = f"drained within {within} in {drained} of {runs} runs"
-        said = often if drained else f"not drained within {within}{_say_trend(found, ends)}"
+        course = often if drained else f"not drained within {within}{_say_trend(found, ends)}"
     known = [cell["mean"] for cell in ages if cell["mean"] is not None]
-    return f"{said}, p95 age {words.span('age_p95_ms', known)}" if known else said
+    return f"{course}, p95 age {words.span('age_p95_ms', known)}" if known else course
 
 
 def _say_trend(found: Comparison, ends: Sequence[intervals.Cell]) -> str:

@@ -280,7 +280,7 @@ def poison_of(
     the first record is not special. ``work_ms`` is the median time between two releases; if it is
     as long as a lock or longer, the lock expired.
     """
-    found, told = [], []
+    found, notes = [], []
     for topic in topics:
         for partition, start in enumerate(topic.starts):
             row = observed.get((topic.id, partition))
@@ -301,12 +301,12 @@ def poison_of(
             work_ms = None if expires else every
             found.append(Poison(topic.name, partition, head, how, work_ms=work_ms))
             pace = "" if every is None else f", each attempt taking {duration(every)}"
-            told.append(
+            notes.append(
                 f"offset {head} of {topic.name}:{partition}, as in its {deliveries} deliveries so "
                 f"far{pace}"
             )
     until = f"keeps failing until it is archived at the limit of {limits.delivery_count_limit}"
-    assumed += said_of(told, until)
+    assumed += said_of(notes, until)
     return tuple(found)
 
 

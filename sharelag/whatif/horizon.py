@@ -185,15 +185,15 @@ class Drained(NamedTuple):
 
     def words(self) -> str:
         """Return ``simulated with 3 members: the new lag takes 3m to 3m 20s (5 of 5 runs)``."""
-        said = f"simulated with {pluralize(self.members, 'member')}: the new lag"
+        work = f"simulated with {pluralize(self.members, 'member')}: the new lag"
         by_run = zip(*self.times_ms.values(), strict=True)
         done = [max(filter(None, run), default=0) for run in by_run if None not in run]
         if not done:
             return (
-                f"{said} is not done within {duration(self.duration_ms)} in any of {self.runs} runs"
+                f"{work} is not done within {duration(self.duration_ms)} in any of {self.runs} runs"
             )
         span = " to ".join(dict.fromkeys(map(duration, (min(done), max(done)))))
-        return f"{said} takes {span} ({len(done)} of {self.runs} runs)"
+        return f"{work} takes {span} ({len(done)} of {self.runs} runs)"
 
 
 def after_reset(scenario: Scenario, plan: pa.Table, members: int | None = None) -> Scenario:

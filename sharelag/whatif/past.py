@@ -276,8 +276,8 @@ def _find_arrivals(
         blocked = open_from.get((id_, number))
         if blocked is not None and blocked < offsets[-1]:
             blocks.append(f"{topic.name}:{number} from offset {blocked}")
-        begun = blocked if blocked is not None and blocked < first else None
-        starts[topic.name, number] = replace(start, end_offset=first, open_from=begun)
+        since = blocked if blocked is not None and blocked < first else None
+        starts[topic.name, number] = replace(start, end_offset=first, open_from=since)
         weights = tuple(float(place == number) for place in range(topic.partitions))
         producers += _produce(topic.name, weights, times, offsets, blocked)
     assumed += said_of(blocks, STAYS_OPEN)
@@ -428,5 +428,5 @@ def _fit_work(scenario: Scenario, happened: pa.Table) -> Scenario:
         return scenario
     found = with_factor(brentq(off, least, most, xtol=0.01))
     work = found.members[0].service.mean_ms
-    said = f"{work:.3g} {WORK}, with which the mean lag is the real one"
-    return replace(found, assumed=(*scenario.assumed, said))
+    words = f"{work:.3g} {WORK}, with which the mean lag is the real one"
+    return replace(found, assumed=(*scenario.assumed, words))

@@ -104,14 +104,14 @@ class Tuned(Displayable):
     def gains(self) -> list[str]:
         """Return the gains of the recommendation over the group as it is, by goal and in cost."""
         wanted, cells = {*(goal.measure for goal in self.goals), HOURS}, self.comparison.cells
-        said, whose = [], "recommended" if self.kept else "there"
+        parts, whose = [], "recommended" if self.kept else "there"
         for name in filter(wanted.__contains__, MEASURED):
             usual, found = cells[AS_IT_IS, name], cells[RECOMMENDED, name]
             low, high = (amount_of(name, found[f"difference_{end}"]) for end in ("low", "high"))
             span = "not known" if found["difference_low"] is None else f"difference {low} to {high}"
             now, then = (amount_of(name, cell["mean"]) for cell in (usual, found))
-            said.append(f"{name.removesuffix('_ms')}: {now} as it is, {then} {whose}; {span}")
-        return said
+            parts.append(f"{name.removesuffix('_ms')}: {now} as it is, {then} {whose}; {span}")
+        return parts
 
     def conditions(self) -> str:
         """Say how many runs the result rests on, and how to read it."""

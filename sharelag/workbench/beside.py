@@ -146,7 +146,7 @@ class Requests:
             BESIDE: "are in the zone derived from a collector's times beside them",
             TAKEN: f"read as {self.log.zone}" if self.log.zone else unnamed,
         }
-        return ", or ".join(said for told_by, said in words.items() if told_by in self.log.told_by)
+        return ", or ".join(text for told_by, text in words.items() if told_by in self.log.told_by)
 
     def summary(self) -> str:
         """Return the number of lines in words."""

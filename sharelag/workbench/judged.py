@@ -432,8 +432,8 @@ def _say_evidence(name: str, value: str) -> str:
     if name.endswith(" ms"):
         return f"{name.removesuffix(' ms')} {duration(float(value))}"
     is_count = value.isdecimal() and "offset" not in name
-    said = f"{int(value):,}" if is_count else value
-    return f"{_WORDS.get(name, name)} {said}".strip()
+    shown = f"{int(value):,}" if is_count else value
+    return f"{_WORDS.get(name, name)} {shown}".strip()
 
 
 def _print(console: Console, cause: CauseSummary) -> None:

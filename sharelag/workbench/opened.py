@@ -19,7 +19,7 @@ from sharelag.replay.moment import Choice, Moment, as_moment
 from sharelag.schemas import SHARE_PARTITION
 from sharelag.tables.arrow import keys
 from sharelag.tables.gaps import of_rejected, of_rejected_groups, of_repeated
-from sharelag.workbench.ask import Beside, Question, find_question
+from sharelag.workbench.ask import LagExtras, Question, find_question
 from sharelag.workbench.result import Result
 
 if TYPE_CHECKING:
@@ -107,15 +107,15 @@ class Opened:
 
         A ``group`` among its options must exist.
         """
-        asked = find_question(name)
+        question = find_question(name)
 
         def answer() -> Result:
-            read = self._reading_for(asked, options)
+            read = self._reading_for(question, options)
             named = () if self.asks_once else sorted(self.choice.groups)
-            for group in () if asked.any_group else (*named, options.get("group")):
+            for group in () if question.any_group else (*named, options.get("group")):
                 if group is not None:
                     self.require_group(read.table("lag"), group)
-            return asked.answer(Tables(self, read), **options)
+            return question.answer(Tables(self, read), **options)
 
         key = (name, *options.items())
         try:
@@ -124,14 +124,14 @@ class Opened:
             return self._run(f"reading {name}", answer)
         return self._once(key, lambda: self._run(f"reading {name}", answer))
 
-    def _reading_for(self, asked: Question, options: dict[str, Any]) -> Reading:
+    def _reading_for(self, question: Question, options: dict[str, Any]) -> Reading:
         """Return the reading; for a single question, without the history if it needs none."""
-        if self.asks_once and not asked.needs_history(options):
+        if self.asks_once and not question.needs_history(options):
             keep = {"history": False} if self._is_here() else {}
             return self._once("reading", lambda: self._read(**keep))
         reading = self.reading
-        of_states = asked.needs & {"lag", "windows", "brokers", "evidence"}
-        if of_states and not self.asks_once and not asked.needs <= {"lag", "windows", "offsets"}:
+        of_states = question.needs & {"lag", "windows", "brokers", "evidence"}
+        if of_states and not self.asks_once and not question.needs <= {"lag", "windows", "offsets"}:
             reading.read_ahead()  # on Spark one pass collects the tables of later questions, too
         return reading
 
@@ -290,10 +290,10 @@ class Opened:
     if not TYPE_CHECKING:  # else every name would be known
 
         def __getattr__(self, name: str) -> Any:
-            said = unknown_name(name, dir(self), "a Workbench")
+            text = unknown_name(name, dir(self), "a Workbench")
             if not name.startswith("_") and hasattr(Result, name):  # such as to_spark
-                said = f"a Workbench has no attribute {name!r}: answers do, as bench.lag().{name}"
-            raise AttributeError(said)
+                text = f"a Workbench has no attribute {name!r}: answers do, as bench.lag().{name}"
+            raise AttributeError(text)
 
     def state_of(self, group: str, *names: str) -> Evidence:
         """Return the lag of a group and some of its other tables, without reading more."""
@@ -350,14 +350,15 @@ class Opened:
             return replace(base, as_of=evidence.as_of)
         lacks = self._lacks(of_groups=True)
         base = self._describe_reading(self.reading, evidence, lacks, notes)
-        said, unknown = base.notes, evidence.unknown(self.as_of is not None, self.choice.generation)
+        noted = base.notes
+        unknown = evidence.unknown(self.as_of is not None, self.choice.generation)
         if log is not None:
-            said, lacks = said + log.words(evidence.as_of), lacks + log.lacks
+            noted, lacks = noted + log.words(evidence.as_of), lacks + log.lacks
         if self.metrics is not None:
-            said += self.metrics.words(set(evidence.lag.column("group_id").to_pylist()))
+            noted += self.metrics.words(set(evidence.lag.column("group_id").to_pylist()))
             unknown += self.metrics.unknown(evidence.measured)
         unknown = tuple(dict.fromkeys((*unknown, *lacks)))
-        return replace(base, as_of=evidence.as_of, notes=said, unknown=unknown, lacks=lacks)
+        return replace(base, as_of=evidence.as_of, notes=noted, unknown=unknown, lacks=lacks)
 
     def of_past_ends(self, lag: pa.Table, is_past: bool = False) -> tuple[str, ...]:
         """Say whose clock dates the end offsets, of the moment or earlier."""
@@ -370,36 +371,36 @@ class Opened:
         """Return the gaps of answers from the reading, computed once."""
         return self._once(("lacks", of_groups), lambda: engines.lacks_of(self.reading, of_groups))
 
-    def beside(self, read: Reading, lag: pa.Table) -> Beside:
+    def beside(self, read: Reading, lag: pa.Table) -> LagExtras:
         """Rows of `LAG` beside what a broker's request log and its metrics say about them."""
-        told = self.held_beside(read, lag, lag)
+        found = self.held_beside(read, lag, lag)
         if self.metrics is None:
-            return told
+            return found
         from sharelag.metrics.measured import add_measured
 
         measured = self.metrics.beside(lag, read.now, self.source)
-        return Beside(
-            add_measured(told.table, measured),
-            (*told.notes, *self.metrics.words(set(lag.column("group_id").to_pylist()))),
-            (*told.unknown, *self.metrics.unknown(measured)),
-            told.lacks,
+        return LagExtras(
+            add_measured(found.table, measured),
+            (*found.notes, *self.metrics.words(set(lag.column("group_id").to_pylist()))),
+            (*found.unknown, *self.metrics.unknown(measured)),
+            found.lacks,
         )
 
     def held_beside(
         self, read: Reading, lag: pa.Table, rows: pa.Table, runs: bool = False
-    ) -> Beside:
+    ) -> LagExtras:
         """Return rows of share partitions with the members that hold their offsets.
 
         They come from a request log. With ``runs``, ``held`` has the acquired runs, for charts.
         """
         if self.requests is None:
-            return Beside(rows)
+            return LagExtras(rows)
         from sharelag.metrics.holders import add_holders, with_held_runs
 
         holders = self.requests.holders(lag, read.table("windows"), read.now)
         rows = add_holders(rows, holders)
         rows = with_held_runs(rows, holders) if runs else rows
-        return Beside(rows, self.requests.words(read.now), (), self.requests.lacks)
+        return LagExtras(rows, self.requests.words(read.now), (), self.requests.lacks)
 
     def keep(self, question: Any, work: Callable[[], _T]) -> _T:
         """Compute and cache an answer; a question starts with the text for a progress bar."""

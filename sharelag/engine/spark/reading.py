@@ -639,8 +639,8 @@ class Frames:
         try:
             return self._reading.spark.sql(text, args=args, **given)
         except AnalysisException as error:  # also for queries that cannot be parsed
-            said = first_line(error).rstrip(".")
-            raise InputError(f"{said}; the tables here are {', '.join(TABLES)}") from error
+            message = first_line(error).rstrip(".")
+            raise InputError(f"{message}; the tables here are {', '.join(TABLES)}") from error
 
     def __getitem__(self, name: str) -> DataFrame:
         if name not in TABLES:

@@ -317,8 +317,8 @@ def client_config(
     try:
         settings, unknown = _known({"client.id": "sharelag"} | to_librdkafka(named))
     except ConfigError as error:
-        said = as_written(str(error), named)
-        raise ConfigError(f"{said}; look for {_BROKEN}" if odd else said) from None
+        message = as_written(str(error), named)
+        raise ConfigError(f"{message}; look for {_BROKEN}" if odd else message) from None
     _note_ignored([as_written(name, named) for name in unknown], odd)
     java = properties | {"bootstrap.servers": servers}
     return ClientConfig(settings | {"bootstrap.servers": servers}, timeout, file, java)

@@ -332,8 +332,8 @@ def register(spark: SparkSession) -> None:
 def register_cluster(spark: SparkSession, config: ClientConfig) -> str:
     """Register a source for one cluster whose options stay hidden from Spark; return its format."""
     settings = config.spark_options()
-    told = repr(sorted(settings.items())).encode()
-    format_name = f"{FORMAT}_{blake2b(told, key=_KEY, digest_size=4).hexdigest()}"
+    described = repr(sorted(settings.items())).encode()
+    format_name = f"{FORMAT}_{blake2b(described, key=_KEY, digest_size=4).hexdigest()}"
 
     class OfCluster(ShareLagKafka):
         def __init__(self, options: dict[str, str]) -> None:

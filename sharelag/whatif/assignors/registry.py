@@ -75,10 +75,10 @@ def assignor_descriptions() -> dict[str, str]:
 
     Empty for assignors of installed packages that were not used yet, to avoid importing them.
     """
-    told = {name: ASSIGNORS[name].__doc__ if name in ASSIGNORS else "" for name in assignor_names()}
+    docs = {name: ASSIGNORS[name].__doc__ if name in ASSIGNORS else "" for name in assignor_names()}
     return {
         name: " ".join((about or "").split("\n\n")[0].replace("`", "").split())
-        for name, about in told.items()
+        for name, about in docs.items()
     }
 
 

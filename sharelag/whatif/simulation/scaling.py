@@ -252,11 +252,11 @@ def _limit(
     proposed, sign = [], 1 if rises else -1
     for policy in rules.policies:
         cutoff = now - policy.period_ms * MS
-        begun = replicas - sign * sum(change for time, change in events if time > cutoff)
+        base = replicas - sign * sum(change for time, change in events if time > cutoff)
         if policy.type == "pods":
-            proposed.append(begun + sign * policy.value)
+            proposed.append(base + sign * policy.value)
         else:
-            part = begun * (1 + sign * policy.value / 100)
+            part = base * (1 + sign * policy.value / 100)
             proposed.append(math.ceil(part) if rises else int(part))
     return (max if rises == (rules.select_policy == "max") else min)(proposed)
 

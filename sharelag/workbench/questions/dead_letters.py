@@ -192,8 +192,8 @@ def _queue(source: Input, settings: pa.Table, group: str | None, queue: Any) -> 
     mine = settings.filter(pc.equal(settings.column("scope"), "group"))
     if group is not None:
         mine = mine.filter(pc.equal(mine.column("entity"), group))
-    told = mine.filter(pc.equal(mine.column("name"), TOPIC)).column("value").to_pylist()
-    names = sorted({name for name in told if name})
+    values = mine.filter(pc.equal(mine.column("name"), TOPIC)).column("value").to_pylist()
+    names = sorted({name for name in values if name})
     if len(names) != 1:
         is_read = mine.column("value").null_count < len(mine)
         found = "none is set" if is_read else "the settings of the group are unknown"

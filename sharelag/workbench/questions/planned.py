@@ -64,13 +64,13 @@ def plan_reset(
     whole = simulate or bench.is_gathered
     evidence = bench.evidence(group) if whole else bench.state_of(group, "windows", "groups")
     plan = reset_of(t.read, evidence, group, to, shift_by, topics, local_offsets)
-    plan, said = _simulate(evidence, group, plan, simulate, members)
+    plan, more = _simulate(evidence, group, plan, simulate, members)
     if isinstance(to, timedelta):
         to = _before(evidence.as_of, to)
     commands = reset.reset_commands(group, topics, to, *address_of(source), plan)
     notes = [
         "Nothing was written. A reset forgets the delivery counts and locks of all records.",
-        said,
+        more,
         _say_refused(evidence, group),
         _beyond(plan, to),
         *(_commands_in_words(commands, source, kafka_version) if commands else [_NO_OFFSETS]),
@@ -92,7 +92,7 @@ def plan_delete(
     """Return the effects of deleting a group, or its offsets of topics; nothing is written."""
     evidence, source = t.bench.evidence(group), t.bench.source
     plan, begins = deletion_of(t.read, evidence, group, topics)
-    plan, said = _simulate(evidence, group, plan, simulate, members)
+    plan, more = _simulate(evidence, group, plan, simulate, members)
     what = f"its offsets of {', '.join(topics)}" if topics else "the group"
     gone = (
         f"Deleting {what} forgets the state of {pluralize(plan.num_rows, 'share partition')}. "
@@ -101,7 +101,7 @@ def plan_delete(
     command = reset.delete_command(group, topics, *address_of(source))
     notes = [
         f"Nothing was written. {gone}",
-        said,
+        more,
         _say_refused(evidence, group),
         "" if topics else "The group's settings stay: delete them with kafka-configs.sh.",
         *_commands_in_words([command], source, kafka_version, asks=False),

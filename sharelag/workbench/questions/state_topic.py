@@ -28,14 +28,14 @@ def health(t: Tables, findings: bool = False) -> Result:
         base = t.bench.base_of_state(whole, table)
     partitions = t.bench.source.partitions(STATE_TOPIC)
     view = views.FINDINGS if findings else views.HEALTH
-    said = in_words(found)
+    notes = in_words(found)
     if table.num_rows:
-        said = [f"format of the records: {formats(table)}", *said]
+        notes = [f"format of the records: {formats(table)}", *notes]
     charts = {
         "records": chart("state_record", table),
         "keys": chart("state_key", table, partitions),
     }
-    return replace(base, notes=() if findings else tuple(said)).answer(
+    return replace(base, notes=() if findings else tuple(notes)).answer(
         f"State topic: {pluralize(len(table), 'partition')}",
         found if findings else table,
         view,

@@ -225,13 +225,13 @@ def _are_few(bench: Opened, moments: Sequence[datetime]) -> bool:
 
 
 def regular_moments(
-    begun: Reading, every: timedelta, since: datetime | None = None, over: timedelta | None = None
+    reading: Reading, every: timedelta, since: datetime | None = None, over: timedelta | None = None
 ) -> list[datetime]:
     """Return at most `MOST_MOMENTS` moments, ascending; the last is that of the reading."""
-    first, requested = since or begun.record_counts.first, None
-    if begun.as_of is None:
-        requested = pc.max(begun.table("offsets").column("as_of")).as_py()
-    last = requested or begun.end
+    first, requested = since or reading.record_counts.first, None
+    if reading.as_of is None:
+        requested = pc.max(reading.table("offsets").column("as_of")).as_py()
+    last = requested or reading.end
     first = max(first, last - over) if first and over else first
     if first is None or first > last:
         return []

@@ -206,7 +206,7 @@ def test_a_client_that_was_answered_is_used_again_only_while_time_is_lost() -> N
 
     def ask(connection: Connection) -> int:
         used.append(connection)
-        connection.asked.is_answered = len(used) == 2
+        connection.shared.is_answered = len(used) == 2
         raise BrokerUnreachableError("nobody") if len(used) < 3 else TopicMissingError("none")
 
     with pytest.raises(TopicMissingError):

@@ -218,8 +218,8 @@ def notes_of(comparison: Comparison) -> tuple[str, ...]:
     lost = (f"{pluralize(len(errors), 'run')} failed: {errors[0]}",) if errors else ()
     words = "the group as it is, simulated with the same seeds"
     in_a_row = len(seeds) > 1 and seeds == list(range(seeds[0], seeds[-1] + 1))
-    said = f"{seeds[0]} to {seeds[-1]}" if in_a_row else ", ".join(map(str, seeds))
-    return (f"Seeds {said}. Baseline: {words}.", *lost)
+    listed = f"{seeds[0]} to {seeds[-1]}" if in_a_row else ", ".join(map(str, seeds))
+    return (f"Seeds {listed}. Baseline: {words}.", *lost)
 
 
 def _is_tried(row: Mapping[str, Any]) -> bool:

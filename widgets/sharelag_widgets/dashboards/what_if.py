@@ -471,8 +471,8 @@ class WhatIfLab(GroupDashboard):
                 return
             answer = self.clearing or found
             why = "; ".join(answer.reasons())
-            said = [answer.verdict(), *([f"why: {why}"] if why else [])]
-            self.verdict.sentence = " ".join(map(sentence, said))
+            sentences = [answer.verdict(), *([f"why: {why}"] if why else [])]
+            self.verdict.sentence = " ".join(map(sentence, sentences))
             self.verdict.copies = [
                 ["Copy the verdict", self.verdict.sentence],
                 ["Copy the Python behind this", self._compared_code],

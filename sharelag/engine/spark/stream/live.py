@@ -240,9 +240,9 @@ class Live(Displayable):
 
     def _note_failure(self, error: BaseException) -> None:
         """Keep the lag, and store the reason, which may change: another broker may be away now."""
-        said = str(raised_in_worker(error) or first_line(error))
+        message = str(raised_in_worker(error) or first_line(error))
         goes_on = ". It continues as soon as brokers answer" if are_away(error) else ""
-        self._set_stale(said + goes_on)
+        self._set_stale(message + goes_on)
 
     def _set_stale(self, why: str) -> None:
         with self._changed:
