@@ -174,14 +174,14 @@ def begin_later(code: str) -> None:
     import subprocess
 
     with suppress(OSError):  # later processes are slower, and try again
-        begun = subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-c", code],
             start_new_session=True,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        _begun.append(begun)  # Popen warns if it is collected while its process runs
+        _begun.append(process)  # Popen warns if it is collected while its process runs
 
 
 def compile_kernel(function: Callable[_P, _T]) -> Callable[_P, _T]:
@@ -264,12 +264,12 @@ def _as_part(dispatcher: Any) -> Any:
 
     template, customize = dispatcher.get_call_template, dispatcher._compiler._customize_flags
 
-    def widened(kind: Any) -> Any:
+    def widen(kind: Any) -> Any:
         kind = types.unliteral(kind)  # type: ignore[no-untyped-call]
         return types.int64 if isinstance(kind, types.Integer | types.Boolean) else kind
 
     def for_longs(arguments: Any, named: Any) -> Any:
-        return template(tuple(map(widened, arguments)), named)
+        return template(tuple(map(widen, arguments)), named)
 
     def for_callers(flags: Any) -> Any:
         flags = customize(flags)

@@ -89,8 +89,8 @@ def raised_in_worker(error: BaseException) -> ShareLagError | None:
     Spark wraps it into pages of text. If a worker lacks this package, or Spark itself raises the
     error for a row, its text begins with the class name alone.
     """
-    said = re.findall(r"(?:sharelag\.errors\.|\b(?=InputError|SetupError))(\w+): (.+)", str(error))
-    ours = [kind(text) for name, text in said if (kind := globals().get(name)) is not None]
+    pairs = re.findall(r"(?:sharelag\.errors\.|\b(?=InputError|SetupError))(\w+): (.+)", str(error))
+    ours = [kind(text) for name, text in pairs if (kind := globals().get(name)) is not None]
     return ours[-1] if ours else None
 
 
@@ -132,20 +132,20 @@ def unknown_group(
             "GROUP_ID_NOT_FOUND): its lag is that of kafka-consumer-groups.sh --describe"
         )
     names = sorted(set(known))
-    said = f"there is no state of share group {group!r}{where and ' '}{where}"
+    message = f"there is no state of share group {group!r}{where and ' '}{where}"
     if not names:
         return (
-            f"{said}: check the spelling, and that the group has consumed "
+            f"{message}: check the spelling, and that the group has consumed "
             "(kafka-share-groups.sh --list)"
         )
-    return f"{said}: its groups are {list_names(names)}{meant(group, names)}"
+    return f"{message}: its groups are {list_names(names)}{meant(group, names)}"
 
 
 def unknown_column(column: object, known: Iterable[str], where: str) -> str:
     """Return the message for a missing column, with a similar name if there is one."""
     names = list(known)
-    said = f"unknown column {column!r} of {where!r}: its columns are {', '.join(names)}"
-    return said + meant(column, names)
+    message = f"unknown column {column!r} of {where!r}: its columns are {', '.join(names)}"
+    return message + meant(column, names)
 
 
 def unknown_topic(topic: object, known: Iterable[str | None], group: str, where: str = "") -> str:
@@ -159,8 +159,8 @@ def unknown_topic(topic: object, known: Iterable[str | None], group: str, where:
     if None in distinct:
         there += ", and others without a name here: deleted, or DESCRIBE on them is missing"
     if where:
-        said = f"there is no topic {topic!r} {where}, or DESCRIBE on it is missing"
-        return f"{said}{meant(topic, names)}"
+        message = f"there is no topic {topic!r} {where}, or DESCRIBE on it is missing"
+        return f"{message}{meant(topic, names)}"
     return f"share group {group!r} has no state of topic {topic!r}{there}{meant(topic, names)}"
 
 

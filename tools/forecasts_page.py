@@ -70,7 +70,7 @@ def make_forecasts(histories: Iterable[History]) -> pa.Table:
 def open_recorded() -> History:
     """Return the recorded shop."""
     with sharelag.open(engine="local") as bench:
-        first, last = bench.reading.counted.first, bench.evidence().as_of
+        first, last = bench.reading.record_counts.first, bench.evidence().as_of
     return History("recorded shop", partial(sharelag.open, engine="local"), _moments(first, last))
 
 

@@ -122,7 +122,7 @@ def decomposition_figure(records: pa.Table, theme: Theme = "light", most: int = 
         )
     once = records.filter(pc.equal(records.column("part"), "unread"))
     count = pc.sum(once.column("unknown_lags")).as_py() or 0
-    lags = text.counted(count, "share partition")
+    lags = text.pluralize(count, "share partition")
     story = Story(
         title=_decomposition_title(records),
         as_of=as_of,
@@ -145,7 +145,7 @@ def _lag_lines(one: dict[str, Any]) -> tuple[str, ...]:
     lag = f"lag {text.offsets(one['lag'])}"
     if one["lag_reason"]:
         lag += f": {REASONS.get(one['lag_reason'], one['lag_reason'])}"
-    unknown = f"{text.counted(one['unknown_lags'], 'share partition')} of unknown lag left out"
+    unknown = f"{text.pluralize(one['unknown_lags'], 'share partition')} of unknown lag left out"
     return (lag, unknown) if one["unknown_lags"] and one["partition"] is None else (lag,)
 
 
@@ -165,7 +165,7 @@ def _decomposition_title(records: pa.Table) -> str:
         "available": "available: delivered before, waiting for another delivery",
         "unknown": "in the windows without a persisted state: acquired, or never persisted",
     }[part]
-    lag, share = text.counted(total, "offset"), percent(behind[part], total)
+    lag, share = text.pluralize(total, "offset"), percent(behind[part], total)
     return f"{groups}: {lag} of lag, {share} of it {words}"
 
 
@@ -246,8 +246,8 @@ def window_span_figure(records: pa.Table, theme: Theme = "light", most: int = 30
         unit="Window span in offsets: from the effective start offset to the window's end, as "
         "persisted.",
         unknown=text.not_known(
-            f"the span of {text.counted(unknown, 'window')}, marked with ?" * bool(unknown),
-            f"the limit of {text.counted(unlimited, 'window')}, without a mark" * bool(unlimited),
+            f"the span of {text.pluralize(unknown, 'window')}, marked with ?" * bool(unknown),
+            f"the limit of {text.pluralize(unlimited, 'window')}, without a mark" * bool(unlimited),
         ),
         facts=rows.left_out(others, "window", "with fewer offsets")
         + ("The limit is Kafka's default: the settings in force are not known.",) * bool(assumed),
@@ -277,7 +277,7 @@ def _span_title(records: pa.Table) -> str:
             f"{place}: the window is full, {span} of {text.number(row['limit'])} offsets; "
             f"{text.number(row['unread'])} unread wait for offset {row['head_offset']}"
         )
-    limit, part = text.counted(row["limit"], "offset"), percent(row["span"], row["limit"])
+    limit, part = text.pluralize(row["limit"], "offset"), percent(row["span"], row["limit"])
     return f"No window is full; the fullest is {place} with {span} of {limit} ({part})"
 
 
@@ -358,7 +358,7 @@ def lorenz_figure(records: pa.Table, theme: Theme = "light", most: int = MOST_LI
         [("gini_max", "descending"), ("group_id", "ascending")]
     )
     measure = records.column("measure")[0].as_py() if len(records) else "lag"
-    unknown = text.counted(sum(ginis.column("unknown_max").to_pylist()), "share partition")
+    unknown = text.pluralize(sum(ginis.column("unknown_max").to_pylist()), "share partition")
     all_known = not any(ginis.column("unknown_max").to_pylist())
     story = Story(
         title=_lorenz_title(records, uneven.to_pylist(), measure),
@@ -421,5 +421,5 @@ def _lorenz_title(records: pa.Table, uneven: list[dict[str, Any]], measure: str)
     part = "all" if count == some else "nearly all" if upto[count - 1] >= _NEARLY else "half"
     return (
         f"{text.name(group['group_id'])}: {part} of the {measure} is in {text.number(count)} of "
-        f"{text.counted(group['items_max'], 'share partition')} (Gini {group['gini_max']:.2f})"
+        f"{text.pluralize(group['items_max'], 'share partition')} (Gini {group['gini_max']:.2f})"
     )

@@ -124,10 +124,10 @@ def lag_over_time_figure(
         unit="Above: lag in offsets (end offset - start offset - delivery complete count). "
         "Below: age of the oldest unfinished offset.",
         unknown=text.not_known(
-            f"{text.counted(lag, 'lag')} of {text.number(len(records))}: shaded" * bool(lag),
-            f"{text.counted(age - older, 'age')}: a gap" * bool(age - older),
-            f"{text.counted(older, 'age')} older than the first known end offset: the dotted line "
-            "is the lower bound" * bool(older),
+            f"{text.pluralize(lag, 'lag')} of {text.number(len(records))}: shaded" * bool(lag),
+            f"{text.pluralize(age - older, 'age')}: a gap" * bool(age - older),
+            f"{text.pluralize(older, 'age')} older than the first known end offset: the dotted "
+            "line is the lower bound" * bool(older),
         ),
         facts=rows.left_out(others, "share partition", _why_not(records, chosen, others, most)),
     )
@@ -232,13 +232,13 @@ def _lag_title(chosen: pa.Table, names: list[str]) -> str:
     at = "" if now["as_of"] == rows.latest(chosen) else f" at {text.moment(now['as_of'])}"
     if now["lag"] == 0:
         where = f"{names[peak['row']]} at {text.moment(peak['as_of'])}"
-        most = f"{text.counted(peak['lag'], 'offset')}, {where}"
+        most = f"{text.pluralize(peak['lag'], 'offset')}, {where}"
         return f"{groups}: no lag {f'was left{at}' if at else 'is left'}; the most was {most}"
     since = (now["as_of"] - before["as_of"]).total_seconds() * 1000
     ago = f", {text.change(now['lag'] - before['lag'], since)}" if since else ""
     who = names[0] if rows.has_several_groups(chosen) else f"{groups}: {names[0]}"
     verb = "had" if at else "has"
-    return f"{who} {verb} the most lag, {text.counted(now['lag'], 'offset')}{at}{ago}"
+    return f"{who} {verb} the most lag, {text.pluralize(now['lag'], 'offset')}{at}{ago}"
 
 
 # ---- rates from moment to moment -----------------------------------------------------------------
@@ -342,8 +342,8 @@ def rates_over_time_figure(records: pa.Table, theme: Theme = "light") -> Figure:
         unit=unit,
         unknown=f"Not known: {gaps[0]} arrival and {gaps[1]} completion rates of {len(middle)} "
         "each: gaps." * any(gaps),
-        facts=(f"Sum of {text.counted(count, 'share partition')}.",)
-        + (f"Left out: {text.counted(out, 'share partition')} not known most of the time.",)
+        facts=(f"Sum of {text.pluralize(count, 'share partition')}.",)
+        + (f"Left out: {text.pluralize(out, 'share partition')} not known most of the time.",)
         * bool(out),
     )
     return figure(traces, story, theme, xaxis=TIME_AXIS, yaxis=axis("offsets per second"))
@@ -481,9 +481,9 @@ def rates_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> F
         if (missing := [n for n in ("arrival", "completion") if one[f"{n}_rate"] is None])
     ]
     partial = pc.sum(pc.greater(records.column("breaks"), 0)).as_py() or 0
-    gaps = text.counted(partial, "share partition")
+    gaps = text.pluralize(partial, "share partition")
     unknown = [
-        f"{name} rate of {text.counted(count, 'share partition')}"
+        f"{name} rate of {text.pluralize(count, 'share partition')}"
         for name in ("arrival", "completion")
         if (count := records.column(f"{name}_rate").null_count)
     ]
@@ -522,7 +522,7 @@ def _rates_title(records: pa.Table) -> str:
     groups = rows.groups_of(records)
     arrival, completion = (rows.floats(records, name) for name in _RATES[:2])
     known = int((~np.isnan(arrival + completion)).sum())
-    of = text.counted(known, "share partition")
+    of = text.pluralize(known, "share partition")
     if not known:
         ways = {"arrive": arrival, "are finished": completion}
         lost = [words for words, rate in ways.items() if np.isnan(rate).all()]
@@ -594,7 +594,7 @@ def drain_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> F
         title=_drain_title(records),
         as_of=as_of,
         unit=unit,
-        unknown=f"Not known: the forecast of {text.counted(unknown, 'share partition')}."
+        unknown=f"Not known: the forecast of {text.pluralize(unknown, 'share partition')}."
         * bool(unknown),
         facts=(
             *_drain_sentences(records),
@@ -647,17 +647,17 @@ def _drain_sentences(records: pa.Table) -> tuple[str, ...]:
             if kind == UNCERTAIN and low is not None:
                 words += f" (at best in {text.span(low)})"
             together.setdefault((row["group_id"], words), []).append(row)
-    said = []
+    sentences = []
     for (group, words), mine in together.items():
-        who = text.counted(len(mine), "share partition")
+        who = text.pluralize(len(mine), "share partition")
         if len(mine) == 1:
             who = text.share_partition(mine[0], several)
         elif several:
             who = f"{text.name(group)}: {who}"
-        said.append(f"{who}: {words}.")
+        sentences.append(f"{who}: {words}.")
     others = sum(map(len, list(together.values())[_MOST_SENTENCES:]))
-    more = f"And {text.counted(others, 'more share partition')} without a time to drain."
-    return (*said[:_MOST_SENTENCES], *([more] if others else []))
+    more = f"And {text.pluralize(others, 'more share partition')} without a time to drain."
+    return (*sentences[:_MOST_SENTENCES], *([more] if others else []))
 
 
 def _has_time(row: dict[str, Any]) -> bool:
@@ -685,7 +685,7 @@ def _drain_lines(one: dict[str, Any]) -> tuple[str, ...]:
 def _drain_title(records: pa.Table) -> str:
     groups = rows.groups_of(records)
     kinds = records.column("drain").to_pylist()
-    of = text.counted(len(kinds), "share partition")
+    of = text.pluralize(len(kinds), "share partition")
     for kind, words in _URGENCY.items():
         if words and kind in kinds:
             return f"{groups}: {words} {text.number(kinds.count(kind))} of {of}"

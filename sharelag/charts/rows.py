@@ -130,7 +130,7 @@ def names_of(table: Arrow) -> dict[str, Any]:
 
 def left_out(count: int, of: str, why: str) -> tuple[str, ...]:
     """Return a sentence on rows that are not drawn, if any."""
-    return (f"Not drawn: {text.counted(count, of)} {why}.",) if count else ()
+    return (f"Not drawn: {text.pluralize(count, of)} {why}.",) if count else ()
 
 
 def floats(table: Arrow, name: str) -> Any:

@@ -83,7 +83,7 @@ def compared_figure(records: pa.Table, theme: Theme = "light") -> Figure:
         f"{100 * first['confidence']:g} % together; {_SIDES[how.better]}.",
         unknown=f"Not known: {text.list_names(lost)}; a run of it or of the baseline has no such "
         "value." * bool(lost),
-        facts=(f"{text.counted(first['seeds'], 'run')} of each, with the same seeds.",),
+        facts=(f"{text.pluralize(first['seeds'], 'run')} of each, with the same seeds.",),
     )
     if not known:
         words = measure_words(first["measure"])
@@ -195,7 +195,7 @@ def projection_figure(
             times = mine.column("time_ms").to_numpy() / scale
             look = line(number, theme)
             about = {"hovertemplate": f"{hover} after %{{x:.3g}} {words}", "yaxis": place}
-            traces += projected_curve(mine, times, name, look["line"], about, columns, unit_ms)
+            traces += draw_projection(mine, times, name, look["line"], about, columns, unit_ms)
             known = [mine.column(column).drop_null().to_numpy() / unit_ms for column in columns]
             values += known
             if len(known[0]):
@@ -209,8 +209,8 @@ def projection_figure(
             layout["shapes"].append(_level(level / unit_ms, place, theme))
     final = {name: round(float(mine.column("lag")[-1].as_py())) for name, mine in drawn.items()}
     if len(final) > _TOLD:  # of many, the first and the smallest
-        told = (next(iter(final)), min(final, key=lambda name: final[name]))
-        final = {name: final[name] for name in told}
+        extremes = (next(iter(final)), min(final, key=lambda name: final[name]))
+        final = {name: final[name] for name in extremes}
     finals = [f"{text.number(lag)} for {text.name(name)}" for name, lag in final.items()]
     left = len(every) - len(drawn)
     story = Story(
@@ -218,7 +218,7 @@ def projection_figure(
         None if seen is None else seen[1],
         unit,
         simulated=seen is None,
-        facts=(f"Not drawn: {text.counted(left, 'variant')} with more lag at the end.",)
+        facts=(f"Not drawn: {text.pluralize(left, 'variant')} with more lag at the end.",)
         * bool(left),
     )
     widest = max(len(text.name(name, _LABEL)) for name in drawn)
@@ -340,7 +340,7 @@ def projections(records: pa.Table) -> dict[str, pa.Table]:
     return {name: records.filter(pc.equal(variant, name)) for name in names}
 
 
-def projected_curve(
+def draw_projection(
     mine: pa.Table,
     times: Any,
     name: str,
@@ -394,10 +394,10 @@ def clearing_figure(cells: pa.Table, theme: Theme = "light") -> Figure:
     assignors = list(dict.fromkeys(row["assignor"] for row in rows))
     members = list(dict.fromkeys(row["members"] for row in rows))
     places = [(members.index(row["members"]), assignors.index(row["assignor"])) for row in rows]
-    told = [(drain_words(row), *costs_in_words(row)) for row in rows]
+    texts = [(drain_words(row), *costs_in_words(row)) for row in rows]
     shown = [
         "<br>".join([f"<b>{text.escape(first)}</b>", *map(text.escape, more)])
-        for first, *more in told
+        for first, *more in texts
     ]
     words = plotly().Scatter(
         x=[across for across, _ in places],
@@ -406,7 +406,7 @@ def clearing_figure(cells: pa.Table, theme: Theme = "light") -> Figure:
         text=shown,
         textfont={"size": 13, "color": PAPER[theme]["ink"]},
         showlegend=False,
-        **hovers((row["variant"], *lines) for row, lines in zip(rows, told, strict=True)),
+        **hovers((row["variant"], *lines) for row, lines in zip(rows, texts, strict=True)),
     )
     boxes = [
         _cell(across, down, row, theme) for row, (across, down) in zip(rows, places, strict=True)
@@ -455,7 +455,7 @@ def _clearing_title(rows: list[dict[str, Any]]) -> str:
         return f"Nothing that was tried clears the lag within {text.span(rows[0]['horizon_ms'])}"
     names = text.list_names(text.name(row["assignor"]) for row in answers)
     soonest = min(row["drain_ms"] for row in answers)
-    with_ = text.counted(answers[0]["members"], "member")
+    with_ = text.pluralize(answers[0]["members"], "member")
     return f"{names} with {with_} clear{'s' * (len(answers) == 1)} the lag in {text.span(soonest)}"
 
 
@@ -517,7 +517,7 @@ def _cost_point(row: dict[str, Any], number: int, scale: float, theme: Theme) ->
         text.name(row["variant"], None),
         f"{text.number(row['member_hours'])} member-hours",
         age,
-        f"drained in {text.number(row['drained'])} of {text.counted(row['n'], 'run')}",
+        f"drained in {text.number(row['drained'])} of {text.pluralize(row['n'], 'run')}",
     )
     return plotly().Scatter(
         x=[row["member_hours"]],

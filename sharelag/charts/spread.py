@@ -141,7 +141,7 @@ def assigned_figure(records: pa.Table, theme: Theme = "light", most: int = 60) -
                 customdata=[rows.key(one) for _, one in unknown],
             )
         )
-    cells = text.counted(len(unknown), "cell")
+    cells = text.pluralize(len(unknown), "cell")
     story = Story(
         title=_assigned_title(records, [one for one in people if one is not None]),
         as_of=as_of,
@@ -193,19 +193,19 @@ def _assigned_title(records: pa.Table, members: list[str]) -> str:
     group = rows.groups_of(records)
     alone = records.filter(records.column("member_id").is_null())
     waiting = pc.sum(pc.greater(alone.column("lag"), 0)).as_py() or 0
-    many = text.counted(len(members), "member")
+    many = text.pluralize(len(members), "member")
     if not members:
         return (
             f"{group}: no member is known, so no one fetches from "
-            f"{text.counted(len(alone), 'share partition')}"
+            f"{text.pluralize(len(alone), 'share partition')}"
         )
     if waiting:
-        return f"{group}: {text.counted(waiting, 'share partition')} with lag and no member"
+        return f"{group}: {text.pluralize(waiting, 'share partition')} with lag and no member"
     if idle := records.column("topic_id").null_count:
         return f"{group}: {text.number(idle)} of {many} have nothing to fetch"
     pairs = records.filter(records.column("member_id").is_valid())
     counts = pc.value_counts(pairs.column("member_id")).field("counts").to_numpy()
-    largest = text.counted(int(counts.max()), "share partition")
+    largest = text.pluralize(int(counts.max()), "share partition")
     if counts.min() == counts.max():
         return f"{group}: each of {many} has {largest}"
     return f"{group}: {many} have from {counts.min()} to {largest} each"
@@ -283,7 +283,7 @@ def broker_load_figure(records: pa.Table, theme: Theme = "light", most: int = 50
                 (
                     f"broker {one['broker_id']}",
                     (
-                        f"{text.counted(one['partitions'], _WHAT)} {kind.means}, "
+                        f"{text.pluralize(one['partitions'], _WHAT)} {kind.means}, "
                         f"lag {text.number(one['lag'])}"
                     ),
                 )
@@ -298,7 +298,7 @@ def broker_load_figure(records: pa.Table, theme: Theme = "light", most: int = 50
         unit="Share partitions of each broker, by what it does for them.",
         unknown=" ".join(
             f"Not known: the {one['role'].removesuffix('_id').replace('_', ' ')} of "
-            f"{text.counted(one['partitions'], _WHAT)}."
+            f"{text.pluralize(one['partitions'], _WHAT)}."
             for one in plain
             if one["broker_id"] is None
         ),
@@ -320,9 +320,9 @@ def _broker_title(known: list[dict[str, Any]], brokers: int) -> str:
     """Return the title, with the broker that coordinates the most states, if known."""
     kept = [one for one in known if one["role"] == "share_coordinator"]
     if not kept:
-        return f"Share partitions of {text.counted(brokers, 'broker')}"
+        return f"Share partitions of {text.pluralize(brokers, 'broker')}"
     most = max(kept, key=lambda one: one["partitions"])
-    total = text.counted(sum(one["partitions"] for one in kept), _WHAT)
+    total = text.pluralize(sum(one["partitions"] for one in kept), _WHAT)
     count = text.number(most["partitions"])
     return f"Broker {most['broker_id']} keeps the state of {count} of {total}"
 
@@ -395,12 +395,12 @@ def state_record_figure(records: pa.Table, theme: Theme = "light", most: int = 5
         if mine := [one for one in drawn if one["kind"] == name]:
             what = kind.words.lower().removesuffix("s")
             lines = (
-                (_place(one, True), f"{text.counted(one['records'], what)}, which {kind.means}")
+                (_place(one, True), f"{text.pluralize(one['records'], what)}, which {kind.means}")
                 for one in mine
             )
             length, place = [one["records"] for one in mine], [one["row"] for one in mine]
             traces.append(bar(kind, theme, lines, orientation="h", x=length, y=place))
-    unknown = text.counted(sum(one["prunable_max"] is None for one in held), "partition")
+    unknown = text.pluralize(sum(one["prunable_max"] is None for one in held), "partition")
     all_known = all(one["prunable_max"] is not None for one in held)
     story = Story(
         title=_records_title(held),
@@ -419,8 +419,8 @@ def _place(one: dict[str, Any], with_topic: bool) -> str:
 
 
 def _records_title(held: list[dict[str, Any]]) -> str:
-    total = text.counted(sum(one["records_sum"] for one in held), "record")
-    where = f"{total} in {text.counted(len(held), 'partition')} of the state topic"
+    total = text.pluralize(sum(one["records_sum"] for one in held), "record")
+    where = f"{total} in {text.pluralize(len(held), 'partition')} of the state topic"
     known = [one["prunable_max"] for one in held if one["prunable_max"] is not None]
     if not known:
         return where
@@ -491,13 +491,13 @@ def state_key_figure(records: pa.Table, theme: Theme = "light") -> Figure:
     names = places if several else [one["partition"] for one in plain]
     counts = [one["share_partitions"] for one in plain]
     lines = [
-        (place, text.counted(count, _WHAT)) for place, count in zip(places, counts, strict=True)
+        (place, text.pluralize(count, _WHAT)) for place, count in zip(places, counts, strict=True)
     ]
     assumed = any(one["assumed"] for one in plain)
     used, most = sum(count > 0 for count in counts), max(counts)
     story = Story(
-        title=f"The state of {text.counted(sum(counts), _WHAT)} is in {text.number(used)} of "
-        f"{text.counted(len(plain), 'partition')}; partition {names[counts.index(most)]} has "
+        title=f"The state of {text.pluralize(sum(counts), _WHAT)} is in {text.number(used)} of "
+        f"{text.pluralize(len(plain), 'partition')}; partition {names[counts.index(most)]} has "
         f"{text.number(most)}",
         as_of=as_of,
         unit="Share partitions whose state is in each partition of the state topic.",

@@ -28,7 +28,7 @@ from sharelag.charts.figure import (
 )
 from sharelag.charts.over_time import lag_over_time_records
 from sharelag.charts.palette import KINDS, PAPER, SEVERITIES, Theme, line
-from sharelag.charts.simulations import projected_curve, projections
+from sharelag.charts.simulations import draw_projection, projections
 from sharelag.metrics.events import ARCHIVED, DELETED, DEPARTED, EMPTIED, JOINED, NEW_LEADER, RESET
 from sharelag.schemas import Arrow
 from sharelag.tables.arrow import as_table
@@ -164,7 +164,7 @@ def group_story_figure(
 def _lag_and_age(records: pa.Table, ages: Any, theme: Theme) -> list[Any]:
     """Return lag as an area of steps, and the age below it; only those with known values."""
     plain = records.to_pylist()
-    said = (
+    texts = (
         (
             text.moment(one["as_of"]),
             f"lag {text.number(one['lag'])}",
@@ -176,7 +176,7 @@ def _lag_and_age(records: pa.Table, ages: Any, theme: Theme) -> list[Any]:
     parts = ",".join(str(int(colour[at : at + 2], 16)) for at in (1, 3, 5))
     area = {"fill": "tozeroy", "fillcolor": f"rgba({parts},.18)"}
     look = {"color": colour, "width": 2}
-    shared = hovers(said) | {
+    shared = hovers(texts) | {
         "x": [text.axis_time(one["as_of"]) for one in plain],
         "mode": "lines",
         "connectgaps": False,
@@ -260,7 +260,7 @@ def _projection(projected: pa.Table, as_of: datetime, theme: Theme) -> list[Any]
             (f"simulated, {text.name(name)}", f"lag {text.number(round(one))}")
             for one in mine.column("lag").to_pylist()
         )
-        traces += projected_curve(mine, times, name, line(number + 1, theme)["line"], hovers(lines))
+        traces += draw_projection(mine, times, name, line(number + 1, theme)["line"], hovers(lines))
     return traces
 
 
@@ -269,7 +269,7 @@ def _gaps(records: pa.Table, name: str) -> str:
     count, words = records.column(name).null_count, name.removesuffix("_ms")
     if count == len(records):
         return f"the {words} at any moment"
-    many = text.counted(len(records), "moment")
+    many = text.pluralize(len(records), "moment")
     return f"the {words} at {text.number(count)} of {many}" * bool(count)
 
 
@@ -284,7 +284,7 @@ def _title(records: pa.Table) -> str:
     since = (last["as_of"] - first["as_of"]).total_seconds() * 1000
     ago = f", {text.change(last['lag'] - first['lag'], since)}" if len(known) > 1 else ""
     late = "" if last["as_of"] == rows.latest(records) else f" at {text.moment(last['as_of'])}"
-    return f"{group}: lag {text.counted(last['lag'], 'offset')}{late}{ago}"
+    return f"{group}: lag {text.pluralize(last['lag'], 'offset')}{late}{ago}"
 
 
 # ---- durations of causes -------------------------------------------------------------------------
@@ -344,7 +344,7 @@ def cause_figure(
     plain = sorted(records.to_pylist(), key=_urgency)[:most]
     several = rows.has_several_groups(records)
     unsince, unheld = (records.column(name).null_count for name in ("since", "held"))
-    begin, held = text.counted(unsince, "cause"), text.counted(unheld, "cause")
+    begin, held = text.pluralize(unsince, "cause"), text.pluralize(unheld, "cause")
     story = Story(
         title=_cause_title(plain[0], len(records) - 1),
         as_of=as_of,
@@ -356,8 +356,8 @@ def cause_figure(
         facts=rows.left_out(max(len(records) - most, 0), "cause", "with less severity"),
     )
     names = [f"{row['cause'].replace('_', ' ')}, {_place(row, several)}" for row in plain]
-    begun = [row["since"] for row in plain if row["since"]]
-    spanned = (as_of - min(begun)).total_seconds() if begun else 10.0
+    starts = [row["since"] for row in plain if row["since"]]
+    spanned = (as_of - min(starts)).total_seconds() if starts else 10.0
     edges = [text.axis_time(as_of + timedelta(seconds=part * spanned)) for part in (-1.04, 0.3)]
     notes = [note(text.axis_time(row["as_of"]), n, _held(row), 10) for n, row in enumerate(plain)]
     return row_figure(
@@ -373,22 +373,22 @@ def cause_figure(
 
 def _cause_traces(plain: list[dict[str, Any]], severity: str, theme: Theme) -> list[Any]:
     mine = [row | {"place": n} for n, row in enumerate(plain) if row["severity"] == severity]
-    begun = [row for row in mine if row["since"]]
+    dated = [row for row in mine if row["since"]]
     open_ones = [row for row in mine if not row["since"]]
     shared = {"name": severity, "legendgroup": severity}
     traces = []
-    if begun:
-        lasted = [(row["as_of"] - row["since"]).total_seconds() * 1000 for row in begun]
+    if dated:
+        lasted = [(row["as_of"] - row["since"]).total_seconds() * 1000 for row in dated]
         traces.append(
             bar(
                 SEVERITIES[severity],
                 theme,
-                map(_cause_lines, begun),
+                map(_cause_lines, dated),
                 **shared,
                 orientation="h",
-                base=[text.axis_time(row["since"]) for row in begun],
+                base=[text.axis_time(row["since"]) for row in dated],
                 x=[max(one, 1) for one in lasted],
-                y=[row["place"] for row in begun],
+                y=[row["place"] for row in dated],
                 width=0.6,
                 showlegend=True,
             )
@@ -402,7 +402,7 @@ def _cause_traces(plain: list[dict[str, Any]], severity: str, theme: Theme) -> l
                 y=[row["place"] for row in open_ones],
                 mode="markers",
                 marker=look | {"color": SEVERITIES[severity].fill[theme]},
-                showlegend=not begun,
+                showlegend=not dated,
                 **hovers(map(_cause_lines, open_ones)),
             )
         )
@@ -420,7 +420,7 @@ def _place(row: dict[str, Any], several: bool, width: int | None = text.LABEL) -
 
 
 def _held(row: dict[str, Any]) -> str:
-    return f"holds {'? offsets' if row['held'] is None else text.counted(row['held'], 'offset')}"
+    return f"holds {'? offsets' if row['held'] is None else text.pluralize(row['held'], 'offset')}"
 
 
 def _cause_lines(row: dict[str, Any]) -> tuple[str, ...]:
@@ -434,7 +434,7 @@ def _cause_lines(row: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _cause_title(worst: dict[str, Any], others: int) -> str:
-    more = f", and {text.counted(others, 'other cause')}" if others else ""
+    more = f", and {text.pluralize(others, 'other cause')}" if others else ""
     summary = text.name(worst["summary"], 160).rstrip(".")
     return f"{text.name(worst['group_id'])}: {summary[:1].lower()}{summary[1:]}{more}"
 

@@ -17,7 +17,7 @@ from typing import Any
 from sharelag.durations import duration
 from sharelag.tables import words
 from sharelag.tables.words import NO_MOMENT, NOT_KNOWN, THOUSANDS
-from sharelag.tables.words import counted as counted
+from sharelag.tables.words import pluralize as pluralize
 
 _NO_BREAK = "\u00a0"
 _ISOLATE, _END = "\u2068", "\u2069"
@@ -81,7 +81,7 @@ def number(value: float | None) -> str:
 
 def offsets(count: float | None) -> str:
     """Return ``3 offsets`` or ``1 offset``, or that it is unknown."""
-    return NOT_KNOWN if count is None or count != count else counted(count, "offset")
+    return NOT_KNOWN if count is None or count != count else pluralize(count, "offset")
 
 
 def change(by: float, milliseconds: float) -> str:

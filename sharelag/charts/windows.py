@@ -309,7 +309,7 @@ def window_state_figure(
         title=_state_title(records, ends),
         as_of=as_of,
         unit=unit,
-        unknown=f"Not known: the state of {text.counted(count, 'offset')} at the last moment, "
+        unknown=f"Not known: the state of {text.pluralize(count, 'offset')} at the last moment, "
         "hatched." * bool(count),
     )
     return figure(
@@ -394,7 +394,7 @@ def _state_title(records: pa.Table, ends: pa.Table) -> str:
     since = text.moment(pc.min(same.column("as_of")).as_py())
     state = head["delivery_state"]
     words = "no state persisted" if state is None else state_kind(state).words.lower()
-    width = text.counted(pc.max(ends.column("last_offset")).as_py() - low + 1, "offset")
+    width = text.pluralize(pc.max(ends.column("last_offset")).as_py() - low + 1, "offset")
     return (
         f"{text.share_partition(head, True)}: the window spans {width}; its head, offset {low} "
         f"({words}), was seen there since {since}"
@@ -471,7 +471,7 @@ def delivery_count_figure(
         title=_delivery_title(known, limit),
         as_of=rows.latest(records),
         unit="Offsets in the windows, by how often they were delivered.",
-        unknown=f"Not known: state and delivery count of {text.counted(stateless, 'offset')} in "
+        unknown=f"Not known: state and delivery count of {text.pluralize(stateless, 'offset')} in "
         "the windows, which are acquired or were never persisted; not drawn." * bool(stateless),
         facts=() if limit is not None else (f"{LIMIT} is not known, so no mark shows it.",),
     )
@@ -497,11 +497,11 @@ def delivery_count_figure(
                 (
                     (
                         (
-                            f"{text.counted(one['offsets_sum'], 'offset')} {kind.words.lower()}: "
+                            f"{text.pluralize(one['offsets_sum'], 'offset')} {kind.words.lower()}: "
                             f"{kind.means}"
                         ),
                         f"delivery count {one['delivery_count']}",
-                        f"in {text.counted(one['share_partitions_sum'], 'share partition')}",
+                        f"in {text.pluralize(one['share_partitions_sum'], 'share partition')}",
                     )
                     for one in mine
                 ),
@@ -550,11 +550,12 @@ def _delivery_title(known: pa.Table, limit: int | None) -> str:
     highest = pc.max(waiting.column("delivery_count")).as_py()
     worst = waiting.filter(pc.equal(waiting.column("delivery_count"), highest))
     count, total = (
-        text.counted(pc.sum(some.column("offsets")).as_py(), "offset") for some in (worst, waiting)
+        text.pluralize(pc.sum(some.column("offsets")).as_py(), "offset")
+        for some in (worst, waiting)
     )
     left = ""
     if limit is not None:
-        below = text.counted(max(limit - highest, 0), "delivery", "deliveries")
+        below = text.pluralize(max(limit - highest, 0), "delivery", "deliveries")
         left = f", {below} below the limit"
     return (
         f"{groups}: {total} given back and waiting; the highest delivery count is {highest} "

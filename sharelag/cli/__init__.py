@@ -14,7 +14,7 @@ from importlib import import_module
 
 import click
 
-from sharelag.cli.options import Asked, Grouped
+from sharelag.cli.options import Call, Grouped
 from sharelag.cli.output import Later, Without, exit_code, leave, one_line, skip_docstrings, tell
 from sharelag.tables.words import terminal
 from sharelag.version import __version__
@@ -30,7 +30,7 @@ def main() -> None:
     # Show warnings of our own modules if logging is not configured.
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(_Warning())
-    asked = Asked()
+    asked = Call()
     try:
         status = cli(standalone_mode=False, prog_name="sharelag", obj=asked)
         sys.stdout.flush()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sharelag.cli.options import (
-    Asked,
+    Call,
     choice_of,
     in_order,
     metrics_in,
@@ -200,7 +200,7 @@ def write_lacking(
     silent, rows = silent_in(source), plain(rows)
     mark: dict[str, Any] = {"complete": False} if silent or lacks else {}
     if mark:
-        Asked.will_end(PARTIAL)
+        Call.will_end(PARTIAL)
     if silent:
         mark["unread_state_partitions"] = silent
     if repeated:  # formats with human columns have this only in a note

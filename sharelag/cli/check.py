@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from sharelag.cli import options as option
-from sharelag.cli.options import Asked, Command, choice_of, moment_of, source_of, with_options
+from sharelag.cli.options import Call, Command, choice_of, moment_of, source_of, with_options
 from sharelag.cli.output import (
     one_line,
     plain,
@@ -77,7 +77,7 @@ class _Check(Command):
         except (click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:  # after any error, the outcome of the check is unknown
-            if ctx.ensure_object(Asked).for_tracebacks:
+            if ctx.ensure_object(Call).for_tracebacks:
                 traceback.print_exc()
             _tell(ctx, one_line(error))
             return _UNKNOWN
@@ -95,7 +95,7 @@ def _report_wrong_usage(ctx: click.Context, error: click.ClickException) -> clic
 def _tell(ctx: click.Context, reason: str) -> None:
     from sharelag.tables.words import terminal
 
-    ctx.ensure_object(Asked).status = _UNKNOWN
+    ctx.ensure_object(Call).status = _UNKNOWN
     if ctx.params.get("output") == "json":
         from sharelag import schemas
 
@@ -136,7 +136,7 @@ def check(
 
     rules = read_rules(rule_file)
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
-    told: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()
     with (
         reading_bar(source) as read,
         engines.read(read, start(engine, source), moment, choice, over) as begun,
@@ -146,10 +146,10 @@ def check(
             from sharelag.workbench.questions.forecasts import keep_forecasts
 
             try:
-                told = keep_forecasts(begun, str(ledger)).sentences
+                sentences = keep_forecasts(begun, str(ledger)).sentences
             except ShareLagError as error:  # the groups are judged anyway
-                told = (f"no forecast was kept: {one_line(error)}",)
-    status = Asked.will_end(CODES[found.level])
+                sentences = (f"no forecast was kept: {one_line(error)}",)
+    status = Call.will_end(CODES[found.level])
     rows = plain(found.table)
     if output == "json":
         print_rows(rows, "json")
@@ -162,7 +162,7 @@ def check(
             if row["partition"] is not None:
                 row["topic"] = f"{row['topic']}:{row['partition']}"
         print_rows(bad, "human", views.CHECKS.without("partition").columns)
-    said = {str(row["summary"]).removeprefix("not known: ") for row in rows}
-    tell(*told)
-    read_by(found.evidence, source, options["as_of"] is not None, said)
+    reasons = {str(row["summary"]).removeprefix("not known: ") for row in rows}
+    tell(*sentences)
+    read_by(found.evidence, source, options["as_of"] is not None, reasons)
     return status

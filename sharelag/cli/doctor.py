@@ -14,7 +14,7 @@ import click
 
 from sharelag.cli import options as option
 from sharelag.cli.options import (
-    Asked,
+    Call,
     command,
     config_of,
     flags,
@@ -25,7 +25,7 @@ from sharelag.cli.output import note, plain, print_rows, tell, write
 from sharelag.errors import ShareLagError
 from sharelag.java import find_java
 from sharelag.model.versions import NEWEST, has_reached
-from sharelag.tables.words import counted, terminal
+from sharelag.tables.words import pluralize, terminal
 
 if TYPE_CHECKING:
     from sharelag.inputs.kafka.config import ClientConfig
@@ -103,7 +103,7 @@ def doctor(
     made: Iterable[Check] = checks(config, kafka_version)
     if not sys.stdout.isatty():  # the reader of a pipe may close it early
         made = [*made]
-        Asked.will_end(int(any(check.verdict == "fail" for check in made)))
+        Call.will_end(int(any(check.verdict == "fail" for check in made)))
     worst = 0
     for check in made:
         advice = f"\n      -> {check.advice}" if check.advice else ""
@@ -122,7 +122,7 @@ def _rights(found: tuple[Any, tuple[str, ...]], output: str, is_somebody: bool) 
     if output == "human":  # omit rights that no command needs
         rows = [row for row in rows if row["needed_by"] or row["used_by"]]
     fails = CONSUMERS in failing(table) if is_somebody else bool(failing_of_ours(table))
-    status = Asked.will_end(int(fails))
+    status = Call.will_end(int(fails))
     print_rows(rows, output, RIGHTS.without("grant").columns)
     if output == "human":
         commands = grants(table, of_consumers=is_somebody)
@@ -182,8 +182,8 @@ def _java() -> Check:
         where = f"not found in JAVA_HOME, {home}" if home else "not found"
         return Check("fail", "java", where, advice)
     answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    said = (answer.stderr + answer.stdout).strip()
-    found = re.search(r'version "(?:1\.)?(\d+)', said)
+    printed = (answer.stderr + answer.stdout).strip()
+    found = re.search(r'version "(?:1\.)?(\d+)', printed)
     if not found:
         return Check("fail", "java", f"{java} does not print its version", advice)
     listed = subprocess.run([java, "--list-modules"], capture_output=True, text=True, check=False)
@@ -289,7 +289,7 @@ def _readable(config: ClientConfig, topic: str, without: str) -> Check:
         for _ in kafka.read_topic(config, topic, dict(list(some.items())[:1])):
             break
         offsets = sum(end - first for first, end in spans.values())
-        return f"{counted(len(spans), 'partition')}, {counted(offsets, 'offset')}, readable"
+        return f"{pluralize(len(spans), 'partition')}, {pluralize(offsets, 'offset')}, readable"
 
     check = _ask(topic, one_record)
     return check._replace(found=f"{check.found}: {without}") if check.verdict == "fail" else check

@@ -84,10 +84,10 @@ def prometheus(textfile: Path, brief: bool, engine: str, over: timedelta, **opti
     """Write the metrics to a file once; a failure leaves the file unchanged."""
     from sharelag.monitoring.exports import Gathered, write_textfile
 
-    begun = time.monotonic()
+    start = time.monotonic()
     with reading_of(engine, over, options) as (read, source):
         evidence = read.lag_evidence if brief else read.evidence
-    write_textfile(Gathered(evidence, time.monotonic() - begun, time.time(), attempts=1), textfile)
+    write_textfile(Gathered(evidence, time.monotonic() - start, time.time(), attempts=1), textfile)
     tell(f"wrote {textfile}")
     read_by(evidence, source, options["as_of"] is not None)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Asked:
+class Call:
     """Options about errors and exit codes, for use after the command has ended.
 
     ``status`` is the exit code if output is cut off.
@@ -203,7 +203,7 @@ ENGINE = pick(
     default="auto",
 )
 VERBOSE = switch(
-    "-v", "--verbose", "Show the traceback of an error.", expose_value=False, callback=Asked.note
+    "-v", "--verbose", "Show the traceback of an error.", expose_value=False, callback=Call.note
 )
 
 TIMEOUT = text(

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
-from sharelag.cli.options import Asked, choice_of, moment_of, source_of
+from sharelag.cli.options import Call, choice_of, moment_of, source_of
 from sharelag.errors import (
     InputError,
     NoLeaderError,
@@ -32,7 +32,7 @@ from sharelag.errors import (
     unknown_group,
 )
 from sharelag.model import iso
-from sharelag.tables.words import counted, terminal
+from sharelag.tables.words import pluralize, terminal
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -127,7 +127,7 @@ def write(lines: Iterable[str], output: str = "human") -> None:
         # The reader has closed the pipe; without this, Python would report it again when it closes
         # the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        leave(click.get_current_context().ensure_object(Asked).status)
+        leave(click.get_current_context().ensure_object(Call).status)
 
 
 def print_rows(
@@ -170,7 +170,7 @@ def require_rows(choice: Any, moment: Any, groups: set[str], source: Any, reject
     known = engines.group_names(source, choice.generation) if is_read else []
     kinds = engines.other_groups(source) if missing else {}
     rights = ", and your right to DESCRIBE the topics"  # without it topic names are unknown
-    said = [
+    problems = [
         # A group with state in other topics is not misspelt.
         unknown_group(name, [] if name in known else known, where, kinds)
         + (rights if where and name in known else "")
@@ -180,15 +180,15 @@ def require_rows(choice: Any, moment: Any, groups: set[str], source: Any, reject
     if is_empty and rejected:  # regardless of the choice
         raise InputError(engines.only_rejects(rejected, choice.generation))
     if not groups and moment is None:
-        if not said and where:
+        if not problems and where:
             why = f"check the names of topics and the partitions{rights}"
             raise InputError(f"no share partition {where} was found: {why}")
-        if is_empty or not said:
-            said.append(engines.without_records(source))
-        raise InputError("; ".join(said))
+        if is_empty or not problems:
+            problems.append(engines.without_records(source))
+        raise InputError("; ".join(problems))
     if not groups:
         tell(engines.without_records(source, moment))
-    tell(*said)
+    tell(*problems)
 
 
 def groups_in(table: Any) -> set[str]:
@@ -210,24 +210,24 @@ def summarize(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
 
     from sharelag.tables.words import lag_sum
 
-    table, said = answer.table, []
+    table, notes = answer.table, []
 
     def of_column(name: str, total: Any) -> Any:
         return total(table.column(name)).as_py() if name in table.column_names else None
 
     if unit and (table.num_rows or not answer.unknown):  # do not report unknown rows as 0
-        said.append(counted(table.num_rows, unit))
+        notes.append(pluralize(table.num_rows, unit))
         # Rows of several moments have no meaningful sum.
         if "lag" in table.column_names and table.num_rows and unit != "row":
             unknown = of_column("unknown_lags", pc.sum)
             unknown = table.column("lag").null_count if unknown is None else unknown
-            said.append(f"lag {lag_sum(of_column('lag', pc.sum), unknown)}")
+            notes.append(f"lag {lag_sum(of_column('lag', pc.sum), unknown)}")
     noted = getattr(answer, "as_of", None) or of_column("as_of", pc.max)
     if as_of or noted:
-        said.append(f"as of {as_of or iso(noted)}")
-    tell(", ".join([*said, whence(source, answer.engine)]))
+        notes.append(f"as of {as_of or iso(noted)}")
+    tell(", ".join([*notes, whence(source, answer.engine)]))
     if refused := of_column("rejected_records", pc.sum):
-        records = counted(refused, "record")
+        records = pluralize(refused, "record")
         tell(f"{records} could not be replayed; -o json shows of which share partitions")
 
 
@@ -279,10 +279,10 @@ def reading_of(
     source, moment, choice = source_of(options), moment_of(options), choice_of(options)
     with reading_bar(source) as read:
         engine = start(engine, source) if is_spared else engine
-        with engines.read(read, engine, moment, choice, over) as begun:
-            groups = groups_in(begun.evidence.lag)
-            require_rows(choice, moment, groups, source, begun.counted.rejected)
-            yield begun, source
+        with engines.read(read, engine, moment, choice, over) as reading:
+            groups = groups_in(reading.evidence.lag)
+            require_rows(choice, moment, groups, source, reading.record_counts.rejected)
+            yield reading, source
 
 
 #: Remedies for errors of the machine rather than of sharelag.
@@ -442,19 +442,19 @@ def tell(*sentences: str) -> None:
         _tell(f"sharelag: {terminal(words)}")
 
 
-def _tell(said: str) -> None:
+def _tell(message: str) -> None:
     if sys.stderr.isatty():
-        command = _COMMAND.search(said)
+        command = _COMMAND.search(message)
         # Do not break names and times, which may be copied; a file or a pipe gets one line.
         lines = textwrap.wrap(
-            said[: command.start()] if command else said,
+            message[: command.start()] if command else message,
             _width(),
             subsequent_indent="  ",
             break_on_hyphens=False,
             break_long_words=False,
         )
-        said = "\n".join([*lines, *([command[0]] if command else [])])
-    click.echo(said, err=True)
+        message = "\n".join([*lines, *([command[0]] if command else [])])
+    click.echo(message, err=True)
 
 
 def _width() -> int:

@@ -30,7 +30,7 @@ from sharelag.cli.options import (
 from sharelag.cli.output import groups_in, note, plain, print_rows, require_rows, start, tell, write
 from sharelag.errors import BrokerUnreachableError, NoLeaderError
 from sharelag.tables import views
-from sharelag.tables.words import client_words, counted, shell_word
+from sharelag.tables.words import client_words, pluralize, shell_word
 
 
 @command(option.INPUT, option.CHOICE, option.REQUESTS, option.METRICS, option.ANSWER, option.OVER)
@@ -291,9 +291,9 @@ def groups(
         found = in_states(every.groups, states)
         rows = in_order(plain(found), options, "lag" if output == "human" else None)
         print_rows(rows, output, views.GROUP_STATES.columns)
-        count, known = counted(found.num_rows, "group"), pc.sum(found.column("members")).as_py()
+        count, known = pluralize(found.num_rows, "group"), pc.sum(found.column("members")).as_py()
         is_whole = not found.column("members").null_count
-        members = f", {counted(known or 0, 'member')}" if is_whole else ""
+        members = f", {pluralize(known or 0, 'member')}" if is_whole else ""
         _note_printed(f"{count}{members}", every.others)
         note(gaps.of_members(found))
         return None
@@ -309,8 +309,8 @@ def members(output: str, kafka_output: Any, **options: Any) -> int | None:
     if kafka_output is not None:
         of_groups, found, others = _read_printed(kafka_output, options)
         print_rows(found, output, views.MEMBERS.without("rack_id").columns)
-        members = counted(found.num_rows, "member")
-        _note_printed(f"{members} of {counted(of_groups.num_rows, 'group')}", others)
+        members = pluralize(found.num_rows, "member")
+        _note_printed(f"{members} of {pluralize(of_groups.num_rows, 'group')}", others)
         note(gaps.of_members(of_groups, found))
         return None
     with _or_kafkas_command(options, "--members"):
@@ -336,7 +336,7 @@ def _read_printed(file: Any, options: dict[str, Any]) -> Any:
 def _note_printed(counts: str, others: Sequence[str]) -> None:
     tell(f"{counts}, as Kafka's command printed them")
     if others:
-        words = f"{counted(len(others), 'line')} that the command does not print"
+        words = f"{pluralize(len(others), 'line')} that the command does not print"
         tell(f"{words}, such as {others[0][:80]!r}")
 
 
@@ -442,9 +442,9 @@ def decode(output: str, records: str, **options: Any) -> None:
     else:
         rows = (row for batch in batches() for row in decode_rows(batch, output == "csv"))
         write(lines(rows, output), output)
-    tell(f"skipped {counted(skipped, 'record')} of other kinds")
+    tell(f"skipped {pluralize(skipped, 'record')} of other kinds")
     for name, count in sorted(older.items()):
-        tell(f"{counted(count, 'record')} in an older format, {name}")
+        tell(f"{pluralize(count, 'record')} in an older format, {name}")
     tell(*draft_types(types, choice.groups))
 
 

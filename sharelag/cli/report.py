@@ -11,7 +11,7 @@ import click
 
 from sharelag.cli import options as option
 from sharelag.cli.ask import PARTIAL
-from sharelag.cli.options import Asked, Command, Group, flag, properties_of, with_options
+from sharelag.cli.options import Call, Command, Group, flag, properties_of, with_options
 from sharelag.cli.output import print_rows, tell, write
 from sharelag.durations import spell
 from sharelag.tables import views
@@ -133,9 +133,9 @@ def make(
         tell=tell,
         progress=tell,
     )
-    status = Asked.will_end(PARTIAL if made.in_part else int(made.run.error is not None))
-    said = terminal(made.run.error or made.run.headline)
-    write([f"{made.run.level.upper()}: {said}", str(made.html)])
+    status = Call.will_end(PARTIAL if made.in_part else int(made.run.error is not None))
+    message = terminal(made.run.error or made.run.headline)
+    write([f"{made.run.level.upper()}: {message}", str(made.html)])
     if figures and made.run.figures and made.run.error is None:
         tell(f"no image files: {made.run.figures}")
     return status
@@ -237,7 +237,7 @@ def _valid_parameters(name: str, options: dict[str, Any]) -> dict[str, Any]:
 
 def _said(options: dict[str, Any]) -> list[str]:
     """Return options of the report, other than parameters, that differ from their defaults."""
-    said = []
+    notes = []
     for one in make.params:
         if not isinstance(one, click.Option) or one.name not in _NAMES_OF_HOW:
             continue
@@ -245,10 +245,10 @@ def _said(options: dict[str, Any]) -> list[str]:
         if value is None or _word(value) == str(one.default):
             continue
         if one.is_flag:
-            said.append(one.secondary_opts[0])
+            notes.append(one.secondary_opts[0])
         else:
-            said += [one.opts[0], _word(value)]
-    return said
+            notes += [one.opts[0], _word(value)]
+    return notes
 
 
 def _word(value: Any) -> str:

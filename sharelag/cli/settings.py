@@ -12,7 +12,7 @@ import click
 from sharelag.cli import options as option
 from sharelag.cli.ask import note_partial, open_bench, write_lacking
 from sharelag.cli.options import (
-    Asked,
+    Call,
     Command,
     choice_of,
     command,
@@ -119,7 +119,7 @@ def settings(
         judged = None if is_draft else basis(kafka_version, oldest=FIRST)
         profile = judged.version if judged else PROPOSED
         found = check_given(values, profile)
-        status = Asked.will_end(int(is_refused(found)))
+        status = Call.will_end(int(is_refused(found)))
         _print(Result("", found, {}, None, "", "local"), output, problems)
         if judged:
             _note_version(values, judged, kafka_version)
@@ -148,7 +148,7 @@ def _in_force(
     judged = choose_basis(known, version, FIRST, whose)
     found = settings_in_force(known, sorted(groups), given, brokers, version)
     answer = replace(read, table=found)
-    refused = Asked.will_end(int(bool(given) and is_refused(found)))
+    refused = Call.will_end(int(bool(given) and is_refused(found)))
     _print(answer, output, problems)
     note(of_settings(known, sorted(groups)))
     summarize(answer, source, None, "setting")
@@ -239,7 +239,7 @@ def _lint(path: Path, output: str, options: dict[str, Any] | None) -> int:
         settings = source_of(options).settings([group], [])
         note(of_settings(settings))
         found = lint_rows(properties, settings, group)
-    status = Asked.will_end(int(found.num_rows > 0))
+    status = Call.will_end(int(found.num_rows > 0))
     print_rows(found, output, views.LINT.columns)
     if not found.num_rows:
         tell(f"share consumers accept every property of {path}")
@@ -289,15 +289,15 @@ def lint(output: str, kafka_version: str | None, line: tuple[str, ...]) -> int:
     """
     from sharelag.metrics.settings import lint_table
     from sharelag.model.kafka_commands import check_command
-    from sharelag.tables.words import counted
+    from sharelag.tables.words import pluralize
 
     start_local()
     words = shlex.split(line[0]) if len(line) == 1 else line
     judged = basis(kafka_version)
     checked = check_command(words, judged.version)
-    status = Asked.will_end(int(bool(checked.problems)))
+    status = Call.will_end(int(bool(checked.problems)))
     print_rows(lint_table(checked), output, views.LINTED.columns)
     count = len(checked.problems)
-    why = f"refuses it: {counted(count, 'problem')}" if count else "accepts it"
+    why = f"refuses it: {pluralize(count, 'problem')}" if count else "accepts it"
     tell(f"{checked.tool.name} of Kafka {judged}{',' if judged.why else ''} {why}")
     return status

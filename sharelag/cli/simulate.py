@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sharelag.cli.ask import PARTIAL
-from sharelag.cli.options import ANSWER, CHOICE, INPUT, Asked, command, source_of, switch, text
+from sharelag.cli.options import ANSWER, CHOICE, INPUT, Call, command, source_of, switch, text
 from sharelag.cli.output import groups_in, plain, print_rows, read_by, simulation_bar, tell, write
 from sharelag.cli.simulate_options import (
     BETWEEN,
@@ -30,7 +30,7 @@ from sharelag.cli.simulate_options import (
     variants_of,
 )
 from sharelag.tables import views
-from sharelag.tables.words import counted
+from sharelag.tables.words import pluralize
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -309,7 +309,7 @@ def _against(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
     print_rows(rows, output, views.MOVING.columns, trials.moving_for_people)
     words = f"intervals of {100 * options['confidence']:g} %; {trials.MOVING}"
     few = trials.too_few(rows, len(seeds), options["confidence"])
-    tell(f"{counted(len(seeds), 'seed')}, {words}", *few)
+    tell(f"{pluralize(len(seeds), 'seed')}, {words}", *few)
 
 
 def _rank(output: str, options: dict[str, Any]) -> int:
@@ -341,7 +341,7 @@ def _print_wanted(output: str, options: dict[str, Any]) -> int:
     groups = sorted(groups_in(evidence.lag))
     found = [members_wanted(evidence, one, options["members_wanted"]) for one in groups]
     view = views.WANTED.without("why") if output == "human" else views.WANTED
-    status = Asked.will_end(PARTIAL if any(one.members is None for one in found) else 0)
+    status = Call.will_end(PARTIAL if any(one.members is None for one in found) else 0)
     print_rows([one.row() for one in found], output, view.columns)
     read_by(evidence, source_of(options))
     tell(*map(str, found))
@@ -368,7 +368,7 @@ def _otherwise(output: str, options: dict[str, Any]) -> int:
             confidence=options["confidence"],
             progress=progress,
         )
-    status = Asked.will_end(0 if found.explained.is_close else PARTIAL)
+    status = Call.will_end(0 if found.explained.is_close else PARTIAL)
     print_rows(found.rows, output, views.OTHERWISE.columns, found.for_people)
     if options["chart"] is not None:
         from sharelag.charts import otherwise_figure
@@ -381,5 +381,5 @@ def _otherwise(output: str, options: dict[str, Any]) -> int:
 def _list(output: str, what: str) -> None:
     from sharelag.whatif import assignor_descriptions, names
 
-    told = assignor_descriptions() if what == "assignor" else names()
-    print_rows([{what: name, "about": about} for name, about in told.items()], output)
+    descriptions = assignor_descriptions() if what == "assignor" else names()
+    print_rows([{what: name, "about": about} for name, about in descriptions.items()], output)

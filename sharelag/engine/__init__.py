@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Each = Callable[[pa.RecordBatch], schemas.Arrow]
 
 
-class Counted(NamedTuple):
+class RecordCounts(NamedTuple):
     """Counts of the records of the state topic."""
 
     records: int  # of the selected groups, up to the moment
@@ -47,7 +47,7 @@ class Counted(NamedTuple):
     repeated: int = 0  # repetitions of other records, left out; of all groups
 
 
-class CountedGroups(NamedTuple):
+class GroupRecordCounts(NamedTuple):
     """Counts of the groups' own records, and the groups deleted according to them."""
 
     records: int
@@ -174,12 +174,12 @@ class Reading(ABC):
 
     @property
     @abstractmethod
-    def counted(self) -> Counted:
+    def record_counts(self) -> RecordCounts:
         """Return counts of the records."""
 
     @property
     @abstractmethod
-    def counted_groups(self) -> CountedGroups:
+    def group_record_counts(self) -> GroupRecordCounts:
         """Return counts of the groups' own records."""
 
     @property
@@ -210,12 +210,12 @@ class Reading(ABC):
         """The moment, without querying the input."""
         if isinstance(self.as_of, datetime):
             return self.as_of
-        return self.counted.last or datetime.now(UTC)
+        return self.record_counts.last or datetime.now(UTC)
 
     @property
     def span(self) -> timedelta:
         """The span before the moment for rates."""
-        first = self.counted.first
+        first = self.record_counts.first
         known = self.now - first if first else self.over
         return max(min(self.over, known), timedelta(milliseconds=_PARTS))
 
@@ -318,7 +318,7 @@ class Reading(ABC):
 
         Settings of groups are included if some topic was never fetched: they decide what waits.
         """
-        found, counted = self.brief, self.counted
+        found, counts = self.brief, self.record_counts
         never = pc.equal(found.column("lag_reason"), NO_START_OFFSET)
         groups = sorted(set(found.filter(never).column("group_id").to_pylist()))
         return Evidence(
@@ -327,8 +327,8 @@ class Reading(ABC):
                 {name: found.column(name) for name in found.schema.names}, schemas.LAG, pad=True
             ),
             settings=self.source.settings(groups, []) if groups else schemas.SETTINGS.empty_table(),
-            rejected=counted.rejected,
-            repeated=counted.repeated,
+            rejected=counts.rejected,
+            repeated=counts.repeated,
             engine=self.engine,
             patience=self.source.patience,
             lag_only=True,
@@ -458,8 +458,8 @@ class Reading(ABC):
             *("windows", "lag", "observed", "past_offsets", "logs", "brokers", "members", "groups"),
             *("settings", "times", "committed_times", "progress", "gaps"),
         )
-        rejected, repeated = self.counted.rejected, self.counted.repeated
-        of_groups = self.counted_groups.rejected
+        rejected, repeated = self.record_counts.rejected, self.record_counts.repeated
+        of_groups = self.group_record_counts.rejected
         return replace(whole, rejected=rejected, rejected_groups=of_groups, repeated=repeated)
 
 

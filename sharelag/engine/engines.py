@@ -21,7 +21,7 @@ from sharelag.metrics.evidence import Evidence
 from sharelag.model import iso
 from sharelag.replay.moment import Choice, Moment
 from sharelag.tables import gaps
-from sharelag.tables.words import counted
+from sharelag.tables.words import pluralize
 
 ENGINES = ("auto", "local", "spark")
 #: From this many records on Spark's start-up is worth its price.
@@ -77,8 +77,8 @@ def group_names(source: Input, generation: int | None = None) -> list[str]:
     """Return all share groups with state, for messages; none of an input that needs Spark."""
     if choose("auto", source) == "spark":
         return []
-    with read(source, "local", None, Choice(generation=generation), history=False) as begun:
-        return sorted(pc.unique(begun.table("windows").column("group_id")).to_pylist())
+    with read(source, "local", None, Choice(generation=generation), history=False) as reading:
+        return sorted(pc.unique(reading.table("windows").column("group_id")).to_pylist())
 
 
 def past_by_records(source: Input, lag: pa.Table) -> tuple[str, ...]:
@@ -103,7 +103,7 @@ def without_records(source: Input, moment: Moment = None) -> str:
 
 def only_rejects(rejected: int, generation: int | None = None) -> str:
     """Return a sentence about an input of which no record could be decoded."""
-    records, shows = counted(rejected, "record"), gaps.decode_command(generation)
+    records, shows = pluralize(rejected, "record"), gaps.decode_command(generation)
     them = "it" if rejected == 1 else "them"
     instead = "" if generation is None else "; try without --generation"
     return f"{records} could not be decoded, and there are no others: {shows} shows {them}{instead}"
@@ -123,22 +123,22 @@ def other_groups(source: Input) -> dict[str, str]:
         return {}
 
 
-def rejects_of(begun: Reading) -> tuple[str, ...]:
+def rejects_of(reading: Reading) -> tuple[str, ...]:
     """Return notes about rejects, if there are so many that any answer is partial."""
-    counted = begun.counted
+    counts = reading.record_counts
     # Rejects are counted regardless of write time, so those of an earlier moment are unknown.
-    has_many = begun.as_of is None and gaps.are_many(counted.rejected, counted.records)
-    return gaps.of_rejected(counted.rejected, begun.choice.generation) if has_many else ()
+    has_many = reading.as_of is None and gaps.are_many(counts.rejected, counts.records)
+    return gaps.of_rejected(counts.rejected, reading.choice.generation) if has_many else ()
 
 
-def group_rejects_of(begun: Reading) -> tuple[str, ...]:
+def group_rejects_of(reading: Reading) -> tuple[str, ...]:
     """Return notes about rejects among the groups' own records."""
-    counted = begun.counted_groups
-    has_many = begun.as_of is None and gaps.are_many(counted.rejected, counted.records)
-    return gaps.of_rejected_groups(counted.rejected) if has_many else ()
+    counts = reading.group_record_counts
+    has_many = reading.as_of is None and gaps.are_many(counts.rejected, counts.records)
+    return gaps.of_rejected_groups(counts.rejected) if has_many else ()
 
 
-def lacks_of(begun: Reading, of_groups: bool) -> tuple[str, ...]:
+def lacks_of(reading: Reading, of_groups: bool) -> tuple[str, ...]:
     """Return what is missing: many undecodable records, and other gaps.
 
     ``of_groups`` includes the groups' own records, which answers about members need.
@@ -146,24 +146,24 @@ def lacks_of(begun: Reading, of_groups: bool) -> tuple[str, ...]:
     from sharelag.metrics.imbalance import count_stateless
     from sharelag.wire.placement import missing_in_words
 
-    said, of = (*rejects_of(begun), *_note_unseen(begun)), begun.source.may_lack
+    lacks, of = (*rejects_of(reading), *_note_unseen(reading)), reading.source.may_lack
     if of_groups:
-        said += group_rejects_of(begun)
+        lacks += group_rejects_of(reading)
     if not of:
-        return said
-    known = begun.table("windows")
-    stateless = count_stateless(begun.table("groups"), known) if "groups" in of else 0
+        return lacks
+    known = reading.table("windows")
+    stateless = count_stateless(reading.table("groups"), known) if "groups" in of else 0
     elsewhere = missing_in_words(known) if "partitions" in of else ""
-    return (*said, *gaps.of_missing(begun.table("gaps").num_rows, stateless, elsewhere))
+    return (*lacks, *gaps.of_missing(reading.table("gaps").num_rows, stateless, elsewhere))
 
 
-def _note_unseen(begun: Reading) -> tuple[str, ...]:
+def _note_unseen(reading: Reading) -> tuple[str, ...]:
     """Return a note if the moment is later than all data of the input."""
-    moment, ends = begun.as_of, begun.source.as_of()
-    is_told = ends is not None or begun.source.may_lack == IN_PARTS
+    moment, ends = reading.as_of, reading.source.as_of()
+    is_told = ends is not None or reading.source.may_lack == IN_PARTS
     if not (isinstance(moment, datetime) and is_told):
         return ()
-    known = max(filter(None, (ends, begun.counted.last)), default=moment)
+    known = max(filter(None, (ends, reading.record_counts.last)), default=moment)
     if known >= moment:
         return ()
     last = f"{iso(known)}, the time of the last end offset or record that was given"
@@ -182,5 +182,5 @@ def gather(
 
     Other parameters as for `read`.
     """
-    with read(source, engine, as_of, choice, over, history=not brief) as begun:
-        return begun.lag_evidence if brief else begun.evidence
+    with read(source, engine, as_of, choice, over, history=not brief) as reading:
+        return reading.lag_evidence if brief else reading.evidence

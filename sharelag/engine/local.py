@@ -16,11 +16,11 @@ from sharelag import schemas
 from sharelag.engine import (
     HISTORY_ORDER,
     OVER,
-    Counted,
-    CountedGroups,
     Each,
+    GroupRecordCounts,
     Ledger,
     Reading,
+    RecordCounts,
     Rows,
     add_topic_names,
     from_time,
@@ -54,7 +54,7 @@ class StateTopic(NamedTuple):
     """The results of reading the state topic."""
 
     windows: pa.Table
-    counted: Counted
+    record_counts: RecordCounts
     gaps: pa.Table
     history: pa.Table | None = None  # sorted by HISTORY_KEY; None: only windows were requested
     counts: pa.Table | None = None  # None: health was not requested
@@ -72,12 +72,12 @@ def read_states(source: Input, as_of: Moment, choice: Choice) -> StateTopic:
     raw = state_records(source, choice.generation)
     read = choice.generation, until, source.kafka_version
     found = raw.apply(lambda batches: latest_windows(batches, chosen, *read))
-    return StateTopic(pa.Table.from_batches([found.windows]), _counted(found, raw), raw.gaps)
+    return StateTopic(pa.Table.from_batches([found.windows]), _count_records(found, raw), raw.gaps)
 
 
-def _counted(found: Latest | Count, raw: EachOnce) -> Counted:
+def _count_records(found: Latest | Count, raw: EachOnce) -> RecordCounts:
     times = pa.array([found.first, found.last], pa.int64()).view(schemas.TIMESTAMP).to_pylist()
-    return Counted(found.records, found.rejected, times[0], times[1], raw.repeated)
+    return RecordCounts(found.records, found.rejected, times[0], times[1], raw.repeated)
 
 
 def read_whole(source: Input, as_of: Moment, choice: Choice, with_health: bool) -> StateTopic:
@@ -91,7 +91,7 @@ class Kept(NamedTuple):
     """All decoded records of the state topic, to be replayed up to any moment."""
 
     records: pa.RecordBatch
-    counted: Counted
+    record_counts: RecordCounts
     gaps: pa.Table
     goes_back: bool  # whether a record may be older than the one before: clocks are set back
 
@@ -108,11 +108,11 @@ class Kept(NamedTuple):
             history = filter_groups(whole, groups).filter(pc.field("record_timestamp") <= as_of)
         times = self.records.column("timestamp")  # of all groups
         span = pc.min_max(times.filter(pc.less_equal(times, as_of))).as_py()
-        counted = self.counted._replace(
+        counts = self.record_counts._replace(
             records=records.num_rows, first=span["min"], last=span["max"]
         )
         windows = pa.Table.from_batches([replay_arrow(records, version)])
-        return StateTopic(windows, counted, self.gaps, history)
+        return StateTopic(windows, counts, self.gaps, history)
 
 
 def keep_records(source: Input, generation: int | None) -> Kept:
@@ -127,7 +127,7 @@ def keep_records(source: Input, generation: int | None) -> Kept:
     for one in found:
         count.add(one.records, one.rejects, one.records.column("timestamp"))
     records = one_batch(pa.Table.from_batches([one.records for one in found], schemas.RECORDS))
-    return Kept(records, _counted(count, raw), raw.gaps, _goes_back(records))
+    return Kept(records, _count_records(count, raw), raw.gaps, _goes_back(records))
 
 
 def _goes_back(records: pa.RecordBatch) -> bool:
@@ -166,7 +166,8 @@ def _replay(
     step, known = next_history(known, rest, raw.gaps)
     history = pa.Table.from_batches([*steps, step]).sort_by(ascending(*HISTORY_KEY))
     windows = pa.Table.from_batches([replay_arrow(known, version)])
-    return StateTopic(windows, _counted(count, raw), raw.gaps, history, pa.concat_tables(counts))
+    found = _count_records(count, raw)
+    return StateTopic(windows, found, raw.gaps, history, pa.concat_tables(counts))
 
 
 def decode_topic(
@@ -230,17 +231,17 @@ class QuickReading(Reading):
         self._saw_group_records = False
 
     @property
-    def counted(self) -> Counted:
-        return self._read.counted
+    def record_counts(self) -> RecordCounts:
+        return self._read.record_counts
 
     @property
-    def counted_groups(self) -> CountedGroups:
+    def group_record_counts(self) -> GroupRecordCounts:
         from sharelag.replay.members import find_deleted_groups
 
-        def count() -> CountedGroups:
+        def count() -> GroupRecordCounts:
             log = self._group_log
             deleted = find_deleted_groups(log.latest)
-            return CountedGroups(log.records, log.rejected, frozenset(deleted))
+            return GroupRecordCounts(log.records, log.rejected, frozenset(deleted))
 
         return self.once("counted groups", count)
 
@@ -258,7 +259,7 @@ class QuickReading(Reading):
 
         The decoded records are kept for it, unless there are very many.
         """
-        is_all = not self.choice.groups and self.counted.records <= KEPT
+        is_all = not self.choice.groups and self.record_counts.records <= KEPT
         if not is_all or not isinstance(as_of, datetime) or as_of > self.now:
             return None
         version = self.source.version()

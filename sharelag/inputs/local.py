@@ -345,11 +345,11 @@ class SegmentsInput(RecordsOnly):
 
         raw = [rows for folder in self.folders for rows in sample_partitions(folder, STATE_TOPIC)]
         keys = decode_arrow(pa.Table.from_batches(raw, schemas.RAW), generation=TODAY).records
-        told = missing_partitions(keys.rename_columns({"topic": "record_topic"}), there)
-        silent = (told.missing if told else frozenset(range(max(there)))) - there
+        named = missing_partitions(keys.rename_columns({"topic": "record_topic"}), there)
+        silent = (named.missing if named else frozenset(range(max(there)))) - there
         if not silent:
             return
-        by_keys = f", which has {told.words}, judging by the keys of its records" if told else ""
+        by_keys = f", which has {named.words}, judging by the keys of its records" if named else ""
         error = NoLeaderError(
             f"{self._named()} lacks {in_runs(silent, 'partition')} of {STATE_TOPIC}{by_keys}. "
             "Another of the broker's log directories (log.dirs) or another broker has what is "

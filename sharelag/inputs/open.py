@@ -257,8 +257,8 @@ def _is_captured(path: Path) -> bool:
 
 
 def _tell_of_sample(name: str, kind: str) -> None:
-    said = "%s in this folder is not %s: the sample of that name was opened instead"
-    _LOG.warning(said, name, kind)
+    warning = "%s in this folder is not %s: the sample of that name was opened instead"
+    _LOG.warning(warning, name, kind)
 
 
 def _open_name(name: str, engine: str, spark: SparkSession | None) -> Input:

@@ -58,8 +58,8 @@ class Queue:
             return None
         topics = [self.topic] if is_topic_name(self.topic) else []
         known = Queues.of(brokers.settings(self.config, [], topics))
-        if said := known.refusal(self.topic):
-            return said
+        if why := known.refusal(self.topic):
+            return why
         if known.topics.get(self.topic, ("", ""))[1] != MISSING:
             return None
         return f"the topic {self.topic} does not exist: brokers create it with the first letter"

@@ -226,12 +226,12 @@ def oldest(lag: Arrow, times: Arrow, ends: Ends, stable: Arrow | None = None) ->
 def age_columns(found: Oldest, as_of: int) -> dict[str, pa.Array]:
     """Return the age columns of `sharelag.schemas.PROGRESS` at a moment in milliseconds."""
     source = np.where(found.interpolated, INTERPOLATED, RECORD)
-    told = found.dated | (found.unfinished & found.idle)
+    is_known = found.dated | (found.unfinished & found.idle)
     age = np.where(found.idle, 0, np.maximum(as_of - found.timestamp, 0))
     is_aged = found.dated & (found.timestamp <= as_of + CLOCKS)
     return {
         "oldest_offset": pa.array(found.offset, mask=~found.unfinished),
         "oldest_timestamp": known_times(found.timestamp, found.dated),
-        "oldest_from": pa.array(source, pa.string(), mask=~told),
+        "oldest_from": pa.array(source, pa.string(), mask=~is_known),
         "age_ms": pa.array(age, mask=~(is_aged | found.idle)),
     }

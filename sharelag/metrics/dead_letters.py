@@ -92,8 +92,8 @@ def letters_arrow(raw: Arrow) -> pa.Table:
     wrong = pa.nulls(rows, pa.string())
     for key, name in _NEEDED.items():
         is_missing, is_bad = pc.is_null(texts[name]), pc.is_null(columns[name])
-        said = pc.if_else(is_missing, f"no header {PREFIX}{key}", f"{PREFIX}{key} is not a number")
-        wrong = pc.if_else(pc.and_(pc.is_null(wrong), is_bad), said, wrong)
+        why = pc.if_else(is_missing, f"no header {PREFIX}{key}", f"{PREFIX}{key} is not a number")
+        wrong = pc.if_else(pc.and_(pc.is_null(wrong), is_bad), why, wrong)
     is_fine = pc.is_null(wrong)
     for name in _NEEDED.values():
         columns[name] = pc.if_else(is_fine, columns[name], None)
@@ -319,13 +319,13 @@ def _judge(both: pa.Table, now: int) -> pa.Table:
     is_limit = pc.greater_equal(count, column["delivery_limit"])
     inferred = pc.if_else(is_limit, LIMIT, EITHER)
     known = pc.make_struct(*(pc.equal(column["message"], text) for text in REASONS))
-    told = pc.case_when(known, *REASONS.values(), OTHER)
+    reasons = pc.case_when(known, *REASONS.values(), OTHER)
     is_told = pc.and_(pc.greater(letters, 0), pc.is_valid(column["message"]))
     inside = pc.and_(
         pc.greater_equal(column["offset"], column["log_start_offset"]),
         pc.less(column["offset"], column["end_offset"]),
     )
-    reason = pc.if_else(is_stray, NO_ID, pc.if_else(is_told, told, inferred))
+    reason = pc.if_else(is_stray, NO_ID, pc.if_else(is_told, reasons, inferred))
     made = {"status": status, "reason": pc.if_else(is_nameless, NO_NAME, reason)}
     made |= {"topic": pc.coalesce(column["topic"], column["told_topic"]), "letters": letters}
     return pa.table(column | made | {"delivery_count": count, "retained": inside})
@@ -383,13 +383,13 @@ def first_of(ledger: Arrow, most: int, statuses: tuple[str, ...] = ()) -> pa.Tab
 
 def summary_words(sums: pa.Table) -> list[str]:
     """Return the sums in words: ``12 written (rejected 12)``."""
-    said = []
+    words = []
     for status in STATUSES:
         rows = (one for one in sums.to_pylist() if one["status"] == status)
         if mine := sorted((one["reason"] or OTHER, one["offsets"]) for one in rows):
             parts = ", ".join(f"{reason} {count:,}" for reason, count in mine)
-            said.append(f"{sum(count for _, count in mine):,} {status} ({parts})")
-    return said
+            words.append(f"{sum(count for _, count in mine):,} {status} ({parts})")
+    return words
 
 
 #: Statuses that a redrive includes by default.

@@ -107,8 +107,8 @@ def _rank(facts: CauseInputs, causes: Sequence[Cause], among: Bools | bool) -> p
         for cause in causes
         for rows in _by_topic(facts, found[cause.name].where & ~explained[cause.name] & among)
     ]
-    said = _Said.of(evidence) if applies else _Said([], {}, {}, {})
-    rows = [_row(cause, found[cause.name], where, said) for cause, where in applies]
+    context = _Context.of(evidence) if applies else _Context([], {}, {}, {})
+    rows = [_row(cause, found[cause.name], where, context) for cause, where in applies]
     order = {cause.name: place for place, cause in enumerate(causes)}
     rows.sort(key=lambda row: (-(row["held"] or 0), order[row["cause"]], row["topic"] or ""))
     rows.sort(key=lambda row: (row["group_id"], -rank(row["severity"])))
@@ -118,7 +118,7 @@ def _rank(facts: CauseInputs, causes: Sequence[Cause], among: Bools | bool) -> p
     return pa.RecordBatch.from_pylist(rows, schema=schemas.CAUSES)
 
 
-class _Said(NamedTuple):
+class _Context(NamedTuple):
     """Sentences about share partitions and groups, whatever the cause."""
 
     places: list[dict[str, Any]]  # by row of the lag table
@@ -127,7 +127,7 @@ class _Said(NamedTuple):
     led: dict[str, str]  # the broker that leads nearly all lag of each group
 
     @classmethod
-    def of(cls, evidence: Evidence) -> _Said:
+    def of(cls, evidence: Evidence) -> _Context:
         led = {group: lead.evidence() for group, lead in leads(evidence.brokers).items()}
         places = evidence.lag.select(["group_id", "topic", "topic_id", "partition"]).to_pylist()
         return cls(places, held_by(evidence.holders), describe_measured(evidence.measured), led)
@@ -143,22 +143,22 @@ def _by_topic(facts: CauseInputs, where: Bools) -> list[Ints]:
     return np.split(hit[order], np.flatnonzero(np.diff(topics[order])) + 1)
 
 
-def _row(cause: Cause, found: Found, rows: Ints, said: _Said) -> dict[str, Any]:
+def _row(cause: Cause, found: Found, rows: Ints, context: _Context) -> dict[str, Any]:
     held, since = found.held[rows], found.since[rows]
     # The numbers are from the share partition with the most affected offsets; holders of all.
     worst = int(rows[np.argmax(np.nan_to_num(held, nan=-1))])
-    place, places = said.places[worst], [said.places[row] for row in rows.tolist()]
+    place, places = context.places[worst], [context.places[row] for row in rows.tolist()]
     numbers = {name: values[worst] for name, values in found.evidence.items()}
     evidence = {name: value for name, value in numbers.items() if not np.isnan(value)}
     named = ",".join(str(one["partition"]) for one in places[:_NAMED])
     where = {"partitions": named + (",..." if len(rows) > _NAMED else "")}
     words = {name: values[worst] for name, values in found.texts.items() if values[worst]}
     share_partition = tuple(place[name] for name in schemas.SHARE_PARTITION)
-    if said.holders and (lines := lines_of_places(places, said.holders)):
-        words["held_by"] = said.holders[share_partition] if len(rows) == 1 else "; ".join(lines)
-    if share_partition in said.measured:
-        words["measured"] = said.measured[share_partition]
-    if lead := said.led.get(place["group_id"]):
+    if context.holders and (lines := lines_of_places(places, context.holders)):
+        words["held_by"] = context.holders[share_partition] if len(rows) == 1 else "; ".join(lines)
+    if share_partition in context.measured:
+        words["measured"] = context.measured[share_partition]
+    if lead := context.led.get(place["group_id"]):
         words["led_by"] = lead
     shown = [*where.items(), *words.items(), *zip(evidence, texts(evidence.values()), strict=True)]
     began = None if np.isnan(since).all() else float(np.nanmin(since)) / 1000

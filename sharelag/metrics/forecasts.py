@@ -142,12 +142,12 @@ def _span(rows: pa.Table) -> Floats:
     return (integers(rows, "due_at") - integers(rows, "as_of")).astype(np.float64)
 
 
-def _errors(told: pa.Table) -> Floats:
+def _errors(judged: pa.Table) -> Floats:
     """Return the error of each trend; infinite where a drain took longer than the horizon."""
-    actual, trend, span = _column(told, "actual_ms"), _column(told, "trend_ms"), _span(told)
+    actual, trend, span = _column(judged, "actual_ms"), _column(judged, "trend_ms"), _span(judged)
     drained = np.log(np.maximum(actual, 1) / np.maximum(trend, 1))
     return np.where(
-        mask(pc.equal(told.column("forecast"), AGE)),
+        mask(pc.equal(judged.column("forecast"), AGE)),
         (actual - trend) / np.maximum(span, 1),
         np.where(actual >= span, np.inf, drained),
     )
@@ -158,8 +158,8 @@ def _points(past: pa.Table, names: pa.Array, wanted: pa.Array) -> Floats:
 
     NaN where there are fewer than `LEAST`.
     """
-    told = pc.is_valid(past.column("actual_ms"))
-    each, past = names.filter(flat(told)), past.filter(told)
+    has_outcome = pc.is_valid(past.column("actual_ms"))
+    each, past = names.filter(flat(has_outcome)), past.filter(has_outcome)
     kinds = pc.unique(each)
     mine = pc.index_in(wanted, kinds).fill_null(-1).to_numpy().astype(np.int64)
     if not len(kinds) or not len(mine):
@@ -222,7 +222,7 @@ def score(due: Arrow, lag: Arrow, timeline: Arrow, past_offsets: Arrow, now: int
     drained, has_drained = _measure_drains(left, is_known, grid, numbers(rows, "effective_lag")[0])
     is_age = mask(pc.equal(rows.column("forecast"), AGE))
     actual = np.where(is_age, age, drained)
-    told = np.where(is_age, is_known[:, -1] & (is_dated[:, -1] | (left[:, -1] == 0)), has_drained)
+    is_due = np.where(is_age, is_known[:, -1] & (is_dated[:, -1] | (left[:, -1] == 0)), has_drained)
     was_reset = (np.diff(state["start_offset"], axis=1) < 0).any(axis=1) & has_state.all(axis=1)
     reasons = np.select(
         [~has_state[:, -1], was_reset, is_known[:, -1] & is_age],
@@ -233,14 +233,14 @@ def score(due: Arrow, lag: Arrow, timeline: Arrow, past_offsets: Arrow, now: int
         ],
         "where its log ended at that time is not known",
     )
-    told &= ~was_reset
+    is_due &= ~was_reset
     (low, has_interval), (high, _) = numbers(rows, "low_ms"), numbers(rows, "high_ms")
-    cases = [~told, ~has_interval, (low <= actual) & (actual <= high)]
+    cases = [~is_due, ~has_interval, (low <= actual) & (actual <= high)]
     outcomes = np.select(cases, [UNTOLD, NO_INTERVAL, CAME_TRUE], MISSED)
     columns = {name: flat(rows.column(name)) for name in rows.schema.names} | {
-        "actual_ms": pa.array(actual, mask=~told),
+        "actual_ms": pa.array(actual, mask=~is_due),
         "outcome": pa.array(outcomes.tolist(), pa.string()),
-        "reason": pa.array(reasons.tolist(), pa.string(), mask=told),
+        "reason": pa.array(reasons.tolist(), pa.string(), mask=is_due),
         "scored_at": _moments(now, len(rows)),
     }
     return table_of(columns, schemas.FORECASTS)
@@ -280,8 +280,8 @@ def _measure_drains(left: Ints, is_known: Bools, grid: Ints, was: Ints) -> tuple
     step = grid[rows, first] - grid[rows, first - 1]
     lasted = grid[rows, first - 1] - grid[:, 0] + np.rint(share * step).astype(np.int64)
     # At an unknown moment the lag may have been gone.
-    told = np.cumsum(is_known, axis=1)[rows, first] == first + 1
-    return np.where(ever, lasted, grid[:, -1] - grid[:, 0]), told
+    is_first = np.cumsum(is_known, axis=1)[rows, first] == first + 1
+    return np.where(ever, lasted, grid[:, -1] - grid[:, 0]), is_first
 
 
 # ---- how good they are ---------------------------------------------------------------------------
@@ -302,30 +302,30 @@ def calibration(forecasts: Arrow) -> pa.Table:
     rows, found = as_table(forecasts), []
     for kind in (AGE, DRAIN):
         mine = rows.filter(pc.equal(rows.column("forecast"), kind))
-        told = mine.filter(pc.is_in(mine.column("outcome"), pa.array([CAME_TRUE, MISSED])))
-        true = pc.sum(pc.equal(told.column("outcome"), CAME_TRUE)).as_py() or 0
+        judged = mine.filter(pc.is_in(mine.column("outcome"), pa.array([CAME_TRUE, MISSED])))
+        true = pc.sum(pc.equal(judged.column("outcome"), CAME_TRUE)).as_py() or 0
         row = {
             "forecast": kind,
-            "scored": told.num_rows,
+            "scored": judged.num_rows,
             "came_true": true,
             "untold": pc.sum(pc.equal(mine.column("outcome"), UNTOLD)).as_py() or 0,
             "not_due": mine.column("outcome").null_count,
         }
-        if told.num_rows:
-            row |= {"covered": true / told.num_rows} | _scores(told)
+        if judged.num_rows:
+            row |= {"covered": true / judged.num_rows} | _scores(judged)
         # Without evidence it does not count as better.
-        is_shown = told.num_rows >= LEAST and row["crps_ms"] < row["rate_crps_ms"]
+        is_shown = judged.num_rows >= LEAST and row["crps_ms"] < row["rate_crps_ms"]
         found.append(row | {"shown": is_shown})
     return pa.Table.from_pylist(found, schema=schemas.CALIBRATION)
 
 
-def _scores(told: pa.Table) -> dict[str, float]:
+def _scores(judged: pa.Table) -> dict[str, float]:
     """Return mean scores; the CRPS of a point forecast is its absolute error."""
     rules = scoring_rules()
-    actual, low, middle, high = (_column(told, name) for name in ("actual_ms", *_NAMES))
+    actual, low, middle, high = (_column(judged, name) for name in ("actual_ms", *_NAMES))
     crps = rules.crps_quantile(actual, np.stack([low, middle, high], axis=1), _POINTS)
     return {
         "crps_ms": float(crps.mean()),
-        "rate_crps_ms": float(abs(actual - _column(told, "rate_ms")).mean()),
+        "rate_crps_ms": float(abs(actual - _column(judged, "rate_ms")).mean()),
         "interval_score_ms": float(rules.interval_score(actual, low, high, 1 - CONFIDENCE).mean()),
     }

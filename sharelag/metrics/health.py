@@ -26,7 +26,7 @@ from sharelag.model.versions import Told
 from sharelag.schemas import FINDINGS, SHARE_PARTITION, Arrow
 from sharelag.tables.arrow import as_table, ascending, batch_of, flat, table_of
 from sharelag.tables.arrow import keys as texts
-from sharelag.tables.words import counted
+from sharelag.tables.words import pluralize
 from sharelag.wire.decode import decode_arrow, of_state
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.wire.generations import TODAY
@@ -73,13 +73,13 @@ def findings(health: Arrow, windows: Arrow, partitions: Partitions = None) -> pa
 
 def in_words(found: Arrow) -> list[str]:
     """Return each of `findings` as a sentence with its place."""
-    said = []
+    words = []
     for row in as_table(found).to_pylist():
         place = f"state partition {row['record_partition']}"
         if row["group_id"] is not None:
             place += f", {row['group_id']}:{row['topic_id']}:{row['partition']}"
-        said.append(f"{place}: {row['summary']}")
-    return said
+        words.append(f"{place}: {row['summary']}")
+    return words
 
 
 def partition_counts(topics: pa.Array, partitions: Partitions) -> pa.Array:
@@ -115,12 +115,12 @@ def _lost(health: Arrow) -> Iterator[dict[str, Any]]:
     for row in as_table(health).to_pylist():
         place = {"record_topic": row["topic"], "record_partition": row["partition"]}
         if row["rejects"]:
-            words = f"{counted(row['rejects'], 'record')} cannot be decoded; "
+            words = f"{pluralize(row['rejects'], 'record')} cannot be decoded; "
             words += "Kafka would fail to load this partition"
             yield place | {"finding": "undecodable", "summary": words}
         if row["missing"]:
             are = "is" if row["missing"] == 1 else "are"
-            words = f"{counted(row['missing'], 'offset')} {are} missing from "
+            words = f"{pluralize(row['missing'], 'offset')} {are} missing from "
             words += f"{row['first_offset']} to {row['end_offset'] - 1}"
             yield place | {"finding": "missing", "summary": words}
 
@@ -396,7 +396,7 @@ def formats(health: Arrow) -> str:
         return f"unknown: {'no record can be decoded' if is_any else 'there are no records'}"
     (first, _), *others = sorted(seen.items(), key=lambda item: (-item[1], -int(item[0][1:])))
     names = {name: f"{name} ({_WRITERS.get(name, 'a draft')})" for name in seen}
-    parts = [f"{counted(count, 'partition')} {names[name]}" for name, count in others]
+    parts = [f"{pluralize(count, 'partition')} {names[name]}" for name, count in others]
     return ", ".join([names[first], *parts])
 
 

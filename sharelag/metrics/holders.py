@@ -17,8 +17,8 @@ from sharelag.metrics.columns import mask, numbers
 from sharelag.replay.holds import held_at
 from sharelag.schemas import HOLDERS, INSTANT, LAG, SHARE_PARTITION, Arrow, Ints
 from sharelag.tables.arrow import as_table, ascending, flat, integers, keys, table_of
-from sharelag.tables.words import counted
 from sharelag.tables.words import moment as time_words
+from sharelag.tables.words import pluralize
 
 ACQUIRED, NEVER_DELIVERED = "acquired", "never delivered"
 #: Maximum number of runs of a share partition that notes name; the others are counted.
@@ -55,11 +55,11 @@ def _never_delivered(
     at = pa.scalar(moment).cast(INSTANT)
     calls, acquired = as_table(tables["state_calls"]), as_table(tables["acquisitions"])
     good = pc.and_(pc.equal(calls["call"], "initialize"), pc.equal(calls["error_code"], 0))
-    begun = calls.filter(pc.and_(good, pc.less_equal(calls["timestamp"], at)))
+    before = calls.filter(pc.and_(good, pc.less_equal(calls["timestamp"], at)))
     start, has_start = numbers(lag, "effective_start_offset")
     end, has_end = numbers(lag, "end_offset")
     mine = keys(lag, SHARE_PARTITION)
-    whole = mask(pc.is_in(mine, keys(begun, SHARE_PARTITION)))
+    whole = mask(pc.is_in(mine, keys(before, SHARE_PARTITION)))
     chosen = np.flatnonzero(whole & has_start & has_end & (end > start))
     places = mine.take(pa.array(chosen))
     acquired = acquired.filter(pc.less_equal(acquired.column("timestamp"), at))
@@ -117,14 +117,14 @@ def holder_notes(lag: Arrow, holders: pa.Table) -> list[list[str]]:
             found[key].append(holder_words(row))
         else:
             more[key] = more.get(key, 0) + 1
-    said = []
+    notes = []
     for row in lag.select(list(SHARE_PARTITION)).to_pylist():
         key = tuple(row.values())
         words = list(found.get(key, ()))
-        words += [f"and {counted(more[key], 'more run')}"] if key in more else []
+        words += [f"and {pluralize(more[key], 'more run')}"] if key in more else []
         words += [f"{never[key]} never delivered"] if key in never else []
-        said.append(words)
-    return said
+        notes.append(words)
+    return notes
 
 
 def holder_words(row: Mapping[str, Any]) -> str:
@@ -140,7 +140,7 @@ def held_by(holders: pa.Table) -> dict[tuple[Any, ...], str]:
     places = acquired.group_by(list(SHARE_PARTITION)).aggregate([])
     notes = holder_notes(places, acquired)
     pairs = zip(places.to_pylist(), notes, strict=True)
-    return {tuple(row.values()): "; ".join(said) for row, said in pairs}
+    return {tuple(row.values()): "; ".join(words) for row, words in pairs}
 
 
 def holder_lines(lag: Arrow, holders: pa.Table) -> list[str]:
@@ -160,18 +160,18 @@ def lines_of_places(
     ]
     more = len(lines) - _MOST_LINES
     return lines[:_MOST_LINES] + (
-        [f"and {counted(more, 'more share partition')}"] if more > 0 else []
+        [f"and {pluralize(more, 'more share partition')}"] if more > 0 else []
     )
 
 
 def add_holders(rows: pa.Table, holders: pa.Table) -> pa.Table:
     """Add holders to the notes of lag, or such notes to windows."""
-    said, field = holder_notes(rows, holders), LAG.field("notes")
+    added, field = holder_notes(rows, holders), LAG.field("notes")
     at = rows.schema.get_field_index("notes")
     if at < 0:
-        return rows.append_column(field, pa.array(said, field.type))
+        return rows.append_column(field, pa.array(added, field.type))
     notes = flat(rows.column(at)).to_pylist()
-    both = [[*(old or []), *new] for old, new in zip(notes, said, strict=True)]
+    both = [[*(old or []), *new] for old, new in zip(notes, added, strict=True)]
     return rows.set_column(at, field, pa.array(both, field.type))
 
 

@@ -63,7 +63,7 @@ from sharelag.tables.arrow import (
     one_batch,
     table_of,
 )
-from sharelag.tables.words import counted
+from sharelag.tables.words import pluralize
 
 #: The figures of `spread_columns` for the known numbers of a segment; all but ``min`` may be NaN.
 FIGURES = (
@@ -501,7 +501,7 @@ def verdict_words(row: Mapping[str, Any]) -> str:
     words = VERDICTS.get(row["verdict"], "no lag is known")
     if row["verdict"] is None or not row["unknown_lags"]:
         return words
-    of = counted(row["partitions"], "share partition")
+    of = pluralize(row["partitions"], "share partition")
     return f"{words} (it is unknown in {row['unknown_lags']:,} of {of})"
 
 

@@ -139,9 +139,9 @@ def lag_columns(joined: Arrow) -> pa.RecordBatch:
         gaps.NEGATIVE_LAG: is_known & (lag < 0),
     }
     arrays["lag_reason"] = first_reason(reasons)
-    said = np.stack(list(notes.values()), axis=1)
-    names = pa.array(list(notes)).take(pa.array(np.nonzero(said)[1]))
-    arrays["notes"] = lists_of(said.sum(axis=1), names)
+    flags = np.stack(list(notes.values()), axis=1)
+    names = pa.array(list(notes)).take(pa.array(np.nonzero(flags)[1]))
+    arrays["notes"] = lists_of(flags.sum(axis=1), names)
     arrays |= {name: joined.column(name) for name in schemas.LAG.names if name not in arrays}
     return batch_of(arrays, schemas.LAG)
 

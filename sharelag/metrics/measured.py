@@ -30,7 +30,7 @@ from sharelag.metrics.columns import floats, mask, numbers, series
 from sharelag.model.defects import is_affected
 from sharelag.schemas import MEASURED, SHARE_PARTITION, Arrow
 from sharelag.tables.arrow import as_table, beside, flat, keys, table_of
-from sharelag.tables.words import counted
+from sharelag.tables.words import pluralize
 
 #: Types of acknowledgement that Kafka counts; later versions may add others.
 _TYPES = ("accept", "release", "reject", "renew")
@@ -133,27 +133,27 @@ def letter_words(table: pa.Table, groups: Collection[str] | None = None) -> list
     }
     # After the first letter of a group a broker has all counts, but exporters may leave some out.
     exporting = {metric: {row["of"] for row in rows} for metric, rows in found.items()}
-    told: dict[str | None, set[str]] = {}
+    by_group: dict[str | None, set[str]] = {}
     counts: dict[tuple[str, str | None], list[dict[str, Any]]] = {}
     for metric, row in ((metric, row) for metric, rows in found.items() for row in rows):
-        told.setdefault(row["group_id"], set()).add(row["of"])
+        by_group.setdefault(row["group_id"], set()).add(row["of"])
         counts.setdefault((metric, row["group_id"]), []).append(row)
-    said = [
+    sentences = [
         f"dead letters of {group or 'a group without a name'}, by the brokers that were read: "
         + ", ".join(
             _letters_so_far(
-                words, counts.get((metric, group), []), told[group] <= exporting[metric]
+                words, counts.get((metric, group), []), by_group[group] <= exporting[metric]
             )
             for metric, words in _LETTERS.items()
         )
-        for group in sorted(told, key=lambda one: one or "")
+        for group in sorted(by_group, key=lambda one: one or "")
         if groups is None or group in groups
     ]
-    if (left := len(said) - _MOST_NOTES) > 0:
-        said[_MOST_NOTES:] = [
-            f"dead letters of {counted(left, 'more group')}: see the counts of -o json"
+    if (left := len(sentences) - _MOST_NOTES) > 0:
+        sentences[_MOST_NOTES:] = [
+            f"dead letters of {pluralize(left, 'more group')}: see the counts of -o json"
         ]
-    return said
+    return sentences
 
 
 def _letters_so_far(words: str, rows: list[dict[str, Any]], is_exported: bool) -> str:
@@ -291,17 +291,17 @@ def describe_measured(measured: pa.Table) -> dict[tuple[Any, ...], str]:
 
 
 def _words(row: Mapping[str, Any]) -> str:
-    said = []
+    parts = []
     if row["acquired_low"] is not None:
-        said.append(f"{_range(row, 'acquired')} acquired")
-        said.append(f"{_range(row, 'never_delivered')} never delivered")
+        parts.append(f"{_range(row, 'acquired')} acquired")
+        parts.append(f"{_range(row, 'never_delivered')} never delivered")
     if row["in_flight_offsets"] is not None:
-        said.append(f"{row['in_flight_offsets']:,} in flight")
+        parts.append(f"{row['in_flight_offsets']:,} in flight")
     if row["lock_timeouts"] is not None:
         rate = row["lock_timeout_rate"]
         each = "" if rate is None else f" ({rate:.3g}/s)"
-        said.append(f"{row['lock_timeouts']:,} locks expired{each}")
-    return ", ".join(said)
+        parts.append(f"{row['lock_timeouts']:,} locks expired{each}")
+    return ", ".join(parts)
 
 
 def _range(row: Mapping[str, Any], name: str) -> str:

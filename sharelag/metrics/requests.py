@@ -138,11 +138,11 @@ def check_requests(tables: Mapping[str, Arrow], history: Arrow | None = None) ->
         session_epochs(as_table(tables["requests"])),
         member_epochs(as_table(tables["heartbeats"])),
         *(find(as_table(tables["descriptions"])) for find in (group_states, assignment_epochs)),
-        *(find(calls) for find in (leader_epochs, fenced_calls, partial_deletes)),
-        unlisted_errors(tables),
+        *(find(calls) for find in (leader_epochs, find_fenced_calls, partial_deletes)),
+        find_unlisted_errors(tables),
     ]
     if history is not None:
-        found.append(unrecorded_writes(tables, history))
+        found.append(find_unrecorded_writes(tables, history))
     return pa.concat_tables(found).sort_by(ascending("timestamp", "finding"))
 
 
@@ -223,11 +223,11 @@ def _went_back(what: str, rows: pa.Table, column: str, follows: Bools) -> pa.Tab
 
 def _epochs(name: str, rows: pa.Table, epoch: Ints, bad: Bools, words: str) -> pa.Table:
     pairs = zip(epoch[bad].tolist(), np.roll(epoch, 1)[bad].tolist(), strict=True)
-    said = [words.format(now=now, then=then) for now, then in pairs]
-    return _findings(name, rows.filter(pa.array(bad)), said)
+    sentences = [words.format(now=now, then=then) for now, then in pairs]
+    return _findings(name, rows.filter(pa.array(bad)), sentences)
 
 
-def fenced_calls(calls: pa.Table) -> pa.Table:
+def find_fenced_calls(calls: pa.Table) -> pa.Table:
     """Find calls that the coordinator fenced: of an older leader or state epoch."""
     rows = calls.filter(pc.is_in(calls.column("error_code"), _FENCED))
     words = [
@@ -238,7 +238,7 @@ def fenced_calls(calls: pa.Table) -> pa.Table:
     return _findings("fenced", rows, words)
 
 
-def unlisted_errors(tables: Mapping[str, Arrow]) -> pa.Table:
+def find_unlisted_errors(tables: Mapping[str, Arrow]) -> pa.Table:
     """Find responses with an error that Kafka does not return for that request (SEC-05).
 
     They come from another server than Kafka, a defective broker, or a newer version.
@@ -292,7 +292,7 @@ def _partial(rows: pa.Table, first: Bools, column: str, deletes: str) -> pa.Tabl
     return _findings("partial delete", found, words)
 
 
-def unrecorded_writes(tables: Mapping[str, Arrow], history: Arrow) -> pa.Table:
+def find_unrecorded_writes(tables: Mapping[str, Arrow], history: Arrow) -> pa.Table:
     """Find confirmed writes without a record in the state topic.
 
     Writes before the first record of their share partition do not count, because the topic is
@@ -354,8 +354,8 @@ def memberships(tables: Mapping[str, Arrow]) -> pa.Table:
     beats = as_table(tables["heartbeats"])
     code = beats.column("error_code")
     removed = pc.is_in(code, _REMOVED)
-    told = pc.or_(pc.equal(code, 0).fill_null(False), removed)
-    rows, first = series(beats.filter(told), _MEMBER)
+    is_known = pc.or_(pc.equal(code, 0).fill_null(False), removed)
+    rows, first = series(beats.filter(is_known), _MEMBER)
     if not rows.num_rows:
         return schemas.MEMBERSHIPS.empty_table()
     asked, removed = integers(rows, "member_epoch"), integers(rows, "error_code") != 0

@@ -20,7 +20,7 @@ from sharelag.replay.moment import parse_time
 from sharelag.schemas import SCHEMA_VERSION
 from sharelag.tables.declared import meanings_of
 from sharelag.tables.lines import cell, plain_rows
-from sharelag.tables.words import MISSING, counted, is_number, lag_sum, shown_name, terminal
+from sharelag.tables.words import MISSING, is_number, lag_sum, pluralize, shown_name, terminal
 from sharelag.version import __version__
 from sharelag.whatif.compare import Comparison, compare
 from sharelag.whatif.comparison.intervals import enough_seeds
@@ -106,9 +106,9 @@ def groups_in_words(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _first(sentences: Iterable[str]) -> list[str]:
     """Truncate sentences to the maximum number of rows, and say how many more there are."""
-    said = list(sentences)
-    more = [f"and {len(said) - MOST_ROWS:,} more"] if len(said) > MOST_ROWS else []
-    return said[:MOST_ROWS] + more
+    listed = list(sentences)
+    more = [f"and {len(listed) - MOST_ROWS:,} more"] if len(listed) > MOST_ROWS else []
+    return listed[:MOST_ROWS] + more
 
 
 def lags_in_words(table: pa.Table) -> tuple[str, list[str]]:
@@ -116,13 +116,13 @@ def lags_in_words(table: pa.Table) -> tuple[str, list[str]]:
     groups = rollup_arrow(table, "group").to_pylist()
     each = _first(
         f"{shown_name(one['group_id'])}: lag {lag_sum(one['lag'], one['unknown_lags'])} in "
-        f"{counted(one['partitions'], 'share partition')}"
+        f"{pluralize(one['partitions'], 'share partition')}"
         for one in sorted(groups, key=lambda one: -(one["lag"] or 0))
     )
     known = [one["lag"] for one in groups if one["lag"] is not None]
     unknown = sum(one["unknown_lags"] for one in groups)
     total = lag_sum(sum(known) if known else None, unknown)
-    return f"lag {total} in {counted(table.num_rows, 'share partition')}", each
+    return f"lag {total} in {pluralize(table.num_rows, 'share partition')}", each
 
 
 def window_in_words(row: Mapping[str, Any]) -> str:
@@ -133,7 +133,7 @@ def window_in_words(row: Mapping[str, Any]) -> str:
         return f"no offsets in flight from offset {MISSING if begin is None else begin} on"
     shown = cell({"runs": runs[:_RUNS]}, "runs")
     more = len(runs) - _RUNS
-    rest = f" and {counted(more, 'more run')}" if more > 0 else ""
+    rest = f" and {pluralize(more, 'more run')}" if more > 0 else ""
     return (
         f"offsets {begin} to {end - 1} are in the window, as offsets:state/delivery count: "
         f"{shown}{rest}"
@@ -151,7 +151,7 @@ def settings_in_words(table: pa.Table) -> tuple[str, list[str]]:
     )
     if not wrong:
         return NO_CONFLICT, []
-    return f"{counted(len(wrong), 'setting')} with a problem", each
+    return f"{pluralize(len(wrong), 'setting')} with a problem", each
 
 
 def plan_in_words(table: pa.Table) -> str:
@@ -162,7 +162,7 @@ def plan_in_words(table: pa.Table) -> str:
         return lag_sum(pc.sum(column).as_py(), column.null_count)
 
     return (
-        f"in {counted(table.num_rows, 'share partition')}: lag {total('new_lag')} instead of "
+        f"in {pluralize(table.num_rows, 'share partition')}: lag {total('new_lag')} instead of "
         f"{total('lag')}, {total('again')} finished offsets delivered again, {total('skipped')} "
         "unfinished ones skipped"
     )
@@ -472,10 +472,10 @@ def _verdicts(found: Comparison) -> Iterator[str]:
     for measure, rows in by_measure.items():
         means = [row["mean"] for row in rows]
         words = ["unknown" if n is None else f"{amount(measure, n)} on average" for n in means]
-        said = ", ".join(f"{row['variant']}: {n}" for row, n in zip(rows, words, strict=True))
+        summary = ", ".join(f"{row['variant']}: {n}" for row, n in zip(rows, words, strict=True))
         by = measure_words(measure)
         best = standing(found.best(measure), found.baseline, len(rows) == 2)
-        yield f"{by}: {said}; {f'{best} by it' if best else 'no difference is shown'}"
+        yield f"{by}: {summary}; {f'{best} by it' if best else 'no difference is shown'}"
 
 
 def _say_unknown(found: Comparison) -> Iterator[str]:
@@ -529,10 +529,10 @@ def server_of(bench: Workbench, ahead: bool = False) -> MCPServer[Any]:
             try:
                 return await super().call_tool(*given, **named)
             except ToolError as error:
-                said = sentence_of(error.__cause__)
-                if said is None:
+                message = sentence_of(error.__cause__)
+                if message is None:
                     raise
-                raise ToolError(said) from error
+                raise ToolError(message) from error
 
     tools = Tools(bench)
     server = Server(

@@ -202,11 +202,11 @@ def _ask(
     before: Gathered,
     prepare: Callable[[Gathered, Gathered], None] | None,
 ) -> Gathered:
-    begun = time.monotonic()
+    started = time.monotonic()
     attempts = before.attempts + 1
     try:
         evidence = gather()
-        found = Gathered(evidence, time.monotonic() - begun, time.time(), before.errors, attempts)
+        found = Gathered(evidence, time.monotonic() - started, time.time(), before.errors, attempts)
         _ = found.groups  # compute now, so that no request waits for it
         if prepare:
             prepare(found, before)

@@ -105,10 +105,10 @@ def parse_time(text: str, alternative: str = "") -> datetime:
     return _in_utc(moment, repr(text))
 
 
-def _in_utc(moment: datetime, said: str) -> datetime:
+def _in_utc(moment: datetime, text: str) -> datetime:
     """Return a time as a plain datetime in UTC, which Arrow can compare."""
     if not FIRST <= moment <= _LAST:
-        raise InputError(f"{said} is out of range: Kafka's timestamps start in 1970")
+        raise InputError(f"{text} is out of range: Kafka's timestamps start in 1970")
     return datetime(*moment.utctimetuple()[:6], moment.microsecond, UTC)
 
 

@@ -18,7 +18,7 @@ from sharelag.metrics.reclaim import archived_by_ttl, reclaimable_arrow
 from sharelag.reports.case import Case
 from sharelag.tables.arrow import rows_by_group, sum_known
 from sharelag.tables.lines import plain_rows
-from sharelag.tables.words import counted
+from sharelag.tables.words import pluralize
 from sharelag.whatif.clearing import ASSIGNORS, Clearing, search, what_clears
 from sharelag.whatif.comparison.rows import unknown_work
 from sharelag.whatif.estimates import Assumption
@@ -122,12 +122,12 @@ def _say_who_kept_up(known: list[dict[str, Any]], behind: list[dict[str, Any]]) 
         clearly = "clearly " if unclear else ""
         which = "the worst, " if len(behind) > 1 else ""
         return (
-            f"{len(behind):,} of {counted(len(known), 'share group')} {clearly}fell behind: "
+            f"{len(behind):,} of {pluralize(len(known), 'share group')} {clearly}fell behind: "
             f"{which}{worst['group_id']}, finished {rates}."
         )
     if unclear:
         if len(known) > 1:
-            return f"None of {counted(len(known), 'share group')} clearly fell behind."
+            return f"None of {pluralize(len(known), 'share group')} clearly fell behind."
         return "The share group has not clearly fallen behind."
     return f"{f'All {len(known):,} share groups' if len(known) > 1 else 'The share group'} kept up."
 

@@ -252,13 +252,13 @@ def verdict(case: Case) -> dict[str, Any]:
 def _list_unknown(case: Case, base: Result, ages: int) -> list[str]:
     """List in sentences what the report cannot know; ``ages`` is the number of unknown ages."""
     lag, past = case.evidence.lag, case.evidence.past_offsets
-    said = (
+    notes = (
         *gaps.of_lag(lag),
         *gaps.of_rows(ages, len(lag), "the age", [gaps.NO_AGE]),
         *(() if past.num_rows else (gaps.NO_PAST_ENDS,)),
         *base.unknown,
     )
-    return [sentence(one) for one in said]
+    return [sentence(one) for one in notes]
 
 
 def _broken(case: Case) -> dict[str | None, list[dict[str, Any]]]:

@@ -39,7 +39,7 @@ from sharelag.reports.incident import otherwise as otherwise
 from sharelag.tables import render, report_views
 from sharelag.tables.arrow import ascending
 from sharelag.tables.lines import plain_rows
-from sharelag.tables.words import counted, sentence, terminal
+from sharelag.tables.words import pluralize, sentence, terminal
 from sharelag.workbench.opened import delivery_limit
 from sharelag.workbench.questions.forecasts import keep_forecasts
 from sharelag.workbench.result import chart, load_view
@@ -206,7 +206,7 @@ def signs(case: Case) -> Block:
         "since the beginning."
     )
     count = len(rows) - len(shown)
-    others = f"None of this happened in {counted(count, 'other share partition')}."
+    others = f"None of this happened in {pluralize(count, 'other share partition')}."
     nothing = incident.as_far_as_known(others, is_whole) if shown and count else ""
     empty = incident.as_far_as_known(
         "No offset was released or archived, and no share partition was reset.", is_whole
@@ -220,7 +220,7 @@ def moved(case: Case) -> Block:
     moving = [row for row in rows if row["change"] not in ("same", "unknown")]
     caption = "Finished: offsets that were finished in between."
     if unknown := sum(row["change"] == "unknown" for row in rows):
-        caption += f" The earlier state of {counted(unknown, 'share partition')} is unknown."
+        caption += f" The earlier state of {pluralize(unknown, 'share partition')} is unknown."
     empty = f"No known changes since then. {caption}"
     return table(moving, report_views.MOVED.columns, caption, empty)
 
@@ -298,8 +298,8 @@ def otherwise_conditions(tried: Tried) -> Block | None:
     """Show the conditions and the assumptions of the simulations."""
     if isinstance(tried, str):
         return None
-    said = [sentence(one) for one in tried.conditions()]
-    return block("unknown", "\n".join(said), sentences=said)
+    sentences = [sentence(one) for one in tried.conditions()]
+    return block("unknown", "\n".join(sentences), sentences=sentences)
 
 
 def otherwise_chart(tried: Tried) -> Chart | None:

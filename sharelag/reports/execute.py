@@ -147,15 +147,15 @@ def _engine(progress: Callable[[str], None] | None) -> str | None:
     class Telling(NBClientEngine):  # type: ignore[misc]
         @classmethod
         def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, **options: Any) -> Any:
-            start, told = nb_man.cell_start, _Telling(say, len(nb_man.nb.cells))
+            start, narrator = nb_man.cell_start, _Telling(say, len(nb_man.nb.cells))
 
             def cell_start(cell: Any, cell_index: int | None = None, **more: Any) -> Any:
                 if cell_index is not None:
-                    told.begin(cell_index + 1)
+                    narrator.begin(cell_index + 1)
                 return start(cell, cell_index, **more)
 
             nb_man.cell_start = cell_start
-            with told:
+            with narrator:
                 return super().execute_managed_notebook(nb_man, kernel_name, **options)
 
     papermill_engines.register("sharelag", Telling)

@@ -130,10 +130,10 @@ def headline(case: Case, outcome: Mapping[str, Any]) -> str:
     found = _first_of_the_worst(outcome, case.begin)
     if found is None:
         return str(outcome["headline"])
-    one, begun = found
-    groups = list(dict.fromkeys(group for _, group in begun))
+    one, beginnings = found
+    groups = list(dict.fromkeys(group for _, group in beginnings))
     who = groups[0] + (f" and {len(groups) - 1:,} more" if groups[1:] else "")
-    since = f"since {_moment(begun[0][0], None)}"
+    since = f"since {_moment(beginnings[0][0], None)}"
     do = re.split(r"[;,:]", one["advice"] or "")[0]
     # If the sentence leaves no room for the fix, the name of the cause is enough.
     for title in (one["title"].partition(":")[0], _name(one)):
@@ -249,10 +249,10 @@ def _describe_beginning(outcome: Mapping[str, Any], begin: datetime) -> str | No
     found = _first_of_the_worst(outcome, begin)
     if found is None:
         return None
-    one, begun = found
+    one, beginnings = found
     title = one["title"]
     moments: dict[str, str] = {}
-    for at, group in begun:
+    for at, group in beginnings:
         moments.setdefault(group, _moment(at, begin))
     first, *others = moments
     more = sum(moments[group] != moments[first] for group in others)

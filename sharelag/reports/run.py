@@ -178,8 +178,8 @@ def _write(half: Path, run: Run, ran: Executed, figures: bool, last_good: str | 
     (half / "report.html").write_text(document, "utf-8")
     body = mail(title_of(ran.notebook) or run.report, run, outcome)
     (half / "mail.html").write_text(body, "utf-8")
-    told = {name: getattr(run, name) for name in ("level", "headline", "error", "run_id")}
-    verdict = {"schema_version": SCHEMA_VERSION} | (outcome or {}) | told
+    summary = {name: getattr(run, name) for name in ("level", "headline", "error", "run_id")}
+    verdict = {"schema_version": SCHEMA_VERSION} | (outcome or {}) | summary
     for name, value in (("verdict.json", verdict), (store.RUN, asdict(run))):
         (half / name).write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", "utf-8")
     return run

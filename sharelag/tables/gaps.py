@@ -13,7 +13,7 @@ from sharelag.model import GroupState
 from sharelag.model.settings.queues import Queues
 from sharelag.tables.arrow import Bools, beside, flat
 from sharelag.tables.level import OK, UNKNOWN, WARNING, rank
-from sharelag.tables.words import counted
+from sharelag.tables.words import pluralize
 
 # Why a lag is null: the first reason that applies.
 NO_START_OFFSET = "no_start_offset"
@@ -100,13 +100,13 @@ def are_many(rejects: int, read: int) -> bool:
 
 def of_rejected(rejected: int, generation: int | None = None) -> tuple[str, ...]:
     """Report how many records could not be decoded, as current ones or as a generation's."""
-    records = f"{counted(rejected, 'record')} that could not be decoded"
+    records = f"{pluralize(rejected, 'record')} that could not be decoded"
     return _shown_by(rejected, records, decode_command(generation))
 
 
 def of_rejected_groups(rejected: int) -> tuple[str, ...]:
     """Report how many of the groups' own records could not be decoded."""
-    records = f"{counted(rejected, 'record')} of groups and members that could not be decoded"
+    records = f"{pluralize(rejected, 'record')} of groups and members that could not be decoded"
     return _shown_by(rejected, records, "`sharelag decode --records group`")
 
 
@@ -121,16 +121,16 @@ def of_missing(places: int, stateless: int, elsewhere: str = "") -> tuple[str, .
     that of share partitions that groups have initialized but that have no state, ``elsewhere``
     names state partitions without a record.
     """
-    said = []
+    sentences = []
     if places:
-        where = counted(places, "place")
-        said.append(f"what happened in {where} of the state topic, whose records are missing")
+        where = pluralize(places, "place")
+        sentences.append(f"what happened in {where} of the state topic, whose records are missing")
     if stateless:
-        those = f"{counted(stateless, 'share partition')} that their groups have initialized"
-        said.append(f"the state of {those}: its records are missing")
+        those = f"{pluralize(stateless, 'share partition')} that their groups have initialized"
+        sentences.append(f"the state of {those}: its records are missing")
     if elsewhere:
-        said.append(f"what is in {elsewhere}: give the records of all of them")
-    return tuple(said)
+        sentences.append(f"what is in {elsewhere}: give the records of all of them")
+    return tuple(sentences)
 
 
 def of_repeated(repeated: int) -> tuple[str, ...]:
@@ -138,7 +138,7 @@ def of_repeated(repeated: int) -> tuple[str, ...]:
     if not repeated:
         return ()
     repeat = "repeats" if repeated == 1 else "repeat"
-    return (f"{counted(repeated, 'record')} {repeat} another one; each counts once",)
+    return (f"{pluralize(repeated, 'record')} {repeat} another one; each counts once",)
 
 
 def of_lag(lag: pa.Table) -> tuple[str, ...]:
@@ -173,12 +173,12 @@ def of_unanswered(lag: pa.Table) -> tuple[str, ...]:
 
 def of_record_times(topics: Sequence[str]) -> tuple[str, ...]:
     """Report topics whose past ends depend on record timestamps that producers set."""
-    said = (
+    words = (
         f"earlier end offsets of {list_names(topics)} are estimated from timestamps that producers "
         "set (CreateTime): lag and rates are wrong if their clocks are; an archive (capture "
         "--follow) needs no timestamps"
     )
-    return (said,) if topics else ()
+    return (words,) if topics else ()
 
 
 def of_column(table: pa.Table, name: str, what: str) -> tuple[str, ...]:
@@ -189,7 +189,7 @@ def of_column(table: pa.Table, name: str, what: str) -> tuple[str, ...]:
 def of_rows(count: int, of: int, what: str, why: Iterable[str] = ()) -> tuple[str, ...]:
     """Return ``the lag in 2 of 14 share partitions (reasons)``; nothing if all values are known."""
     reasons = "; ".join(why)
-    where = f"{count:,} of {counted(of, 'share partition')}"
+    where = f"{count:,} of {pluralize(of, 'share partition')}"
     return (f"{what} in {where}" + (f" ({reasons})" if reasons else ""),) if count else ()
 
 
@@ -234,7 +234,7 @@ def of_group_states(table: pa.Table, is_past: bool, were_read: bool) -> tuple[st
     if unknown and unknown == table.num_rows and not were_read:
         return (NO_RECORDS,)
     if unknown:
-        groups = counted(unknown, "group")
+        groups = pluralize(unknown, "group")
         why = " at that moment" if is_past else ": deleted, or of records that are not here"
         return (f"the state of {groups} without group records{why}", *past)
     odd = pc.sum(pc.equal(table.column("state"), GroupState.UNKNOWN)).as_py() or 0
@@ -255,7 +255,7 @@ def of_members(groups: pa.Table, members: pa.Table | None = None) -> tuple[str, 
     unknown = count.null_count
     if not unknown:
         return ()
-    of = counted(unknown, "group")
+    of = pluralize(unknown, "group")
     return (f"the members of {of}: kafka-share-groups.sh --describe --members prints them",)
 
 
@@ -267,7 +267,7 @@ def of_brokers(table: pa.Table) -> tuple[str, ...]:
         return (_NO_LEADERS,)
     described = table.filter(pc.or_(table.column("leader_id").is_valid(), _no_replicas(table)))
     return tuple(
-        f"the {name} of {counted(count, 'share partition')}: that needs DESCRIBE on {topic}"
+        f"the {name} of {pluralize(count, 'share partition')}: that needs DESCRIBE on {topic}"
         for name, column, topic in (
             ("leader", described.column("leader_id"), "the topic"),
             ("share coordinator", table.column("share_coordinator"), "__share_group_state"),
@@ -318,7 +318,7 @@ def judge_lags(lag: pa.Table, came: Bools, nothing_came: Bools) -> dict[str, lis
         found.setdefault(group, Counter())[finding] += 1
     return {
         group: [
-            (level, f"{words} ({counted(counts[level, words], 'share partition')})")
+            (level, f"{words} ({pluralize(counts[level, words], 'share partition')})")
             for level, words in sorted(counts, key=lambda it: (-rank(it[0]), it[1]))
         ]
         for group, counts in found.items()

@@ -17,7 +17,7 @@ from sharelag.tables.gaps import NOTES, REASONS
 from sharelag.tables.lines import SENTENCES, cell, plain_rows
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.table import AMOUNT, Format
-from sharelag.tables.words import MISSING, NOT_KNOWN, THOUSANDS, counted, terminal
+from sharelag.tables.words import MISSING, NOT_KNOWN, THOUSANDS, pluralize, terminal
 
 if TYPE_CHECKING:
     import jinja2
@@ -69,7 +69,7 @@ def as_html(result: Presentation, most: int = MOST) -> str:
         most=most,
         below=[*_source(result), *_charts(result)],
         more_groups=max(len(result.summaries) - most, 0),
-        counted=counted,
+        pluralize=pluralize,
     )
 
 
@@ -96,7 +96,7 @@ def excerpt(result: Presentation, most: int) -> Excerpt:
     """Return a result's first rows as cells; of too many, those with the largest values."""
     table, more = result.table, ""
     if len(table) > most:
-        more = f"and {counted(len(table) - most, 'more row')} in .table"
+        more = f"and {pluralize(len(table) - most, 'more row')} in .table"
         if result.order:
             table = table.sort_by([(result.order, "descending")])
             more += f"; shown are {_which(result)}"
@@ -204,9 +204,9 @@ def _summaries_text(result: Presentation, most: int) -> list[str]:
         lines.append(f"{group.group}  {group.state}")
         for cause in group.causes[:most]:
             lines.append(f"  {cause.rank}. {cause.severity}: {cause.title}  {cause.where}")
-            said = filter(None, (cause.summary, cause.evidence, f"-> {cause.advice}"))
-            lines += [f"     {line}" for line in said]
+            parts = filter(None, (cause.summary, cause.evidence, f"-> {cause.advice}"))
+            lines += [f"     {line}" for line in parts]
         if (left := len(group.causes) - most) > 0:
-            lines.append(f"  and {counted(left, 'more cause')} in .table")
+            lines.append(f"  and {pluralize(left, 'more cause')} in .table")
     left = len(result.summaries) - most
-    return lines + ([f"and {counted(left, 'more group')} in .table"] if left > 0 else [])
+    return lines + ([f"and {pluralize(left, 'more group')} in .table"] if left > 0 else [])

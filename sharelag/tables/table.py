@@ -226,5 +226,5 @@ class Table:
         self.schema = pa.schema([column.field for column in made])
         shown = View(tuple(view.split())) if isinstance(view, str) else view
         own = (one for one in columns if isinstance(one, Own) and one.in_view)
-        told = {one.name: one.column.means() for one in own}
-        self.view = replace(shown, meanings=told | dict(shown.meanings))
+        meanings = {one.name: one.column.means() for one in own}
+        self.view = replace(shown, meanings=meanings | dict(shown.meanings))

@@ -40,7 +40,7 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def counted(count: float, name: str, plural: str = "") -> str:
+def pluralize(count: float, name: str, plural: str = "") -> str:
     """Format a count: ``1 record``, ``2 records``."""
     return f"{number(count, THOUSANDS)} {name if count == 1 else plural or name + 's'}"
 

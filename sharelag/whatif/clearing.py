@@ -20,7 +20,7 @@ from sharelag.durations import duration
 from sharelag.tables import views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
-from sharelag.tables.words import counted, number
+from sharelag.tables.words import number, pluralize
 from sharelag.whatif.compare import Comparison, compare, compared, course
 from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.intervals import enough_seeds
@@ -88,7 +88,9 @@ class Clearing(Displayable):
             return unknown
         if words.say_blocked(usual):
             return found.verdict()
-        now = f"{found.baseline} ({usual.assignor}, {counted(len(usual.each_member()), 'member')})"
+        now = (
+            f"{found.baseline} ({usual.assignor}, {pluralize(len(usual.each_member()), 'member')})"
+        )
         stuck = say_stuck(usual)
         also = f"; {stuck}" if stuck else ""
         if not answers and found.cells[found.baseline, "drain_ms"]["n"]:
@@ -108,17 +110,17 @@ class Clearing(Displayable):
         who = words.name_variants(tuple(row["assignor"] for row in answers))
         variants = tuple(row["variant"] for row in answers)
         sooner = " sooner" * (found.baseline not in variants and _clears(found, found.baseline))
-        said = (
-            f"{who} with {counted(fewest, 'member')} clear{'s' * (len(answers) == 1)} the lag"
+        notes = (
+            f"{who} with {pluralize(fewest, 'member')} clear{'s' * (len(answers) == 1)} the lag"
             f"{sooner}: {course(found, variants)}"
         )
         if found.baseline in variants:
-            return f"{said}; that is {now}{also}"
-        said += f"; {now}: {course(found, (found.baseline,))}"
+            return f"{notes}; that is {now}{also}"
+        notes += f"; {now}: {course(found, (found.baseline,))}"
         fewer = max((row["members"] for row in cells if row["members"] < fewest), default=None)
         if fewer is not None and not sooner:
-            said += f"; no assignor does with {counted(fewer, 'member')}"
-        return said + also
+            notes += f"; no assignor does with {pluralize(fewer, 'member')}"
+        return notes + also
 
     def reasons(self) -> list[str]:
         """Return why the answer clears the lag and the group as it is does not."""
@@ -130,9 +132,9 @@ class Clearing(Displayable):
         for row in self.cells.to_pylist():
             name = f"with_{row['members']}"
             across[name] = f"{row['members']}-MEMBER{'S' * (row['members'] != 1)}"
-            said = (drain_words(row) + "*" * row["answer"], *costs_in_words(row))
+            texts = (drain_words(row) + "*" * row["answer"], *costs_in_words(row))
             line = down.setdefault(row["assignor"], {"assignor": row["assignor"]})
-            line[name] = ", ".join(filter(None, said))
+            line[name] = ", ".join(filter(None, texts))
         means = "drains in (* with the fewest members), p95 age, member-hours"
         view = views.View(("assignor", *across), across, dict.fromkeys(across, means))
         return list(down.values()), view
@@ -150,9 +152,9 @@ class Clearing(Displayable):
 
     def sentences(self) -> list[str]:
         """Return the simulated time, the reasons, and the conditions of the comparison."""
-        said = f"{duration(self.horizon_ms)} simulated; cells: drains in, p95 age, member-hours"
+        words = f"{duration(self.horizon_ms)} simulated; cells: drains in, p95 age, member-hours"
         why = [f"why: {reason}" for reason in self.reasons()]
-        return [said, *why, *self.comparison.conditions()]
+        return [words, *why, *self.comparison.conditions()]
 
 
 def what_clears(
@@ -267,8 +269,8 @@ def drain_words(row: dict[str, Any]) -> str:
 def costs_in_words(row: dict[str, Any]) -> list[str]:
     """Return the p95 age and the member-hours of a cell, as far as they are known."""
     age, hours = row["age_p95_ms"], row["member_hours"]
-    said = [] if age is None else [f"age {duration(age)}"]
-    return said + ([] if hours is None else [f"{number(hours)} h"])
+    parts = [] if age is None else [f"age {duration(age)}"]
+    return parts + ([] if hours is None else [f"{number(hours)} h"])
 
 
 def _more_members(scenario: Scenario, now: int) -> list[int]:
@@ -289,7 +291,7 @@ def _most_members(scenario: Scenario) -> int:
 def _say_too_many(scenario: Scenario) -> str:
     """Say that no allowed number of members clears the lag; empty if one may."""
     most = _most_members(scenario)
-    said = rates(scenario).say_fewest(scenario.duration_ms, most)
+    advice = rates(scenario).say_fewest(scenario.duration_ms, most)
     # Records may be missing or deleted by then, and some partitions may be less work.
     kept = [topic.retention_ms for topic in scenario.topics if topic.retention_ms is not None]
     oldest_ms = min(kept, default=inf) - scenario.duration_ms
@@ -299,7 +301,7 @@ def _say_too_many(scenario: Scenario) -> str:
         or any(one.missing or one.oldest_age_ms > oldest_ms for one in scenario.starts.values())
         or any(member.service.by_partition for member in scenario.members)
     )
-    return f"{said}, and the group may have {most}" if said and not is_less_work else ""
+    return f"{advice}, and the group may have {most}" if advice and not is_less_work else ""
 
 
 def _clears(found: Comparison, variant: str) -> bool:

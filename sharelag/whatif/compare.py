@@ -30,7 +30,7 @@ from sharelag.tables import report_views
 from sharelag.tables.conform import require_conformable
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
-from sharelag.tables.words import THOUSANDS, counted, number, percent
+from sharelag.tables.words import THOUSANDS, number, percent, pluralize
 from sharelag.whatif.comparison import intervals
 from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.rows import Best
@@ -253,9 +253,9 @@ class Comparison(Displayable):
             for measure, best in self.decisive.items():
                 if how := _say_place(name, best, of[measure]["better"]):
                     standings.setdefault(how, []).append(words.DECISIVE[measure])
-            said = [f"{how} by {' and '.join(by)}" for how, by in standings.items()]
-            said += ["baseline"] * (name == self.baseline)
-            said += [f"{drain['failed']} failed"] if drain.get("failed") else []
+            parts = [f"{how} by {' and '.join(by)}" for how, by in standings.items()]
+            parts += ["baseline"] * (name == self.baseline)
+            parts += [f"{drain['failed']} failed"] if drain.get("failed") else []
             span = words.difference_span(of["age_p95_ms"])
             row = {
                 "variant": name,
@@ -264,7 +264,7 @@ class Comparison(Displayable):
                 "horizon_ms": self.horizon_ms,
                 "age_p95_difference": words.with_half(span),
                 "age_p95_span": span,
-                "verdict": "; ".join(said) or None,
+                "verdict": "; ".join(parts) or None,
             }
             rows.append(row)
         return rows
@@ -401,14 +401,14 @@ class Comparison(Displayable):
         apart = {self.baseline}.union(*best)
         fits = len(self.names) <= words.MOST_TOLD
         others = [(name,) for name in self.names if fits and name not in apart]
-        told = list(dict.fromkeys([*best, *others, (self.baseline,)]))
+        shown = list(dict.fromkeys([*best, *others, (self.baseline,)]))
         # A variant that alone is named before the colon is not named again after it.
-        is_one = len(best) == 1 or (not best and not held and len(told) == 2)
+        is_one = len(best) == 1 or (not best and not held and len(shown) == 2)
         figures = "; ".join(
             course(self, names)
-            if is_one and names == told[0]
+            if is_one and names == shown[0]
             else f"{words.name_variants(names)}: {course(self, names)}"
-            for names in told
+            for names in shown
         )
         if held and not best:
             return f"{held}: members do not help there, nor do assignors or locks; {figures}"
@@ -421,7 +421,7 @@ class Comparison(Displayable):
         if best:
             who = _say_best(self, best)
         elif len(self.names) == 2:
-            who = f"{told[0][0]} is not shown to be better by {by}"
+            who = f"{shown[0][0]} is not shown to be better by {by}"
         else:
             who = f"no variant is shown to be better than {self.baseline} by {by}"
         return f"{who}{over}: {figures}"
@@ -455,8 +455,8 @@ class Comparison(Displayable):
                 f"{number(rate, THOUSANDS)}/s" for rate in (known.arriving, done, could)
             )
             yield (
-                f"records arrive at {arrive}; {counted(few, 'member')} can finish {has}, "
-                f"{counted(many, 'member')} {gets}"
+                f"records arrive at {arrive}; {pluralize(few, 'member')} can finish {has}, "
+                f"{pluralize(many, 'member')} {gets}"
             )
         locks = [one.settings.limits.lock_duration_ms for one in (usual, changed)]
         polls = ((one.max_poll_records * one.service.expected_ms, one) for one in each)
@@ -464,7 +464,7 @@ class Comparison(Displayable):
         expired = both("expired")
         if expired and member and locks[0] != locks[1] and longest >= _LONG_POLL * min(locks):
             yield (
-                f"a poll of {counted(member.max_poll_records, 'record')} x "
+                f"a poll of {pluralize(member.max_poll_records, 'record')} x "
                 f"{number(member.service.expected_ms)} ms takes {duration(longest)}: with locks of "
                 f"{duration(locks[0])} {number(expired[0])} deliveries expire, with "
                 f"{duration(locks[1])} {number(expired[1])}"
@@ -484,7 +484,7 @@ class Comparison(Displayable):
     def conditions(self) -> Iterator[str]:
         """Yield the number of runs, the intervals, too few seeds, and failed runs."""
         yield (
-            f"{counted(len(self.names), 'variant')}, {counted(self.seeds, 'seed')}, "
+            f"{pluralize(len(self.names), 'variant')}, {pluralize(self.seeds, 'seed')}, "
             f"compared seed by seed with {self.baseline}; "
             f"{100 * self.confidence:g} % confidence intervals, corrected for the number of "
             "variants but not of measures: among many measures, one may differ by chance"
@@ -516,7 +516,7 @@ def _say_place(name: str, best: Best, better: bool | None) -> str:
 
 def _say_best(found: Comparison, by_best: _ByBest) -> str:
     """Say which variants are best by which deciding measures, with the gains of ties."""
-    said, verb = list[str](), ""
+    parts, verb = list[str](), ""
     for names, measures in by_best.items():
         best = min((found.decisive[name] for name in measures), key=lambda one: one.beats_all)
         who, before = words.standing(best, found.baseline, len(found.names) == 2), verb
@@ -529,8 +529,8 @@ def _say_best(found: Comparison, by_best: _ByBest) -> str:
             gain += ["less than a tenth"] * one.is_small
             by.append(words.DECISIVE[measure] + (f" ({', '.join(gain)})" if gain else ""))
         who = words.name_variants(names) if verb == before else who
-        said.append(f"{who} by {' and '.join(by)}")
-    return ", but ".join(said)
+        parts.append(f"{who} by {' and '.join(by)}")
+    return ", but ".join(parts)
 
 
 def _say_clearing(found: Comparison) -> str:
@@ -556,13 +556,13 @@ def course(found: Comparison, names: tuple[str, ...]) -> str:
     if drains and not runs:
         return "all of its runs failed"
     if drains and drained == runs:
-        said = f"drained in {words.span('drain_ms', [cell['mean'] for cell in drains])}"
+        course = f"drained in {words.span('drain_ms', [cell['mean'] for cell in drains])}"
     else:
         within = "the run" if found.horizon_ms is None else duration(found.horizon_ms)
         often = f"drained within {within} in {drained} of {runs} runs"
-        said = often if drained else f"not drained within {within}{_say_trend(found, ends)}"
+        course = often if drained else f"not drained within {within}{_say_trend(found, ends)}"
     known = [cell["mean"] for cell in ages if cell["mean"] is not None]
-    return f"{said}, p95 age {words.span('age_p95_ms', known)}" if known else said
+    return f"{course}, p95 age {words.span('age_p95_ms', known)}" if known else course
 
 
 def _say_trend(found: Comparison, ends: Sequence[intervals.Cell]) -> str:

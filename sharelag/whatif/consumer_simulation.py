@@ -75,7 +75,7 @@ class Joined:
     """A member as the coordinator knows it."""
 
     subscribed: Places
-    last_beat: int
+    last_heartbeat: int
     target: Places = _NONE
     held: Places = _NONE  # sent, and not yet given up
     sent: Places | None = None
@@ -86,7 +86,7 @@ class Coordinator(Membership[Joined]):
 
     def __init__(self, clock: Clock, partitions: int, settings: ConsumerSettings) -> None:
         super().__init__(clock, settings.session_timeout_ms, settings.assignment_interval_ms)
-        self._there = range(partitions)
+        self._partitions = range(partitions)
 
     def heartbeat(
         self, member: str, subscribed: Places, owned: Places, joins: bool
@@ -96,7 +96,7 @@ class Coordinator(Membership[Joined]):
         None: unchanged; False: the member is not in the group.
         """
         join = partial(Joined, subscribed, self._clock.now) if joins else None
-        known = self._hear(member, subscribed, join)
+        known = self._handle_heartbeat(member, subscribed, join)
         if known is None:
             return False
         self._assign()
@@ -163,7 +163,7 @@ class Partition:
 
     def age_ms(self, now: int) -> int:
         """Return the age of the first unfinished record; 0 if there is none."""
-        return max(now - self.log.appended(self.done), 0) // MS if self.lag > 0 else 0
+        return max(now - self.log.append_time(self.done), 0) // MS if self.lag > 0 else 0
 
     def idle(self, first: int, last: int) -> frozenset[int]:
         """Return offsets in ``first..last`` without work: no record, aborted, or done before."""
@@ -256,14 +256,14 @@ class Consumer(Life):
     def _is_member(self) -> bool:
         return super()._is_member() and not self._overslept
 
-    def _ask(self, owned: Places) -> Places | bool | None:
+    def _heartbeat(self, owned: Places) -> Places | bool | None:
         known = self._world.there(self._topics)
         return self._world.coordinator.heartbeat(self.id, known, owned, not self._known)
 
-    def _take(self, answer: Any) -> None:
+    def _apply(self, answer: Any) -> None:
         if answer is False:  # fenced: its partitions belong to others
             self._drop(self.places)
-            self._beat(self._beats)
+            self._send_heartbeat(self._heartbeats)
         else:
             self._target = answer
             self._poll()
@@ -281,7 +281,7 @@ class Consumer(Life):
         self._count_unassigned()
         # It needs the committed offsets before it can fetch.
         self._clock.after(2 * self._network, self._seek, taken)
-        self._clock.after(self._write if given_up else 0, self._beat, self._beats)
+        self._clock.after(self._write if given_up else 0, self._send_heartbeat, self._heartbeats)
 
     def _overslept_poll(self, polls: int) -> None:
         """Leave after ``max.poll.interval.ms``; the next poll joins again."""
@@ -289,13 +289,13 @@ class Consumer(Life):
             self._overslept = True
             self._fall_out()
 
-    def _depart(self) -> None:
+    def _leave_group(self) -> None:
         self._commit(self.places)
         self._fall_out()
 
     def _fall_out(self) -> None:
         self._drop(self.places)
-        super()._depart()
+        super()._leave_group()
 
     def close(self) -> None:
         """Close the consumer instead of polling again."""
@@ -486,7 +486,7 @@ class Consumer(Life):
         self._world.note_drained()
         if self._overslept:
             self._overslept = False
-            self._beat(self._beats)
+            self._send_heartbeat(self._heartbeats)
         self._poll()
 
     def _commit(self, places: Sequence[int]) -> None:

@@ -12,7 +12,7 @@ from sharelag.errors import list_names
 from sharelag.metrics.observed import BINS
 from sharelag.model import TERMINAL_STATES, DeliveryState, StateBatch, Window, milliseconds
 from sharelag.replay.merge import combine
-from sharelag.tables.words import THOUSANDS, counted, number, percent
+from sharelag.tables.words import THOUSANDS, number, percent, pluralize
 from sharelag.whatif.scenario import Behaviour, Limits, Poison, Producer, Scenario, Service, Topic
 
 _MS, _SECOND = timedelta(milliseconds=1), timedelta(seconds=1)
@@ -104,8 +104,8 @@ def service(
     share = "all the time (they are behind)" if behind else keep_up
     assumed.append(
         f"{mean:{',.0f' if mean >= 100 else '.3g'}} {WORK}, "
-        f"exponentially distributed: {counted(len(busy), 'member')} busy {share} completed "
-        f"{counted(float(f'{rate:.3g}'), 'delivery', 'deliveries')} per second{until}"
+        f"exponentially distributed: {pluralize(len(busy), 'member')} busy {share} completed "
+        f"{pluralize(float(f'{rate:.3g}'), 'delivery', 'deliveries')} per second{until}"
     )
     return Service(mean, "exponential")
 
@@ -148,7 +148,7 @@ def producers(
         rows = (progress.get((topic.id, number), {}) for number in range(topic.partitions))
         known = [row.get("arrival_rate") for row in rows]
         if unknown := sum(rate is None for rate in known):
-            silent.append(f"{counted(unknown, 'partition')} of {topic.name}")
+            silent.append(f"{pluralize(unknown, 'partition')} of {topic.name}")
         rates = tuple(max(rate or 0.0, 0.0) for rate in known)
         if rate := sum(rates):
             found.append(f"{topic.name} ({number(rate, THOUSANDS)} per second)")
@@ -247,7 +247,7 @@ def say_stuck(scenario: Scenario) -> str:
         return ""
     (topic, partition, offset), longest = max(held.items(), key=lambda one: one[1])
     others = len(held) - 1
-    more = f", and {counted(others, 'more such record')}" * (others > 0)
+    more = f", and {pluralize(others, 'more such record')}" * (others > 0)
     return (
         f"offset {offset} of {topic}:{partition} keeps failing until it is archived, about "
         f"{duration(longest)} from now{more}: finish or reject it, more members do not help before"
@@ -280,7 +280,7 @@ def poison_of(
     the first record is not special. ``work_ms`` is the median time between two releases; if it is
     as long as a lock or longer, the lock expired.
     """
-    found, told = [], []
+    found, notes = [], []
     for topic in topics:
         for partition, start in enumerate(topic.starts):
             row = observed.get((topic.id, partition))
@@ -301,12 +301,12 @@ def poison_of(
             work_ms = None if expires else every
             found.append(Poison(topic.name, partition, head, how, work_ms=work_ms))
             pace = "" if every is None else f", each attempt taking {duration(every)}"
-            told.append(
+            notes.append(
                 f"offset {head} of {topic.name}:{partition}, as in its {deliveries} deliveries so "
                 f"far{pace}"
             )
     until = f"keeps failing until it is archived at the limit of {limits.delivery_count_limit}"
-    assumed += said_of(told, until)
+    assumed += said_of(notes, until)
     return tuple(found)
 
 

@@ -18,7 +18,7 @@ from sharelag.durations import duration
 from sharelag.metrics.columns import numbers
 from sharelag.model import TERMINAL_STATES, DeliveryState, Window
 from sharelag.replay.state import window_items
-from sharelag.tables.words import counted
+from sharelag.tables.words import pluralize
 from sharelag.whatif.estimates import deliveries_of, head_of
 from sharelag.whatif.scenario import Behaviour, Fault, Member, Poison, Scenario, Service, Settings
 
@@ -109,7 +109,7 @@ def fates_of(
         ("hold", f"held, up to {duration(longest)}, by any member: the real holder is not known"),
     ):  # fmt: skip
         if count := sum(one.how == how for key, one in fates.items() if key not in failing):
-            assumed.append(f"{counted(count, 'record')} {'is' if count == 1 else 'are'} {words}")
+            assumed.append(f"{pluralize(count, 'record')} {'is' if count == 1 else 'are'} {words}")
     assumed += (
         f"offset {offset} of {topic}:{number} fails at every delivery until it is "
         f"archived at the limit of {limits.delivery_count_limit}, as it still did at the end"
@@ -158,7 +158,7 @@ def deaths(
                 came_back |= mine.keys()
                 assumed.append(
                     f"{one.name} {how} {duration(at)} after the beginning, a session timeout "
-                    f"before it left, while it held {counted(len(mine), 'record')}"
+                    f"before it left, while it held {pluralize(len(mine), 'record')}"
                 )
                 found[-1] = replace(one, leave_ms=None)
                 break

@@ -18,7 +18,7 @@ from sharelag.model import SharePartition
 from sharelag.model.settings import in_force
 from sharelag.replay.state import window_items
 from sharelag.tables.gaps import NO_START_OFFSET
-from sharelag.tables.words import counted, moment
+from sharelag.tables.words import moment, pluralize
 from sharelag.whatif import estimates
 from sharelag.whatif.consumers import KAFKA_NAMES, Behaviour, Service, Settings, settings_named
 from sharelag.whatif.estimates import ByPlace, Place, Rows, place_of, poison_of
@@ -106,7 +106,7 @@ def scenario_from(
     polled = max_poll_records or estimates.estimate_poll(service, limits.lock_duration_ms, longest)
     brokers, leading = _set_leaders(topics, evidence, name)
     assumed.append(
-        f"record batches of {batch_records} and polls of {counted(polled, 'record')}; {leading}"
+        f"record batches of {batch_records} and polls of {pluralize(polled, 'record')}; {leading}"
     )
     _note_transactions(evidence, lag, settings, open_, assumed)
     reset = str(found["share.auto.offset.reset"].value)
@@ -162,7 +162,7 @@ def _set_leaders(topics: list[Topic], evidence: Evidence, group: str) -> tuple[i
     read = moment(max(times, default=evidence.as_of))
     return len(
         numbers
-    ), f"{counted(len(numbers), 'broker')}{racks}, leaders as of {read}{latencies}"
+    ), f"{pluralize(len(numbers), 'broker')}{racks}, leaders as of {read}{latencies}"
 
 
 def _choose_group(evidence: Evidence, group: str | None) -> str:
@@ -220,7 +220,7 @@ def _build_topics(
     for (name, id_), starts in sorted(by_topic.items()):
         count = max(starts) + 1
         if without := count - len(starts):
-            never.append(f"{counted(without, 'partition')} of {name}")
+            never.append(f"{pluralize(without, 'partition')} of {name}")
         of_topic = tuple(racks.get((id_, number), ()) for number in range(count))
         known = tuple(starts.get(number, PartitionStart()) for number in range(count))
         retention = logs.get((id_, min(starts)), {}).get("retention_ms") or 0
@@ -241,7 +241,7 @@ def _build_members(
     if not rows and not of_group(evidence.groups, group):
         count = max(topic.partitions for topic in topics)
         why = "the members of the group are not known"
-        assumed.append(estimates.Assumption("members", counted(count, "member"), why))
+        assumed.append(estimates.Assumption("members", pluralize(count, "member"), why))
         return [Member(f"member-{number}") for number in range(count)]
     members = []
     for row in sorted(rows, key=lambda row: row["member_id"]):
@@ -261,7 +261,7 @@ def _note_limits(
 ) -> None:
     if held := sum(row["window_unknown"] or 0 for row in lag):
         assumed.append(
-            f"{counted(held, 'offset')} that may be acquired can be delivered at once, "
+            f"{pluralize(held, 'offset')} that may be acquired can be delivered at once, "
             "since it is not known which members hold them"
         )
     ids = {row["topic_id"] for row in lag}
@@ -272,8 +272,8 @@ def _note_limits(
     unread = [row for row in new if row["end_offset"] != row["log_start_offset"]]
     if unread and settings.auto_offset_reset == "latest":
         assumed.append(
-            f"records in {counted(len(unread), 'partition')} that the group has never read do not "
-            "wait for it, since it starts at the latest record"
+            f"records in {pluralize(len(unread), 'partition')} that the group has never read do "
+            "not wait for it, since it starts at the latest record"
         )
     if reset != settings.auto_offset_reset:
         assumed.append(

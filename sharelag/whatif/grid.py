@@ -19,7 +19,7 @@ import pyarrow as pa
 from sharelag.errors import InputError
 from sharelag.model.settings.catalogue import find
 from sharelag.model.settings.rules import parse
-from sharelag.tables.words import counted
+from sharelag.tables.words import pluralize
 from sharelag.version import __version__
 from sharelag.whatif.assignors.jar import JarAssignor
 from sharelag.whatif.assignors.registry import find_assignor, known_assignor
@@ -84,7 +84,7 @@ def variants(
     members = [require_members(one) for one in members]
     for name in assignors:
         find_assignor(name)
-    people = {counted(one, "member"): scenario.with_members(one) for one in members}
+    people = {pluralize(one, "member"): scenario.with_members(one) for one in members}
     chosen = {
         label: given if isinstance(given, Settings) else _with_named(scenario.settings, given)
         for label, given in settings.items()

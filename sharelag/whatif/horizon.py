@@ -21,7 +21,7 @@ from sharelag.metrics.causes import CauseInputs, count_stuck
 from sharelag.metrics.evidence import Evidence
 from sharelag.model import Window
 from sharelag.tables.declared import trials
-from sharelag.tables.words import counted, number
+from sharelag.tables.words import number, pluralize
 from sharelag.whatif.autoscale import fewest
 from sharelag.whatif.comparison.rows import unknown_work
 from sharelag.whatif.estimates import held_ms
@@ -68,7 +68,7 @@ class Rates(NamedTuple):
         """Say how many members clear the lag in a time; empty if ``most`` may suffice."""
         if (fewest := self.fewest(long_ms)) <= most:
             return ""
-        takes = f"by the rates it takes at least {counted(fewest, 'member')}"
+        takes = f"by the rates it takes at least {pluralize(fewest, 'member')}"
         return f"{takes} to clear the lag within {duration(long_ms)}"
 
 
@@ -146,7 +146,7 @@ def require_end(sizes: Sequence[float], runs: int, less: str, most: float = MOST
     ):
         if work > limit:
             raise InputError(
-                f"{counted(count, 'run')} would have about {work:.2g} record batches, polls and "
+                f"{pluralize(count, 'run')} would have about {work:.2g} record batches, polls and "
                 f"timeline rows, more than the limit of {limit:.2g}: {less}"
             )
 
@@ -185,15 +185,15 @@ class Drained(NamedTuple):
 
     def words(self) -> str:
         """Return ``simulated with 3 members: the new lag takes 3m to 3m 20s (5 of 5 runs)``."""
-        said = f"simulated with {counted(self.members, 'member')}: the new lag"
+        work = f"simulated with {pluralize(self.members, 'member')}: the new lag"
         by_run = zip(*self.times_ms.values(), strict=True)
         done = [max(filter(None, run), default=0) for run in by_run if None not in run]
         if not done:
             return (
-                f"{said} is not done within {duration(self.duration_ms)} in any of {self.runs} runs"
+                f"{work} is not done within {duration(self.duration_ms)} in any of {self.runs} runs"
             )
         span = " to ".join(dict.fromkeys(map(duration, (min(done), max(done)))))
-        return f"{said} takes {span} ({len(done)} of {self.runs} runs)"
+        return f"{work} takes {span} ({len(done)} of {self.runs} runs)"
 
 
 def after_reset(scenario: Scenario, plan: pa.Table, members: int | None = None) -> Scenario:
@@ -294,7 +294,7 @@ class Wanted:
     def __str__(self) -> str:
         if self.members is None:
             return f"{self.group}: members wanted are not known: {self.reason}"
-        return f"{self.group}: {counted(self.members, 'member')} wanted: {self.reason}"
+        return f"{self.group}: {pluralize(self.members, 'member')} wanted: {self.reason}"
 
     def row(self) -> dict[str, Any]:
         """Return the answer by column name."""
@@ -337,14 +337,16 @@ def members_wanted(evidence: Evidence, group: str | None = None, goal: str = "30
     facts = CauseInputs.of(evidence.of_group(scenario.group_id), None)
     left, held = facts.left, count_stuck(facts)
     if dark := int(np.isnan(left).sum()):
-        return Wanted(None, f"the lag of {counted(dark, 'share partition')} is not known", **known)
+        return Wanted(
+            None, f"the lag of {pluralize(dark, 'share partition')} is not known", **known
+        )
     waiting, apart, below = int((left - held).sum()), int(held.sum()), duration(goal_ms)
     known |= {"waiting": waiting, "stuck": apart}
     verb = "is" if apart == 1 else "are"
     also = f"; {apart:,} more {verb} stuck, which no number of members finishes" if apart else ""
     arrivals = facts.progress("arrival_rate")
     if dark := int(np.isnan(arrivals).sum()):
-        many = counted(dark, "share partition")
+        many = pluralize(dark, "share partition")
         return Wanted(None, f"the rate of arrivals of {many} is not known", **known)
     arriving, each = float(np.maximum(arrivals, 0).sum()), rates(scenario).each
     if not (arriving or waiting):

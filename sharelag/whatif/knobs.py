@@ -17,7 +17,7 @@ from sharelag.model.settings import each_in_force
 from sharelag.model.settings.catalogue import CONSUMER, find
 from sharelag.model.versions import NEWEST, has_reached
 from sharelag.schemas import SETTINGS
-from sharelag.tables.words import counted
+from sharelag.tables.words import pluralize
 from sharelag.whatif.consumers import KAFKA_NAMES
 from sharelag.whatif.grid import variants
 from sharelag.whatif.scenario import Member, Scenario
@@ -229,15 +229,15 @@ def to_set(
         for row in found.to_pylist()
         if row["name"] in given  # a value that conflicts with another setting has no command
     ]
-    said = [f"for the group: {line}" for line in lines]
+    listed = [f"for the group: {line}" for line in lines]
     elsewhere = ((name, _WHERE.get(whose[name], "")) for name in texts)
-    said += [where.format(name, texts[name]) for name, where in elsewhere if where]
+    listed += [where.format(name, texts[name]) for name, where in elsewhere if where]
     if renews is not None:
         lock_ms = changed.get("share.record.lock.duration.ms")
         half = duration(int(lock_ms or scenario.settings.limits.lock_duration_ms) / 2)
         how = f"acknowledge(record, AcknowledgeType.RENEW) every {half} of work"
-        said.append(f"in the application: {how if renews else 'no AcknowledgeType.RENEW'}")
+        listed.append(f"in the application: {how if renews else 'no AcknowledgeType.RENEW'}")
     if MEMBERS in changed:
-        now, then = len(scenario.each_member()), counted(int(changed[MEMBERS]), "member")
-        said.append(f"in the deployment: {then} instead of {now}")
-    return said
+        now, then = len(scenario.each_member()), pluralize(int(changed[MEMBERS]), "member")
+        listed.append(f"in the deployment: {then} instead of {now}")
+    return listed

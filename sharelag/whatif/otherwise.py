@@ -17,7 +17,7 @@ from sharelag.metrics.columns import floats
 from sharelag.tables import views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
-from sharelag.tables.words import counted, moment, percent, sentence
+from sharelag.tables.words import moment, percent, pluralize, sentence
 from sharelag.whatif.compare import PROJECTED, Comparison, Progress, compare
 from sharelag.whatif.comparison.intervals import Interval, half_width
 from sharelag.whatif.past import HAPPENED, Past
@@ -182,16 +182,16 @@ class Otherwise(Displayable):
             if name != AS_IT_WAS and not self.explained.is_close:
                 continue
             over_time = _select(self.comparison.projected, name)
-            told = {one: floats(runs.column(one)) for one in ("lag_end", "lag_max", "age_max_ms")}
-            bounds = self._bounds(told["lag_end"], self.explained.last)
+            bound = {one: floats(runs.column(one)) for one in ("lag_end", "lag_max", "age_max_ms")}
+            bounds = self._bounds(bound["lag_end"], self.explained.last)
             drain = self._bounds(floats(runs.column("drain_ms")), self.explained.drain_ms or 0.0)
             rows[-1] |= {
                 **dict(zip(("lag_end", "low", "high"), bounds, strict=True)),
                 **dict(zip(("drain_ms", "drain_low_ms", "drain_high_ms"), drain, strict=True)),
-                "lag_max": float(told["lag_max"].mean()),
-                "age_max_ms": float(told["age_max_ms"].mean()),
+                "lag_max": float(bound["lag_max"].mean()),
+                "age_max_ms": float(bound["age_max_ms"].mean()),
                 "alert_at": self.alert.first(over_time) if self.alert else None,
-                "alert_share": self.alert.share(told) if self.alert else None,
+                "alert_share": self.alert.share(bound) if self.alert else None,
             }
         return rows
 
@@ -228,14 +228,14 @@ class Otherwise(Displayable):
         """Return what would have been different, and how well what happened is explained."""
         changes = [row for row in self.rows[2:] if row["variant"] != AS_IT_WAS]
         if self.explained.is_close:
-            said = [*(self._say_otherwise(row) for row in changes), self._say_explained()]
+            sentences = [*(self._say_otherwise(row) for row in changes), self._say_explained()]
         else:
             what = list_names([row["variant"] for row in changes])
-            said = [
+            sentences = [
                 f"{self._say_explained()}, so it does not explain what happened",
                 *([f"the effect of {what} is not known"] if changes else []),
             ]
-        return " ".join(map(sentence, said))
+        return " ".join(map(sentence, sentences))
 
     def _say_otherwise(self, row: Mapping[str, Any]) -> str:
         real, end = self.rows[0]["lag_end"], _clock(self.past, self.past.scenario.duration_ms)
@@ -247,7 +247,7 @@ class Otherwise(Displayable):
 
     def _say_alerted(self, row: Mapping[str, Any]) -> str:
         real, share, count = self.rows[0], row["alert_share"], self.comparison.seeds
-        luck = f"in {round(share * count)} of {counted(count, 'run')}"
+        luck = f"in {round(share * count)} of {pluralize(count, 'run')}"
         happened = (
             "did not fire" if real["alert_at"] is None else f"fired at {self._say_fired(real)}"
         )
@@ -280,12 +280,12 @@ class Otherwise(Displayable):
         """Yield the conditions of the simulation."""
         seeds = self.comparison.seeds
         yield (
-            f"{counted(seeds, 'run')} of each; "
+            f"{pluralize(seeds, 'run')} of each; "
             f"{100 * self.comparison.confidence:g} % of single runs end between the bounds, "
             "which are widened by the error of the unchanged simulation at the last known lag"
         )
         yield (
-            f"the lag is known at {counted(self.explained.moments, 'moment')} of the span, and "
+            f"the lag is known at {pluralize(self.explained.moments, 'moment')} of the span, and "
             "unknown between them"
         )
         if seeds < 2:
@@ -309,11 +309,11 @@ class Otherwise(Displayable):
             "alert_share": percent,
             "member_hours": "{:.3g}".format,
         }
-        said = {
+        texts = {
             name: None if row[name] is None else say(row[name]) for name, say in as_words.items()
         }
         fired = None if at is None else self._say_fired(row)
-        return {**row, **said, "alert_at": "never" if share == 0 else fired}
+        return {**row, **texts, "alert_at": "never" if share == 0 else fired}
 
 
 def otherwise(

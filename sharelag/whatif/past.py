@@ -25,7 +25,7 @@ from sharelag.metrics.columns import numbers
 from sharelag.metrics.evidence import Evidence
 from sharelag.model import milliseconds
 from sharelag.tables.arrow import as_table
-from sharelag.tables.words import counted, moment
+from sharelag.tables.words import moment, pluralize
 from sharelag.whatif import fates
 from sharelag.whatif.comparison.intervals import curve
 from sharelag.whatif.estimates import STAYS_OPEN, WORK, place_of, said_of
@@ -175,7 +175,7 @@ def _add_later(
     if not added:
         return then
     assumed.append(
-        f"{counted(len(added), 'share partition')} whose state begins within the span "
+        f"{pluralize(len(added), 'share partition')} whose state begins within the span "
         f"{'exists' if len(added) == 1 else 'exist'} from its beginning, as first seen"
     )
     lag, starts = (
@@ -276,19 +276,19 @@ def _find_arrivals(
         blocked = open_from.get((id_, number))
         if blocked is not None and blocked < offsets[-1]:
             blocks.append(f"{topic.name}:{number} from offset {blocked}")
-        begun = blocked if blocked is not None and blocked < first else None
-        starts[topic.name, number] = replace(start, end_offset=first, open_from=begun)
+        since = blocked if blocked is not None and blocked < first else None
+        starts[topic.name, number] = replace(start, end_offset=first, open_from=since)
         weights = tuple(float(place == number) for place in range(topic.partitions))
         producers += _produce(topic.name, weights, times, offsets, blocked)
     assumed += said_of(blocks, STAYS_OPEN)
     if late:
         assumed.append(
-            f"the end offsets of {counted(late, 'partition')} at the beginning are the last known "
-            "ones: records that arrived before the next known end arrive in the span"
+            f"the end offsets of {pluralize(late, 'partition')} at the beginning are the last "
+            "known ones: records that arrived before the next known end arrive in the span"
         )
     if left:
         assumed.append(
-            f"{counted(left, 'share partition')} without state in the span "
+            f"{pluralize(left, 'share partition')} without state in the span "
             f"{'is' if left == 1 else 'are'} left out"
         )
     assumed.append("records arrive as they did, spread evenly between known end offsets")
@@ -359,18 +359,18 @@ def _find_members(
     came = len(found) - len(base.members)
     if gone or came:
         assumed.append(
-            f"{counted(len(gone), 'member')} left and {came} joined in the span, as the group's "
+            f"{pluralize(len(gone), 'member')} left and {came} joined in the span, as the group's "
             "records show; one that left may have hung for a session timeout before, which they "
             "do not show"
         )
     if untold := [name for name in gone if name not in left]:
         assumed.append(
-            f"{counted(len(untold), 'member')} that left at an unknown moment "
+            f"{pluralize(len(untold), 'member')} that left at an unknown moment "
             f"{'stays' if len(untold) == 1 else 'stay'} until the end"
         )
     if brief := left.keys() - before:
         assumed.append(
-            f"{counted(len(brief), 'member')} that joined and left within the span "
+            f"{pluralize(len(brief), 'member')} that joined and left within the span "
             f"{'is' if len(brief) == 1 else 'are'} left out: the time of joining is not known"
         )
     return found
@@ -428,5 +428,5 @@ def _fit_work(scenario: Scenario, happened: pa.Table) -> Scenario:
         return scenario
     found = with_factor(brentq(off, least, most, xtol=0.01))
     work = found.members[0].service.mean_ms
-    said = f"{work:.3g} {WORK}, with which the mean lag is the real one"
-    return replace(found, assumed=(*scenario.assumed, said))
+    words = f"{work:.3g} {WORK}, with which the mean lag is the real one"
+    return replace(found, assumed=(*scenario.assumed, words))

@@ -25,7 +25,7 @@ from sharelag.tables import views
 from sharelag.tables.declared import trials
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
-from sharelag.tables.words import counted, number, percent
+from sharelag.tables.words import number, percent, pluralize
 from sharelag.whatif.assignors.group import AssignorError
 from sharelag.whatif.assignors.registry import find_assignor
 from sharelag.whatif.comparison.intervals import ratio_interval
@@ -115,7 +115,7 @@ def draw_scenario(seed: int) -> Scenario:
             scenario = add(scenario, chance)
     partitions = sum(topic.partitions for topic in scenario.topics)
     about = (
-        f"{counted(len(scenario.members), 'member')}, {counted(partitions, 'partition')}; "
+        f"{pluralize(len(scenario.members), 'member')}, {pluralize(partitions, 'partition')}; "
         f"{', '.join(sorted(added))}; drawn at random"
     )
     return replace(scenario, name=f"{family}-{seed}", about=about)
@@ -359,7 +359,7 @@ class Ranking(Displayable):
         """Say what was simulated, and what the intervals are."""
         count = len(set(self.runs.column("scenario").to_pylist()))
         return (
-            f"{counted(count, 'scenario')}, each with the same seed; ratios are geometric means "
+            f"{pluralize(count, 'scenario')}, each with the same seed; ratios are geometric means "
             f"with {percent(_CONFIDENCE)} intervals over the scenarios"
         )
 
@@ -421,7 +421,7 @@ def rank_assignors(
     failed = [row for row in made.to_pylist() if row["error"] is not None]
     if failed:
         raise AssignorError(
-            f"{counted(len(failed), 'run')} failed, so nothing can be ranked; the first is "
+            f"{pluralize(len(failed), 'run')} failed, so nothing can be ranked; the first is "
             f"{failed[0]['variant']}: {failed[0]['error']}; sharelag.whatif.check_contract shows "
             "where an assignor of your own goes wrong"
         )

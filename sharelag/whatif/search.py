@@ -27,7 +27,7 @@ from sharelag.tables import views
 from sharelag.tables.declared import trials
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
-from sharelag.tables.words import counted
+from sharelag.tables.words import pluralize
 from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.intervals import Floats, fewest_equal, known, one_sided_interval
 from sharelag.whatif.comparison.tables import MEASURED, RUNS
@@ -166,8 +166,8 @@ class Found(Displayable):
         """Return the table that is displayed."""
         probes = [words.probe_for_people(row) for row in self.rows()]
         measure = self.goal.measure
-        said = str(self).replace(measure.removesuffix("_ms"), words.measure_words(measure))
-        return present(f"Fewest members: {said}", probes, views.PROBES.without("variant"))
+        goal_words = str(self).replace(measure.removesuffix("_ms"), words.measure_words(measure))
+        return present(f"Fewest members: {goal_words}", probes, views.PROBES.without("variant"))
 
     def rows(self, variant: str = "") -> list[dict[str, Any]]:
         """Return one row per number of members that was tried."""
@@ -188,21 +188,23 @@ class Found(Displayable):
 
     def __str__(self) -> str:
         tried = self.probes.column("members").to_pylist()
-        said = f"no number of members tried, from {min(tried)} to {max(tried)}, reliably keeps "
-        said += str(self.goal)
+        verdict = f"no number of members tried, from {min(tried)} to {max(tried)}, reliably keeps "
+        verdict += str(self.goal)
         if self.members is not None:
-            said = f"{counted(self.members, 'member')} keep{'s' * (self.members == 1)} {self.goal}"
-            said += f", with {100 * self.goal.confidence:g} % confidence"
+            verdict = (
+                f"{pluralize(self.members, 'member')} keep{'s' * (self.members == 1)} {self.goal}"
+            )
+            verdict += f", with {100 * self.goal.confidence:g} % confidence"
         if self.undecided:
-            said += f"; these seeds do not decide: {', '.join(map(str, self.undecided))}"
+            verdict += f"; these seeds do not decide: {', '.join(map(str, self.undecided))}"
         if self.identical:
             alike, least = map(str, self.identical), fewest_equal(2 * self.goal.confidence - 1)
-            said += (
+            verdict += (
                 f" (all runs with {', '.join(alike)} are equal; a verdict needs {least} seeds then)"
             )
         if not self.monotone:
-            said += "; more members are not always better here, see the probes"
-        return said
+            verdict += "; more members are not always better here, see the probes"
+        return verdict
 
 
 def fewest_members(
@@ -254,7 +256,7 @@ def fewest_members(
     def meets(count: int) -> bool:
         if count not in tried:
             report = further(progress, len(tried) * len(seeds))
-            some = {counted(count, "member"): scenario.with_members(count)}
+            some = {pluralize(count, "member"): scenario.with_members(count)}
             runs[count] = in_turn(some, seeds, progress=report)
             values = np.array(runs[count].column(goal.measure).to_pylist(), np.float64)
             tried[count] = {"members": count, **judge(goal, values)}

@@ -27,7 +27,7 @@ from sharelag.tables import views
 from sharelag.tables.declared import trials as declared
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
-from sharelag.tables.words import counted
+from sharelag.tables.words import pluralize
 from sharelag.whatif.compare import Comparison, compared
 from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.intervals import Floats, by_variant_and_seed, on_front
@@ -91,7 +91,7 @@ class Tuned(Displayable):
         what = words.join_names(each) if each else "the group as it is"
         keeps = f"keep{'s' * (len(each) < 2)} {measured}"
         if not self.kept and all(row["met"] is not False for row in rows):
-            runs = counted(self.comparison.seeds, "seed")
+            runs = pluralize(self.comparison.seeds, "seed")
             return f"{runs} do not decide whether {what} {keeps}: give more seeds"
         if not self.kept:
             nearest = what if each else AS_IT_IS
@@ -104,20 +104,20 @@ class Tuned(Displayable):
     def gains(self) -> list[str]:
         """Return the gains of the recommendation over the group as it is, by goal and in cost."""
         wanted, cells = {*(goal.measure for goal in self.goals), HOURS}, self.comparison.cells
-        said, whose = [], "recommended" if self.kept else "there"
+        parts, whose = [], "recommended" if self.kept else "there"
         for name in filter(wanted.__contains__, MEASURED):
             usual, found = cells[AS_IT_IS, name], cells[RECOMMENDED, name]
             low, high = (amount_of(name, found[f"difference_{end}"]) for end in ("low", "high"))
             span = "not known" if found["difference_low"] is None else f"difference {low} to {high}"
             now, then = (amount_of(name, cell["mean"]) for cell in (usual, found))
-            said.append(f"{name.removesuffix('_ms')}: {now} as it is, {then} {whose}; {span}")
-        return said
+            parts.append(f"{name.removesuffix('_ms')}: {now} as it is, {then} {whose}; {span}")
+        return parts
 
     def conditions(self) -> str:
         """Say how many runs the result rests on, and how to read it."""
         found = self.comparison
         return (
-            f"differences are means over {counted(found.seeds, 'seed')} that the tuner did not "
+            f"differences are means over {pluralize(found.seeds, 'seed')} that the tuner did not "
             f"see, with {100 * found.confidence:g} % confidence; safe ranges change one setting at "
             "a time"
         )

@@ -138,7 +138,7 @@ def _struct(fields: tuple[Field, ...], rows: pa.StructArray) -> list[pa.Array]:
             numbers = _numbers(field, column)
             there = pc.not_equal(numbers, field.default)
             count += np.asarray(there)
-            head = unsigned_varint(field.tag) + unsigned_varint(INT_SIZES[field.type])
+            head = encode_varint(field.tag) + encode_varint(INT_SIZES[field.type])
             whole = _join(_repeat(head, len(rows)), _fix(field, numbers))
             tagged.append(pc.if_else(there, whole, pa.scalar(b"")))
     return [*parts, _varints(pa.array(count)), *tagged]
@@ -175,7 +175,7 @@ def _fix(field: Field, numbers: pa.Array) -> pa.Array:
 
 
 def _varints(numbers: pa.Array) -> pa.Array:
-    return of_distinct(numbers, unsigned_varint, pa.binary())
+    return of_distinct(numbers, encode_varint, pa.binary())
 
 
 def _repeat(octets: bytes, count: int) -> pa.Array:
@@ -215,7 +215,7 @@ def encode_older(row: Row) -> tuple[bytes, bytes | None]:
     return encode_record(layout.kind, {**own, **row, **dict(row["older_fields"] or ())})
 
 
-def unsigned_varint(number: int) -> bytes:
+def encode_varint(number: int) -> bytes:
     """Encode an unsigned varint: 7 bits per byte, low group first (``ByteUtils``)."""
     number &= 0xFFFFFFFF
     out = bytearray()
@@ -247,9 +247,9 @@ def _row_struct(
             body += _row_value(field, value, f"{path}.{field.column}".lstrip("."), unknown)
         elif _row_number(field, value) != field.default:
             tags[field.tag] = _row_value(field, value, path, unknown)
-    body += unsigned_varint(len(tags))
+    body += encode_varint(len(tags))
     for tag in sorted(tags):
-        body += unsigned_varint(tag) + unsigned_varint(len(tags[tag])) + tags[tag]
+        body += encode_varint(tag) + encode_varint(len(tags[tag])) + tags[tag]
     return bytes(body)
 
 
@@ -261,7 +261,7 @@ def _row_value(field: Field, value: Any, path: str, unknown: list[Row]) -> bytes
         return topic_id_bytes(value)
     if field.type == "string":
         raw = b"" if value is None else value.encode()
-        return b"\0" if value is None else unsigned_varint(len(raw) + 1) + raw
+        return b"\0" if value is None else encode_varint(len(raw) + 1) + raw
     element = field.element
     items = [
         _row_value(element, item, path, unknown)
@@ -269,7 +269,7 @@ def _row_value(field: Field, value: Any, path: str, unknown: list[Row]) -> bytes
         else _row_struct(field.fields, item, path, index, unknown)
         for index, item in enumerate(value)
     ]
-    return unsigned_varint(len(items) + 1) + b"".join(items)
+    return encode_varint(len(items) + 1) + b"".join(items)
 
 
 def _row_number(field: Field, value: Any) -> int:

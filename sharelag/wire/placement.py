@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sharelag.model import SharePartition
 from sharelag.schemas import SHARE_PARTITION, Arrow
 from sharelag.tables.arrow import as_table, flat, keys
-from sharelag.tables.words import counted, in_runs
+from sharelag.tables.words import in_runs, pluralize
 from sharelag.wire.fields import STATE_TOPIC
 
 #: Kafka's default of ``share.coordinator.state.topic.num.partitions``.
@@ -90,7 +90,7 @@ class Missing(NamedTuple):
         """``50 partitions``, or ``at least 8 partitions``."""
         least, *others = self.possible
         usual = f" (Kafka's default of {USUAL} fits)" if USUAL in others else ""
-        return f"{'at least ' if others else ''}{counted(least, 'partition')}{usual}"
+        return f"{'at least ' if others else ''}{pluralize(least, 'partition')}{usual}"
 
 
 def missing_partitions(states: Arrow, folders: Set[int] | None = None) -> Missing | None:

@@ -62,11 +62,11 @@ class Question:
 
     def needs_history(self, options: Mapping[str, object]) -> bool:
         """Return whether it needs the state after each record."""
-        asked = self.history_with is not None and options.get(self.history_with)
-        return bool(asked) or not self.needs <= WITHOUT_HISTORY
+        is_requested = self.history_with is not None and options.get(self.history_with)
+        return bool(is_requested) or not self.needs <= WITHOUT_HISTORY
 
 
-class Beside(NamedTuple):
+class LagExtras(NamedTuple):
     """Rows of lag, with information from a request log and brokers' metrics."""
 
     table: pa.Table

@@ -37,7 +37,7 @@ from sharelag.model.versions import told
 from sharelag.replay.holds import held_at, holds_of
 from sharelag.schemas import HOLDERS, REQUEST_TABLES, Arrow
 from sharelag.tables import views
-from sharelag.tables.words import counted
+from sharelag.tables.words import pluralize
 from sharelag.wire.requests.lines import BESIDE, OWN, TAKEN
 from sharelag.workbench.result import Result
 
@@ -146,16 +146,16 @@ class Requests:
             BESIDE: "are in the zone derived from a collector's times beside them",
             TAKEN: f"read as {self.log.zone}" if self.log.zone else unnamed,
         }
-        return ", or ".join(said for told_by, said in words.items() if told_by in self.log.told_by)
+        return ", or ".join(text for told_by, text in words.items() if told_by in self.log.told_by)
 
     def summary(self) -> str:
         """Return the number of lines in words."""
-        count, skipped = self.log.counted
+        count, skipped = self.log.line_counts
         rejects = self.log.tables["rejects"].num_rows
         return (
-            f"{counted(count, 'line')}: "
-            f"{counted(count - skipped - rejects, 'request')} about share groups, "
-            f"{rejects:,} that could not be read, {counted(skipped, 'other')} skipped"
+            f"{pluralize(count, 'line')}: "
+            f"{pluralize(count - skipped - rejects, 'request')} about share groups, "
+            f"{rejects:,} that could not be read, {pluralize(skipped, 'other')} skipped"
         )
 
 

@@ -40,7 +40,7 @@ from sharelag.tables.gaps import NO_AGE, REASONS, judge_lags
 from sharelag.tables.level import LEVELS, SEVERITIES, outcome, rank, worst
 from sharelag.tables.presentation import CauseSummary, GroupSummary
 from sharelag.tables.render import MOST
-from sharelag.tables.words import counted, lag_sum, moment, number, shown_name, terminal
+from sharelag.tables.words import lag_sum, moment, number, pluralize, shown_name, terminal
 
 #: Columns of `sharelag.schemas.PROGRESS` that a forecast needs.
 COLUMNS = ("drain", "drain_ms", "drain_low_ms", "drain_high_ms", "arrival_rate", "completion_rate")
@@ -240,7 +240,7 @@ def headline(groups: list[dict[str, Any]], rules: list[dict[str, Any]]) -> str:
 
 
 def _of_groups(groups: list[dict[str, Any]]) -> str:
-    count = counted(len(groups), "share group")
+    count = pluralize(len(groups), "share group")
     bad = [group for group in groups if group["level"] in ("warning", "critical")]
     if not bad:
         dark = [group for group in groups if group["level"] == "unknown"]
@@ -329,7 +329,7 @@ def summary_lines(summaries: Iterable[GroupSummary]) -> Iterator[str]:
         for cause in group.causes[:MOST]:
             _print(console, cause)
         if (left := len(group.causes) - MOST) > 0:
-            _print_hanging(console, Text(f"  and {counted(left, 'more cause')}: see -o json"))
+            _print_hanging(console, Text(f"  and {pluralize(left, 'more cause')}: see -o json"))
     yield from (line.rstrip() for line in out.getvalue().splitlines())
 
 
@@ -342,7 +342,7 @@ def _state(
 ) -> str:
     oldest = max((age for age in ages if age > 0), default=0)
     lag, unknown = group["lag"], group["unknown_lags"]
-    many = counted(group["partitions"], "share partition")
+    many = pluralize(group["partitions"], "share partition")
     parts = [f"lag {lag_sum(lag, unknown)} in {many}"]
     if unknown and not lag:  # a sum of 0 beside unknown lags would read as if nothing waited
         parts = [f"lag not known in {number(unknown)} of {many}"]
@@ -432,8 +432,8 @@ def _say_evidence(name: str, value: str) -> str:
     if name.endswith(" ms"):
         return f"{name.removesuffix(' ms')} {duration(float(value))}"
     is_count = value.isdecimal() and "offset" not in name
-    said = f"{int(value):,}" if is_count else value
-    return f"{_WORDS.get(name, name)} {said}".strip()
+    shown = f"{int(value):,}" if is_count else value
+    return f"{_WORDS.get(name, name)} {shown}".strip()
 
 
 def _print(console: Console, cause: CauseSummary) -> None:

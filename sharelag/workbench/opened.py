@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sharelag.engine import OVER, Counted, Once, Reading, engines
+from sharelag.engine import OVER, Once, Reading, RecordCounts, engines
 from sharelag.errors import InputError, ShareLagError, unknown_group, unknown_name
 from sharelag.inputs import Input
 from sharelag.metrics.evidence import Evidence
@@ -19,7 +19,7 @@ from sharelag.replay.moment import Choice, Moment, as_moment
 from sharelag.schemas import SHARE_PARTITION
 from sharelag.tables.arrow import keys
 from sharelag.tables.gaps import of_rejected, of_rejected_groups, of_repeated
-from sharelag.workbench.ask import Beside, Question, find_question
+from sharelag.workbench.ask import LagExtras, Question, find_question
 from sharelag.workbench.result import Result
 
 if TYPE_CHECKING:
@@ -107,15 +107,15 @@ class Opened:
 
         A ``group`` among its options must exist.
         """
-        asked = find_question(name)
+        question = find_question(name)
 
         def answer() -> Result:
-            read = self._reading_for(asked, options)
+            read = self._reading_for(question, options)
             named = () if self.asks_once else sorted(self.choice.groups)
-            for group in () if asked.any_group else (*named, options.get("group")):
+            for group in () if question.any_group else (*named, options.get("group")):
                 if group is not None:
                     self.require_group(read.table("lag"), group)
-            return asked.answer(Tables(self, read), **options)
+            return question.answer(Tables(self, read), **options)
 
         key = (name, *options.items())
         try:
@@ -124,14 +124,14 @@ class Opened:
             return self._run(f"reading {name}", answer)
         return self._once(key, lambda: self._run(f"reading {name}", answer))
 
-    def _reading_for(self, asked: Question, options: dict[str, Any]) -> Reading:
+    def _reading_for(self, question: Question, options: dict[str, Any]) -> Reading:
         """Return the reading; for a single question, without the history if it needs none."""
-        if self.asks_once and not asked.needs_history(options):
+        if self.asks_once and not question.needs_history(options):
             keep = {"history": False} if self._is_here() else {}
             return self._once("reading", lambda: self._read(**keep))
         reading = self.reading
-        of_states = asked.needs & {"lag", "windows", "brokers", "evidence"}
-        if of_states and not self.asks_once and not asked.needs <= {"lag", "windows", "offsets"}:
+        of_states = question.needs & {"lag", "windows", "brokers", "evidence"}
+        if of_states and not self.asks_once and not question.needs <= {"lag", "windows", "offsets"}:
             reading.read_ahead()  # on Spark one pass collects the tables of later questions, too
         return reading
 
@@ -141,14 +141,14 @@ class Opened:
         ``of_groups``: the answer uses the groups' own records, too.
         """
         notes = () if len(read.table("lag")) else self._without_records()
-        found = self._describe_reading(read, read.counted, self._lacks(of_groups), notes)
-        rejected = of_rejected_groups(read.counted_groups.rejected) if of_groups else ()
+        found = self._describe_reading(read, read.record_counts, self._lacks(of_groups), notes)
+        rejected = of_rejected_groups(read.group_record_counts.rejected) if of_groups else ()
         return replace(found, as_of=read.now, unknown=(*rejected, *found.unknown))
 
     def _describe_reading(
         self,
         read: Reading,
-        counted: Counted | Evidence,
+        counted: RecordCounts | Evidence,
         lacks: tuple[str, ...],
         notes: tuple[str, ...],
     ) -> Result:
@@ -290,10 +290,10 @@ class Opened:
     if not TYPE_CHECKING:  # else every name would be known
 
         def __getattr__(self, name: str) -> Any:
-            said = unknown_name(name, dir(self), "a Workbench")
+            text = unknown_name(name, dir(self), "a Workbench")
             if not name.startswith("_") and hasattr(Result, name):  # such as to_spark
-                said = f"a Workbench has no attribute {name!r}: answers do, as bench.lag().{name}"
-            raise AttributeError(said)
+                text = f"a Workbench has no attribute {name!r}: answers do, as bench.lag().{name}"
+            raise AttributeError(text)
 
     def state_of(self, group: str, *names: str) -> Evidence:
         """Return the lag of a group and some of its other tables, without reading more."""
@@ -302,8 +302,8 @@ class Opened:
             "reading share groups", lambda: {name: reading.table(name) for name in ("lag", *names)}
         )
         found = Evidence(
-            reading.now, rejected=reading.counted.rejected, engine=reading.engine, lag_only=True,
-            **tables,
+            reading.now, rejected=reading.record_counts.rejected, engine=reading.engine,
+            lag_only=True, **tables,
         )  # fmt: skip
         self.require_group(found.lag, group)
         return found.of_group(group)
@@ -322,11 +322,11 @@ class Opened:
 
     def _without_records(self) -> tuple[str, ...]:
         """Explain a state topic without records; empty if it has some."""
-        counted = self.reading.counted
-        is_now = self.as_of is None and not counted.records
-        if is_now and counted.rejected and not self._other_groups():
-            return (engines.only_rejects(counted.rejected, self.choice.generation),)
-        if counted.first is not None or counted.rejected:
+        counts = self.reading.record_counts
+        is_now = self.as_of is None and not counts.records
+        if is_now and counts.rejected and not self._other_groups():
+            return (engines.only_rejects(counts.rejected, self.choice.generation),)
+        if counts.first is not None or counts.rejected:
             return ()
         return (engines.without_records(self.source, self.as_of),)
 
@@ -338,7 +338,7 @@ class Opened:
     def base_of_state(self, read: Reading, table: pa.Table) -> Result:
         """Return the source and gaps of an answer from the state topic alone."""
         notes = () if len(table) else self._without_records()
-        return self._describe_reading(read, read.counted, engines.rejects_of(read), notes)
+        return self._describe_reading(read, read.record_counts, engines.rejects_of(read), notes)
 
     def base_of(self, evidence: Evidence) -> Result:
         """Return the source and gaps of an answer from this evidence."""
@@ -350,14 +350,15 @@ class Opened:
             return replace(base, as_of=evidence.as_of)
         lacks = self._lacks(of_groups=True)
         base = self._describe_reading(self.reading, evidence, lacks, notes)
-        said, unknown = base.notes, evidence.unknown(self.as_of is not None, self.choice.generation)
+        noted = base.notes
+        unknown = evidence.unknown(self.as_of is not None, self.choice.generation)
         if log is not None:
-            said, lacks = said + log.words(evidence.as_of), lacks + log.lacks
+            noted, lacks = noted + log.words(evidence.as_of), lacks + log.lacks
         if self.metrics is not None:
-            said += self.metrics.words(set(evidence.lag.column("group_id").to_pylist()))
+            noted += self.metrics.words(set(evidence.lag.column("group_id").to_pylist()))
             unknown += self.metrics.unknown(evidence.measured)
         unknown = tuple(dict.fromkeys((*unknown, *lacks)))
-        return replace(base, as_of=evidence.as_of, notes=said, unknown=unknown, lacks=lacks)
+        return replace(base, as_of=evidence.as_of, notes=noted, unknown=unknown, lacks=lacks)
 
     def of_past_ends(self, lag: pa.Table, is_past: bool = False) -> tuple[str, ...]:
         """Say whose clock dates the end offsets, of the moment or earlier."""
@@ -370,36 +371,36 @@ class Opened:
         """Return the gaps of answers from the reading, computed once."""
         return self._once(("lacks", of_groups), lambda: engines.lacks_of(self.reading, of_groups))
 
-    def beside(self, read: Reading, lag: pa.Table) -> Beside:
+    def beside(self, read: Reading, lag: pa.Table) -> LagExtras:
         """Rows of `LAG` beside what a broker's request log and its metrics say about them."""
-        told = self.held_beside(read, lag, lag)
+        found = self.held_beside(read, lag, lag)
         if self.metrics is None:
-            return told
+            return found
         from sharelag.metrics.measured import add_measured
 
         measured = self.metrics.beside(lag, read.now, self.source)
-        return Beside(
-            add_measured(told.table, measured),
-            (*told.notes, *self.metrics.words(set(lag.column("group_id").to_pylist()))),
-            (*told.unknown, *self.metrics.unknown(measured)),
-            told.lacks,
+        return LagExtras(
+            add_measured(found.table, measured),
+            (*found.notes, *self.metrics.words(set(lag.column("group_id").to_pylist()))),
+            (*found.unknown, *self.metrics.unknown(measured)),
+            found.lacks,
         )
 
     def held_beside(
         self, read: Reading, lag: pa.Table, rows: pa.Table, runs: bool = False
-    ) -> Beside:
+    ) -> LagExtras:
         """Return rows of share partitions with the members that hold their offsets.
 
         They come from a request log. With ``runs``, ``held`` has the acquired runs, for charts.
         """
         if self.requests is None:
-            return Beside(rows)
+            return LagExtras(rows)
         from sharelag.metrics.holders import add_holders, with_held_runs
 
         holders = self.requests.holders(lag, read.table("windows"), read.now)
         rows = add_holders(rows, holders)
         rows = with_held_runs(rows, holders) if runs else rows
-        return Beside(rows, self.requests.words(read.now), (), self.requests.lacks)
+        return LagExtras(rows, self.requests.words(read.now), (), self.requests.lacks)
 
     def keep(self, question: Any, work: Callable[[], _T]) -> _T:
         """Compute and cache an answer; a question starts with the text for a progress bar."""
@@ -421,7 +422,7 @@ def copy_input(source: Any) -> Any:
         return source
     # Earlier answers of brokers say nothing about brokers that are silent now.
     config = getattr(source, "config", None)
-    return replace(source) if config is None else replace(source, config=config.renewed())
+    return replace(source) if config is None else replace(source, config=config.renew())
 
 
 _LIMIT = "share.delivery.count.limit"

@@ -19,7 +19,7 @@ from sharelag.errors import InputError
 from sharelag.inputs import KafkaInput
 from sharelag.inputs.kafka.records import TopicRecord, record_at
 from sharelag.model import DeliveryState, iso
-from sharelag.tables.words import counted, terminal
+from sharelag.tables.words import pluralize, terminal
 
 _HIDDEN = "***"
 _DEEPEST = 100
@@ -283,7 +283,7 @@ def _can_be(data: bytes, form: str) -> bool:
 
 
 def _size(data: bytes | None) -> str:
-    return "null" if data is None else counted(len(data), "byte")
+    return "null" if data is None else pluralize(len(data), "byte")
 
 
 def _indent(text: str) -> list[str]:

@@ -190,10 +190,10 @@ class Result:
     if not TYPE_CHECKING:  # else every name would be known
 
         def __getattr__(self, name: str) -> Any:
-            said = unknown_name(name, dir(type(self)), "a Result")
+            message = unknown_name(name, dir(type(self)), "a Result")
             if not name.startswith("_") and name in self:
-                said = f"a Result has no attribute {name!r}: it is a column, result[{name!r}]"
-            raise AttributeError(said)
+                message = f"a Result has no attribute {name!r}: it is a column, result[{name!r}]"
+            raise AttributeError(message)
 
     def plot(self, kind: str | None = None, **given: Any) -> View:
         """Draw a chart in the colours of the page, light or dark, at its full width.

@@ -19,7 +19,7 @@ from sharelag.model import DeliveryState
 from sharelag.replay.state import window_items
 from sharelag.schemas import Arrow
 from sharelag.tables.arrow import flat, without_timestamps
-from sharelag.tables.words import counted, shown_name, terminal
+from sharelag.tables.words import pluralize, shown_name, terminal
 from sharelag.wire.decode import Decoded
 from sharelag.wire.fields import SHARE_SNAPSHOT, SHARE_UPDATE
 from sharelag.wire.formatter import kafka_json, kafka_texts, reject_json, reject_texts
@@ -177,8 +177,8 @@ def pictures(rows: list[dict[str, Any]], paint: Paint | None = None) -> Iterator
             yield from _draw_rows(cells, start, end - 1, paint)
             known = [(max(first, start), min(last, end - 1)) for first, last, *_ in runs]
             sizes = [last - first + 1 for first, last in known if first <= last]
-            offsets = counted(sum(sizes), "offset")
-            yield f"  {counted(len(sizes), 'run')} over {offsets} with a known state"
+            offsets = pluralize(sum(sizes), "offset")
+            yield f"  {pluralize(len(sizes), 'run')} over {offsets} with a known state"
             if left is not None:
                 yield f"  more offsets follow, from {left} to {end - 1}"
         yield from (f"  {terminal(note)}" for note in row.get("notes") or ())

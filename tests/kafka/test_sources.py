@@ -247,7 +247,7 @@ def each_refused(config: ClientConfig, error: type[ShareLagError], words: str) -
 
     def refused(name: str) -> None:
         with pytest.raises(error, match=words) as refusal:
-            _ASKING[name](config.renewed())
+            _ASKING[name](config.renew())
         assert "not-her-password" not in str(refusal.value), name
 
     begun = time.monotonic()

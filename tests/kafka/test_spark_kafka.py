@@ -306,7 +306,7 @@ def test_lag_is_kafkas_none_is_kept(broker: KafkaBroker, group: str, spark: Spar
 def test_tables_end_at_the_same_ones(broker: KafkaBroker, group: str, spark: SparkSession) -> None:
     """What is written after the first question is in none of the answers."""
     begun = SparkReading(source_of(broker), spark=spark)
-    counted = begun.counted
+    counted = begun.record_counts
     other = f"spark-{uuid4().hex[:8]}"
     read_in_part(broker.bootstrap_servers, other, f"{other}-orders", partitions=2, read=20, left=3)
     produce(broker.bootstrap_servers, f"{group}-orders", numbered(1, 1))

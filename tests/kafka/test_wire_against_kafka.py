@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sharelag.wire import GROUP_KINDS, GROUP_TOPIC, STATE_KINDS, STATE_TOPIC, decode_arrow, encode
-from sharelag.wire.encode import unsigned_varint
+from sharelag.wire.encode import encode_varint
 from sharelag.wire.formatter import kafka_json
 from sharelag.wire.generations import TODAY
 from tests.support import generators
@@ -150,9 +150,9 @@ def test_odd_lengths_are_read_as_kafka(varint: str, place: str, oracle_record_js
 @pytest.mark.parametrize("more", [0, 1])
 def test_there_are_as_many_tags_as_kafka_allows(more: int, oracle_record_json: Oracle) -> None:
     key = bytes.fromhex("0001 0001") + b"g" + bytes(20)
-    tags = b"".join(unsigned_varint(100 + tag) + bytes(1) for tag in range(MOST_TAGS + more))
+    tags = b"".join(encode_varint(100 + tag) + bytes(1) for tag in range(MOST_TAGS + more))
     head = bytes.fromhex("0000 00000000 00000000 0000000000000007 01")
-    records: list[generators.Record] = [(key, head + unsigned_varint(MOST_TAGS + more) + tags)]
+    records: list[generators.Record] = [(key, head + encode_varint(MOST_TAGS + more) + tags)]
     theirs = kafkas(oracle_record_json, STATE_TOPIC, records)
     assert (theirs == ["reject"]) is bool(more)
     assert ours(STATE_TOPIC, records) == theirs

@@ -52,7 +52,7 @@ def tables(read: Any) -> dict[str, list[Any]]:
     found["skew"] = read.skew().to_pylist()
     costs = read.over_records(design_costs, DESIGN_COSTS, evidence.lag)
     found["designs"] = costs.sort_by([(n, "ascending") for n in costs.schema.names]).to_pylist()
-    found["counted"] = [read.counted]
+    found["counted"] = [read.record_counts]
     return found
 
 
@@ -61,7 +61,7 @@ def test_recorded_stories_are_the_same(spark: SparkSession, cases: Any) -> None:
     random = Random("moments of the stories")
     for story in cases(FEW, STORIES):
         source = CaptureInput(CAPTURE.parent / "scenarios" / story)
-        counted = QuickReading(source).counted
+        counted = QuickReading(source).record_counts
         assert counted.first
         assert counted.last
         then = counted.first + random.uniform(0.3, 0.9) * (counted.last - counted.first)
@@ -89,10 +89,10 @@ def test_the_evidence_of_some_groups_is_the_same(spark: SparkSession) -> None:
 
 def test_the_span_of_rates_does_not_depend_on_the_chosen_group(spark: SparkSession) -> None:
     source, choice = CaptureInput(CAPTURE), Choice(frozenset({"clickstream"}))
-    whole = QuickReading(source).counted
+    whole = QuickReading(source).record_counts
     mine = SparkReading(source, None, choice, spark=spark)
-    assert (mine.counted.first, mine.counted.last) == (whole.first, whole.last)
-    assert 0 < mine.counted.records < whole.records
+    assert (mine.record_counts.first, mine.record_counts.last) == (whole.first, whole.last)
+    assert 0 < mine.record_counts.records < whole.records
     assert mine.table("progress").equals(QuickReading(source, None, choice).table("progress"))
     mine.close()
 
@@ -117,7 +117,7 @@ def test_random_topics_are_the_same_then(spark: SparkSession, cases: Any, tmp_pa
             for name in ("windows", "gaps", "lag"):
                 found, wanted = (read.table(name).to_pylist() for read in (theirs, ours))
                 assert found == wanted, (number, moment, name)
-            assert theirs.counted == ours.counted
+            assert theirs.record_counts == ours.record_counts
             rows += theirs.table("windows").num_rows
             theirs.close()
     assert rows
@@ -144,8 +144,8 @@ def test_windows_do_not_depend_on_how_files_are_divided_among_tasks(
     for moment in cases([then], [then, None, {0: 200, 1: 200}]):
         ours, theirs = (engines.read(source, name, moment) for name in ("local", "spark"))
         assert theirs.table("windows").to_pylist() == ours.table("windows").to_pylist()
-        assert theirs.counted == ours.counted
-        assert theirs.counted.records
+        assert theirs.record_counts == ours.record_counts
+        assert theirs.record_counts.records
         assert theirs.history().table.to_pylist() == ours.history().table.to_pylist()
         theirs.close()
 

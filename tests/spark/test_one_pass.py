@@ -404,7 +404,7 @@ def test_records_of_a_table_that_repeat_others_count_once(raw: DataFrame, ends: 
     bench = sharelag.open(raw=twice, offsets=ends)
     assert bench.lag().table.equals(wanted.lag().table)
     assert bench.health().table.equals(wanted.health().table)
-    assert bench.reading.counted == wanted.reading.counted._replace(
+    assert bench.reading.record_counts == wanted.reading.record_counts._replace(
         repeated=raw.where((F.col("offset") % 3 == 0) & F.col("topic").endswith("_state")).count()
     )
     assert sharelag.history(twice).count() == sharelag.history(raw).count()
@@ -429,8 +429,8 @@ def test_topics_of_any_name_stay_with_their_records(spark: SparkSession) -> None
     alone = sharelag.open(raw=records, engine="local")
     assert ours.health().table.equals(alone.health().table)
     assert ours.windows().table.equals(alone.windows().table)
-    assert ours.reading.counted == alone.reading.counted
-    assert ours.reading.counted.rejected >= 18
+    assert ours.reading.record_counts == alone.reading.record_counts
+    assert ours.reading.record_counts.rejected >= 18
 
 
 def test_a_name_with_a_nul_is_not_taken_for_another(spark: SparkSession) -> None:

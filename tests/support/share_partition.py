@@ -146,7 +146,7 @@ class SharePartition(Seen):
         super().__init__(core, *core.places)
         self._members: dict[str, int] = {}
         self._now = 0
-        core.hold(self._p, start_offset, (), 0)
+        core.load_state(self._p, start_offset, (), 0)
         core[self._p + at.WRITE_EPOCH] = leader_epoch
 
     @classmethod
@@ -162,7 +162,7 @@ class SharePartition(Seen):
         start = window.start_offset
         loaded = cls(start, limits, leader_epoch, window.state_epoch, persist)
         loaded._now = now
-        loaded._core.hold(loaded._p, start, window.batches, now)
+        loaded._core.load_state(loaded._p, start, window.batches, now)
         loaded._core.call(calls.MOVE_START, loaded._p)
         return loaded
 
@@ -214,10 +214,10 @@ class SharePartition(Seen):
         """Acknowledge what a member has acquired: all of it, or nothing when one offset is not its."""
         self._advance(now)
         core, p, complete = self._core, self._p, self._core[self._p + at.COMPLETE]
-        ask, number = self._ask(member, acknowledgements), self._owner(member)
+        ack, number = self._ask(member, acknowledgements), self._owner(member)
         rows = len(acknowledgements)
-        trouble = requests.acknowledge(core, p, ask, 0, rows, number)
-        requests.free_ask(core, ask)
+        trouble = requests.acknowledge(core, p, ack, 0, rows, number)
+        requests.free_ack(core, ack)
         if trouble:
             raise self._error(trouble, member, acknowledgements[core[at.FOUND]])
         self._write(complete)
@@ -249,7 +249,7 @@ class SharePartition(Seen):
     @limits.setter
     def limits(self, limits: Limits) -> None:
         self._limits = limits
-        self._core.limit(limits)
+        self._core.set_limits(limits)
 
     @property
     def in_flight_span(self) -> int:
@@ -293,7 +293,7 @@ class SharePartition(Seen):
     def _number(self, member: str) -> int:
         """The memory of a member."""
         if member not in self._members:
-            self._members[member] = self._core.member()
+            self._members[member] = self._core.add_member()
         return self._members[member]
 
     def _owner(self, member: str) -> int:
@@ -304,7 +304,7 @@ class SharePartition(Seen):
         assert now >= self._now
         core, self._now = self._core, now
         core.grow()
-        core[at.CAUSE], core[at.CAUSE_NUMBER] = at.EXPIRES, at.NOBODY
+        core[at.CAUSE], core[at.CAUSE_NUMBER] = at.EXPIRY, at.NOBODY
         states.advance(core, self._p, now)
         writes, runs = map(np.concatenate, core.take_writes())
         begin = 0
@@ -339,19 +339,19 @@ class SharePartition(Seen):
     def _ask(self, member: str, acknowledgements: Sequence[Acknowledgement]) -> int:
         """What a member says, as a request in memory."""
         core = self._core
-        ask = int(requests.new_ask(core, self._number(member)))
+        ack = int(requests.new_ack(core, self._number(member)))
         listed = [
             (types,) if isinstance(types, int) else tuple(types) for _, _, types in acknowledgements
         ]
-        types_at = core.room(sum(map(len, listed)))
-        core[ask + at.A_ROWS] = len(listed)
-        row = ask + at.ASK_HEAD
+        types_at = core.allocate(sum(map(len, listed)))
+        core[ack + at.A_ROWS] = len(listed)
+        row = ack + at.ACK_HEAD
         for (first, last, _), types in zip(acknowledgements, listed, strict=True):
             one = types[0] if len(types) == 1 else -1
             core.a[row : row + at.ROW] = self._p, first, last, one, types_at, 0
             core.a[types_at : types_at + len(types)] = types
             row, types_at = row + at.ROW, types_at + len(types)
-        return ask
+        return ack
 
     def _error(self, trouble: int, member: str, given: Acknowledgement) -> AcknowledgeError:
         if trouble == at.BEYOND:
@@ -376,12 +376,12 @@ def _fetched(core: Core, p: int, batches: Sequence[LogBatch], aborted: Sequence[
         bases.append(last + 1)
         flags.append(at.IS_ABORTED if base in bad else 0)
     for field, values in ((at.BASES_AT, bases), (at.FLAGS_AT, flags)):
-        core[p + field] = core.room(len(values))
+        core[p + field] = core.allocate(len(values))
         core.a[core[p + field] :][: len(values)] = values
     core[p + at.BATCHES] = len(flags)
     if not core[p + at.IN_MEMORY]:
         core[p + at.FIRST], core[p + at.LAST] = core[p + at.START], core[p + at.START] - 1
-    core.have_window(p, bases[-1])
+    core.ensure_window(p, bases[-1])
 
 
 def _memory(limits: Limits) -> Core:

@@ -57,7 +57,7 @@ class SimulatedInput(RecordsOnly):
         for row in positions.to_pylist():
             log = logs[row["topic"], row["partition"]]
             offset = self._next(log, row["asked_offset"], read_committed)
-            when = None if offset is None else self._moment(log.appended(offset))
+            when = None if offset is None else self._moment(log.append_time(offset))
             rows.append(row | {"offset": offset, "timestamp": when})
         return pa.Table.from_pylist(rows, schema=schemas.TIMES)
 

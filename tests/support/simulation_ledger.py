@@ -169,22 +169,22 @@ class _Auditor:
         ledger.acquired(member, states.now_ms(a), runs)
         ledger.share.check()
 
-    def check_rows(self, a: Any, p: int, ask: int, begin: int, end: int, member: int) -> int:
+    def check_rows(self, a: Any, p: int, ack: int, begin: int, end: int, member: int) -> int:
         """All that is said about is held by who says so, or else it is refused."""
         ledger, start = self.ledger(a, p), a[p + at.START]
-        given = _given(a, ask, begin, end)
+        given = _given(a, ack, begin, end)
         offsets = [n for a in given for n in range(max(a.first_offset, start), a.last_offset + 1)]
         held = ledger.held
         mine = all(offset in held and held[offset][0] == str(member) for offset in offsets)
-        refused = int(check_rows(a, p, ask, begin, end, member))
+        refused = int(check_rows(a, p, ack, begin, end, member))
         assert mine != bool(refused) or ledger.share.may_go_back
         return refused
 
-    def acknowledge(self, a: Any, p: int, ask: int, begin: int, end: int, member: int) -> int:
+    def acknowledge(self, a: Any, p: int, ack: int, begin: int, end: int, member: int) -> int:
         ledger, start = self.ledger(a, p), a[p + at.START]
-        refused = int(acknowledge(a, p, ask, begin, end, member))
+        refused = int(acknowledge(a, p, ack, begin, end, member))
         if not refused:
-            given = _given(a, ask, begin, end)
+            given = _given(a, ack, begin, end)
             ledger.acknowledged(str(member), states.now_ms(a), given, start)
         return refused
 
@@ -208,11 +208,11 @@ class _Auditor:
 LOAD = Brokers._load
 
 
-def _given(a: Any, ask: int, begin: int, end: int) -> list[Acknowledgement]:
+def _given(a: Any, ack: int, begin: int, end: int) -> list[Acknowledgement]:
     """Rows of a request, as a member's acknowledgements."""
     given = []
     for row in range(begin, end):
-        one = ask + at.ASK_HEAD + row * at.ROW
+        one = ack + at.ACK_HEAD + row * at.ROW
         first, last, type_ = a[one + at.R_FIRST], a[one + at.R_LAST], a[one + at.R_TYPE]
         types = a[one + at.R_TYPES]
         listed = tuple(a[n] for n in range(types, types + last - first + 1))

@@ -180,7 +180,7 @@ function build({ model, root, link, say, later }) {
     base = new Map(columns._member.texts.map((name) => [name, new Set()]));
     columns._pair_member.values.forEach((member, n) => base.get(columns._member.texts[member]).add(columns._pair_row.values[n]));
     [folding, arranged] = ["", ""];
-    // Whoever is about to move something goes on, when nothing but numbers is new.
+    // A move in progress continues if only numbers are new.
     const isSame = JSON.stringify(labels) === places;
     if (!isSame) [active, kept] = [{ group: 0, position: -1 }, null];
     if (!isSame || JSON.stringify([...base.keys()]) !== members) lifted = null;

@@ -21,7 +21,7 @@ import pyarrow as pa
 import traitlets
 
 from sharelag.errors import InputError, ShareLagError, first_line
-from sharelag.tables.words import counted
+from sharelag.tables.words import pluralize
 
 from .bundle import script, style
 from .columns import Column, Rows, column_of, require, table_of
@@ -446,11 +446,11 @@ class AssignmentEditor(RowsView):
         alone = len(self.rows) - len({row for _, row in pairs})
         idle = sum(not rows for rows in held.values())
         return (
-            f"{self.title}: {counted(len(held), 'member')}, "
-            f"{counted(len(self.rows), 'partition')}, {counted(len(pairs), 'pair')} of them; "
-            f"{counted(alone, 'partition')} without a member, {counted(idle, 'member')} without a "
-            f"partition; edited: {counted(len(pairs - before), 'pair')} added, "
-            f"{len(before - pairs):,} removed"
+            f"{self.title}: {pluralize(len(held), 'member')}, "
+            f"{pluralize(len(self.rows), 'partition')}, {pluralize(len(pairs), 'pair')} of them; "
+            f"{pluralize(alone, 'partition')} without a member, "
+            f"{pluralize(idle, 'member')} without a partition; edited: "
+            f"{pluralize(len(pairs - before), 'pair')} added, {len(before - pairs):,} removed"
         )
 
     def to_code(self, rows: str = "assignment") -> str:

@@ -6,11 +6,11 @@ import { isolated } from "./shared/format.js";
 const SLACK = 5; // pixels that a click may move
 
 /**
- * Watch a list for clicks and drags. A line may be painted anew between pressing and letting go, so what was pressed counts.
+ * Watch a list for clicks and drags. A line may be repainted between press and release, so what was pressed counts.
  *
  * @param {HTMLElement} list lines with data-group, cells with data-position, chips among them
- * @param {{handful, nameOf, busy, clicked, dropped, later, height}} ask `handful(group, row)` is what is dragged, `nameOf(group)`
- *   whose the line is, `height` a line's
+ * @param {{handful, nameOf, busy, clicked, dropped, later, height}} ask `handful(group, row)` are the dragged rows, `nameOf(group)`
+ *   the member of the line, `height` that of a line
  */
 export function draggable(list, { handful, nameOf, busy, clicked, dropped, later, height }) {
   let [drag, press] = [null, null];
@@ -50,7 +50,7 @@ export function draggable(list, { handful, nameOf, busy, clicked, dropped, later
     if (done?.moving) dropped(done, done.target, done.too);
     else if (pressed) clicked(pressed, event);
   });
-  // A click without a pointer: of a screen reader.
+  // A click without a pointer, by a screen reader.
   list.addEventListener("click", (event) => {
     const cell = event.detail === 0 ? cellOf(event.target) : null;
     if (cell) clicked(cell, event);
@@ -61,11 +61,11 @@ export function draggable(list, { handful, nameOf, busy, clicked, dropped, later
     ghost,
     end,
     stop: () => clearInterval(scrolling),
-    /** What is dragged at the moment, or null. */
+    /** The current drag, or null. */
     get now() {
       return drag?.moving ? drag : null;
     },
-    /** Say at the pointer what letting go would do. */
+    /** Show at the pointer what a drop would do. */
     write(root, what) {
       ghost.hidden = !drag?.moving;
       if (ghost.hidden) return;

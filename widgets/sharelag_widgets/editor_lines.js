@@ -1,15 +1,15 @@
-// The lines of the editor that are in sight: a member's name, and beside it its partitions as chips.
+// The visible lines of the editor: a member's name, and its partitions as chips.
 
 import { isUnknown } from "./shared/columns.js";
 import { button, make, named } from "./shared/dom.js";
 import { isolated, number, shown, words } from "./shared/format.js";
 
-/** Pixels: of a line, and of the names beside the chips. */
+/** Pixels: the height of a line, and the width of the names beside the chips. */
 export const LINE = 34;
 export const NAMES = 216;
 const GAP = 6;
 
-/** How wide a chip is for these labels, and how many stand on a line. */
+/** The width of a chip for these labels, and the number of chips per line. */
 export function chipsOf(labels, width, shared) {
   const apart = width < 560;
   const longest = labels.reduce((most, label) => Math.max(most, label.length), 4);
@@ -17,7 +17,7 @@ export function chipsOf(labels, width, shared) {
   return { apart, chip, perLine: Math.max(1, Math.floor((width - (apart ? 14 : NAMES) - 8) / (chip + GAP))) };
 }
 
-/** Put new lines in place of those that differ; the others stay as they are, for a mouse and a screen reader on them. */
+/** Replace the lines that differ; the others stay for a pointer or a screen reader on them. */
 export function renewed(list, fresh) {
   const there = [...list.children];
   if (there.length !== fresh.length) return list.replaceChildren(...fresh);

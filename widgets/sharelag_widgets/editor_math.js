@@ -35,7 +35,7 @@ const DO = {
   },
 };
 
-/** The rows of each member once the first `at` edits are done; `assignment_editor.py` does the same. */
+/** The rows of each member after the first `at` edits; `assignment_editor.py` does the same. */
 export function folded(base, edits, at) {
   let held = copied(base);
   for (const edit of edits.slice(0, at)) {
@@ -58,7 +58,7 @@ function drop(held, rows, from) {
   for (const [member, has] of held) if (from === null || from === member) for (const row of rows) has.delete(row);
 }
 
-/** How many members each row has. */
+/** The number of members of each row. */
 export function holdersOf(held, count) {
   const holders = new Uint16Array(count);
   for (const rows of held.values()) for (const row of rows) holders[row] += 1;
@@ -74,7 +74,7 @@ export function changesOf(base, held) {
   };
 }
 
-/** Those without a member first (name null), then a group a member; of a filter's words all are in the member's or the row's name. */
+/** Rows without a member first (name null), then a group per member; each word of a filter is in the member's or the row's name. */
 export function groupsOf(held, labels, filter) {
   const wanted = filter.toLocaleLowerCase().split(/\s+/).filter(Boolean);
   const has = (text) => wanted.map((word) => text.toLocaleLowerCase().includes(word));
@@ -90,7 +90,7 @@ export function groupsOf(held, labels, filter) {
   return [group(null, alone), ...groups.filter(({ seen }) => seen)];
 }
 
-/** Lines of one height: whose they are, and the first row of each. With `apart`, names have a line of their own. */
+/** Lines of one height: their member, and the first row of each. With `apart`, names have their own line. */
 export function linesOf(groups, perLine, apart) {
   const [group, first, starts] = [[], [], []];
   groups.forEach(({ rows }, number) => {
@@ -109,7 +109,7 @@ export function lineAt({ starts, perLine, apart }, { group, position }) {
   return starts[group] + (position < 0 ? 0 : Math.floor(position / perLine) + (apart ? 1 : 0));
 }
 
-/** Where a key leads from a place. */
+/** The place that a key moves to. */
 export function stepped(groups, perLine, { group, position }, key) {
   const last = groups.length - 1;
   const at = (to, place) => {
@@ -138,7 +138,7 @@ export function freshName(names) {
   for (let number = names.length; ; number++) if (!names.includes(`member-${number}`)) return `member-${number}`;
 }
 
-/** What a change of a measure means: better, worse, same, unclear (the seeds disagree), or nothing. */
+/** The judgement of a changed measure: better, worse, same, unclear (the seeds disagree), or nothing. */
 export function verdictOf({ baseline, edited, low, high, better, unknown, verdict }) {
   if (verdict) return verdict;
   if (!better) return "";

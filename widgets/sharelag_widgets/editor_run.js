@@ -1,4 +1,4 @@
-// The what-if of an editor: run it, see how far it is, cancel it, read what it found; and the assignment itself as a table.
+// The what-if of an editor: run, progress, cancel, result; and the assignment itself as a table.
 
 import { button, make, named, ownsKeys } from "./shared/dom.js";
 import { counted, duration, number } from "./shared/format.js";
@@ -7,9 +7,9 @@ import { asRanges, verdictOf } from "./editor_math.js";
 const MOST_ROWS = 500;
 const GLYPHS = { better: "\u2714", worse: "\u2716", same: "=", unclear: "?" };
 
-/** The elements, and what is going on. `edited` gives the edits on the screen. */
+/** The elements, and the state of the run. `edited` returns the edits on the screen. */
 export function runPanel({ model, link, say, later }) {
-  // What was asked of Python that has not answered yet, and whether people gave up on a run that it still reports.
+  // The pending request to Python, and whether the user cancelled a run that Python still reports.
   let [pending, given] = ["", false];
   const get = (name) => model.get(name);
   const run = button("Run the what-if", () => ask("run"), { class: "sl-go" });
@@ -21,7 +21,7 @@ export function runPanel({ model, link, say, later }) {
   const element = make("div", { class: "sl-run" }, make("div", { class: "sl-bar" }, run, cancel, meter, status), found);
 
   const busy = () => pending !== "" || (get("state") === "running" && !given);
-  // The traits may come later than the message, so it says what is on the screen.
+  // The traits may arrive after the message, so the message has the edits on the screen.
   function ask(what, value = true) {
     [pending, given] = [what, false];
     reach({ [what]: value, edits: get("edits"), at: get("at") });
@@ -34,7 +34,7 @@ export function runPanel({ model, link, say, later }) {
     try {
       model.send(message);
     } catch {
-      // The view's note says that nobody answers.
+      // The view's note reports that the kernel does not answer.
     }
     link.tell({});
     later();
@@ -66,7 +66,7 @@ export function runPanel({ model, link, say, later }) {
     else meter.removeAttribute("value");
     const text = words();
     if (status.textContent !== text) {
-      // Steps are for the eye; what became of it is said.
+      // Progress is only shown; the result is announced.
       if (status.textContent && !text.startsWith("Running: ")) say(text);
       status.textContent = text;
     }
@@ -132,7 +132,7 @@ function percent(baseline, edited) {
   return ` (${share > 0 ? "+" : "-"}${number(Number(Math.abs(share).toPrecision(2)))} %)`;
 }
 
-/** The text twin: who has what, and what is other than at first. */
+/** The same as text: the assignment, and its changes. */
 export function assignmentTable(held, base, columns, labels) {
   const names = [...new Set([...held.keys(), ...base.keys()])];
   const alone = labels.map((_, row) => row).filter((row) => ![...held.values()].some((rows) => rows.has(row)));

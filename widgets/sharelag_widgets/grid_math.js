@@ -1,10 +1,10 @@
-// Positions and colour steps of cells; numbers only, without DOM.
+// Positions and colour steps of cells, as numbers; without DOM.
 
 import { firstOf } from "./shared/first.js";
 
 /** Steps of the ladder above zero. */
 export const STEPS = 6;
-/** Pixels of a heading's line, and between bands side by side. */
+/** Pixels: the height of a heading, and the space between adjacent bands. */
 const [HEADING, GAP] = [20, 24];
 
 /**
@@ -48,7 +48,7 @@ export function stepOf(value, steps) {
 }
 
 /**
- * Places of cells, line by line, with a heading above every band. Bands of a line each stand side by side.
+ * Positions of cells, line by line, with a heading above every band. Bands of one line share lines.
  *
  * @param {ArrayLike<number>} bands the band of every cell, equal ones side by side; -1: no heading
  * @param {number} width
@@ -65,7 +65,7 @@ export function layout(bands, width, tallest, { smallest = 8, largest = 22, head
 function placed(bands, width, pitch, heading) {
   const across = Math.max(1, Math.floor(width / pitch));
   const runs = runsOf(bands);
-  // A column is as wide as the widest band with its heading; one where any does not fit into half of the room.
+  // A column is as wide as the widest band with its heading; there is one column if any needs more than half the width.
   const widest = Math.max(heading, ...runs.map(({ first, end }) => (end - first) * pitch)) + GAP;
   const columns = Math.max(1, Math.min(runs.length, Math.floor((width + GAP) / widest)));
   const each = columns > 1 ? (width + GAP) / columns : width + GAP;

@@ -1,10 +1,10 @@
-// Paints the cells that are in sight.
+// Paints the visible cells.
 
 import { brush, brushes, filledSwatch, sized } from "./shared/paint.js";
 import { PATTERNS, ladder } from "./shared/palette.js";
 import { STEPS, placeOf } from "./grid_math.js";
 
-// Verdicts look like the kinds of offsets that stay apart best.
+// Verdicts use the fills of the kinds of offsets that are easiest to tell apart.
 const VERDICTS = [0, 1, 2, 4, 3, 5, 10];
 
 /**
@@ -23,7 +23,7 @@ export function paintGrid(canvas, scene) {
     if (y + 20 < top || y > top + height) continue;
     const isMarked = scene.bandName(band) === scene.marked;
     context.fillStyle = isMarked ? scene.focus : scene.soft;
-    // One line for a name of any length, isolated so that it cannot turn what is around it.
+    // One line for a name of any length, isolated so that its direction does not affect its surroundings.
     const [before, after] = [`${isMarked ? "\u25b8 " : ""}\u2068`, `\u2069 \u00b7 ${count}`];
     const name = fitting(context, scene.bandName(band), width - context.measureText(before + after).width);
     context.fillText(before + name + after, x, y + 11);
@@ -56,7 +56,7 @@ export function stepSwatch(step, texts, theme) {
   return filledSwatch((context) => stylesOf(context, theme, Boolean(texts)).get(step), insetOf(step, 16, theme, texts));
 }
 
-// More is larger too: neighbours in the ladder of colours are not far enough apart for every kind of colour vision.
+// Larger values are larger squares, too: adjacent colours are too similar for some kinds of colour vision.
 function insetOf(step, size, theme, texts) {
   if (texts || step < 0) return 0;
   const least = theme === "forced" ? 1 / (STEPS + 1) : 0.5;
@@ -77,7 +77,7 @@ function outline(context, colour, x, y, size, width) {
   context.strokeRect(x + width / 2, y + width / 2, size - width, size - width);
 }
 
-/** A name in so many pixels: what is too long loses its middle, as names often begin alike. */
+/** A name within a width: the middle of a long one is cut, since names often begin alike. */
 export function fitting(context, name, room) {
   const letters = [...name];
   const shortened = (kept) => `${letters.slice(0, Math.ceil(kept / 2)).join("")}\u2026${letters.slice(letters.length - Math.floor(kept / 2)).join("")}`;

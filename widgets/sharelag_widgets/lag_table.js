@@ -80,7 +80,7 @@ function build({ model, root, link, say, later }) {
   filter.addEventListener("keydown", (event) => {
     if (event.key !== "Enter") return;
     event.preventDefault();
-    arrange(); // what was typed just now may not be painted yet
+    arrange(); // the latest input may not be painted yet
     grid.focus();
     if (rows.length) go(0);
   });
@@ -91,7 +91,7 @@ function build({ model, root, link, say, later }) {
   });
   body.addEventListener("click", (event) => {
     const row = event.target.closest("tr[data-place]");
-    if (!row || String(getSelection())) return; // people may mark a text
+    if (!row || String(getSelection())) return; // a text may be selected
     active = Number(row.dataset.place);
     picks.pick([rows[active]], columns, event.shiftKey || event.ctrlKey || event.metaKey);
   });
@@ -105,8 +105,8 @@ function build({ model, root, link, say, later }) {
   }
   const isTight = () => scroll.clientWidth > 0 && scroll.clientWidth < roomy;
   const isAmount = (name) => (columns[name].texts ? get("amounts").includes(name) : columns[name].kind !== "time");
-  const isMark = (name) => get("dense") && name === "level"; // a sign, its word for who points at it
-  // In pixels: a browser takes no calc() for the columns of a fixed table. The fewest hold what is there now, and the longest word of a heading.
+  const isMark = (name) => get("dense") && name === "level"; // a sign, with its word as a tooltip
+  // In pixels: columns of a fixed table accept no calc(). The minimum fits the current content and the longest word of a heading.
   function widthsOf(titles, fewest = false) {
     if (!get("dense") && !fewest) return widths(columns, names, titles, get("sparks")).map((characters) => Math.round(characters * 7.8) + 20);
     const { widest, mark, spark, sides } = get("dense") ? DENSE : TIGHT;
@@ -120,7 +120,7 @@ function build({ model, root, link, say, later }) {
       return Math.ceil(Math.max(head, Math.min(most, widest))) + sides;
     });
   }
-  // Rows that a filter or a pick is about are shown, folded or not.
+  // Rows that match a filter or are picked are shown, folded or not.
   function unfolded(among) {
     const { column, value, words: kind } = get("folded");
     const texts = columns[column]?.texts;
@@ -145,7 +145,7 @@ function build({ model, root, link, say, later }) {
     const titleOf = (name) => get("headings")?.[name] ?? words(name);
     let needed = widthsOf(names.map(titleOf));
     roomy = get("dense") ? 0 : needed.reduce((sum, width) => sum + width, 0);
-    // Headings in several lines before anything is out of sight.
+    // Wrap headings before any column is hidden.
     if (isTight()) needed = widthsOf(names.map(titleOf), true);
     root.classList.toggle("sl-tight", isTight());
     left = spared(names, needed, scroll.clientWidth, get("optional"));
@@ -211,7 +211,7 @@ function build({ model, root, link, say, later }) {
   function spark(values) {
     const [width, height] = [(get("dense") ? DENSE : TIGHT).spark, 18];
     const [lines, words] = [points(values, width, height), seriesWords(values)];
-    // By the parser, which knows the namespace of drawings; numbers and words are put in afterwards.
+    // Parsed as HTML, which sets the namespace of SVG; numbers and words are inserted afterwards.
     const svg = document.createRange().createContextualFragment(`<svg><title></title>${"<polyline/>".repeat(lines.length)}</svg>`).firstChild;
     for (const [name, value] of Object.entries({ viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": words })) svg.setAttribute(name, value);
     svg.firstChild.textContent = words;

@@ -9,7 +9,7 @@ import traitlets
 
 from sharelag.schemas import AMOUNT
 from sharelag.tables.table import COLUMNS
-from sharelag.tables.words import MEASURES, counted
+from sharelag.tables.words import MEASURES, pluralize
 
 from . import still
 from .bundle import script, style
@@ -104,7 +104,7 @@ class LagTable(RowsView):
         if not len(self.rows):
             return self.note
         order = f", by {self.sort}{' descending' if self.descending else ''}" if self.sort else ""
-        return f"{self.title}: {counted(len(self.rows), 'row')} of {', '.join(self.names)}{order}"
+        return f"{self.title}: {pluralize(len(self.rows), 'row')} of {', '.join(self.names)}{order}"
 
     def still(self, title: str = "") -> str:
         """Return the first rows as HTML."""

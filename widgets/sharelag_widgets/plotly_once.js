@@ -1,13 +1,13 @@
 // plotly.js, loaded once per page from Python when the first figure needs it, never from the network.
 //
 // A kernel that runs other cells answers when they are done, which can take hours, and one that ended never does. So
-// nobody gives up: each figure that waits knocks now and then with a message that costs nothing, and the first to be
+// nobody gives up: each waiting figure knocks now and then with a message that costs nothing, and the first to be
 // answered asks for the library, for all figures of the page.
 
-const [CALM, LONG] = [4000, 60_000]; // until it is said that the kernel is busy, and that there may be none
-const [AGAIN, SELDOM] = [5000, 60_000]; // between two knocks, at first and at most
+const [CALM, LONG] = [4000, 60_000]; // until the view reports a busy kernel, or possibly none
+const [AGAIN, SELDOM] = [5000, 60_000]; // between two knocks, the first and the longest
 
-// Knocks are numbered in the page, and so is what was asked last: what is asked before a knock is answered before it.
+// Knocks are numbered in the page, like the last request: a request before a knock is answered before it.
 const page = () => (globalThis.sharelagKnocks ??= Object.assign(new EventTarget(), { knocks: 0, asked: 0, reading: false }));
 
 /**
@@ -26,7 +26,7 @@ export function awaitPlotly(model, { here, told, failed }) {
       model.send(message);
       isGone = false;
     } catch {
-      isGone = true; // the kernel of this figure ended; that of another one in this page may have it
+      isGone = true; // the kernel of this figure ended; another one of this page may have it
     }
     told(isGone ? "gone" : patience);
   };
@@ -54,7 +54,7 @@ export function awaitPlotly(model, { here, told, failed }) {
     for (const [event, act] of pageEvents) shared.removeEventListener(event, act);
     for (const [event, act] of modelEvents) model.off(event, act);
     if (!hasAsked || globalThis.Plotly || shared.reading) return;
-    shared.asked = 0; // nobody hears the answer any more
+    shared.asked = 0; // nobody receives the answer any more
     shared.dispatchEvent(new Event("again"));
   };
   const end = (act) => ({ detail }) => {

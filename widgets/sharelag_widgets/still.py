@@ -273,8 +273,8 @@ def _ends(
     thousands = "" if axis.get("separatethousands") is False else THOUSANDS
     for end, anchor, at in zip(across, ("start", "end"), (left, _WIDTH - 16), strict=True):
         when = str(np.datetime64(int(end), "ms").astype("datetime64[s]")).replace("T", " ")
-        said = f"{when} UTC" if is_time else number(end, thousands)
-        yield f'<text x="{at}" y="{foot}" text-anchor="{anchor}">{said}</text>'
+        label = f"{when} UTC" if is_time else number(end, thousands)
+        yield f'<text x="{at}" y="{foot}" text-anchor="{anchor}">{label}</text>'
 
 
 def _plain(text: Any) -> str:

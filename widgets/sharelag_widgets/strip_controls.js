@@ -1,8 +1,8 @@
-// What stands around a strip's picture for people to use: a field to go to an offset, and the way through time.
+// Controls around a strip's picture: a field to go to an offset, and playback.
 
 import { button, make, ownsKeys, takesKeys } from "./shared/dom.js";
 
-/** As many times as fast as a moment in `EACH` milliseconds. */
+/** Speeds, as multiples of one moment per `EACH` milliseconds. */
 const SPEEDS = [1, 2, 5, 10];
 const [EACH, TICK] = [120, 60];
 let offsetFields = 0;
@@ -10,9 +10,9 @@ let offsetFields = 0;
 /**
  * A field for an offset; Enter goes there.
  *
- * @param {(text: string) => string} go why one cannot go there, or nothing
+ * @param {(text: string) => string} go why that is impossible, or nothing
  * @returns {{element: HTMLElement, focus: (event: KeyboardEvent) => void, clear: () => void, hush: () => void}} `focus`
- *   comes from where the key was pressed and goes back there; `clear` empties it, `hush` takes back only what it says
+ *   takes the event of the key, to return the focus; `clear` empties it, `hush` removes only its message
  */
 export function offsetField(go) {
   const id = `sl-offset-why-${++offsetFields}`;
@@ -51,7 +51,7 @@ export function offsetField(go) {
 }
 
 /**
- * Play, a slider, and how fast.
+ * Play, a slider, and the speed.
  *
  * @param {{get: (name: string) => any, last: () => number, go: (moment: number) => void,
  *   tell: (traits) => void, say: (text: string) => void}} acts
@@ -73,7 +73,7 @@ export function timeBar({ get, last, go, tell, say }) {
     play.textContent = ticking ? "\u23f8" : "\u25b6";
     play.setAttribute("aria-label", ticking ? "Pause" : "Play");
   }
-  // Faster than a screen and linked views can follow, moments are left out.
+  // Moments are skipped if the screen and linked views cannot keep up.
   function tick() {
     owed += (TICK / EACH) * speed();
     const moments = Math.floor(owed);
@@ -84,7 +84,7 @@ export function timeBar({ get, last, go, tell, say }) {
   }
   return {
     element,
-    /** Play, or do not any more. */
+    /** Play or pause. */
     toggle: () => run(!ticking),
     /** One speed up (1) or down (-1). */
     shift(by) {

@@ -68,10 +68,10 @@ export function pieceAt(pieces, offset) {
 const firstAfter = (pieces, offset) => firstOf(pieces.size, (n) => pieces.end[n] > offset);
 
 /**
- * What each column of a picture is made of, where a column holds several offsets.
+ * The content of each column of a picture with several offsets per column.
  *
  * @returns {{share: Float32Array, most: Uint16Array, last: Uint8Array}} offsets by kind of every column, one after
- *   the other, as parts of the column's offsets; the largest delivery count in it; and whether any offset's next
+ *   the other, as shares of the column's offsets; its largest delivery count; and whether any offset's next
  *   delivery is its last
  */
 export function stacks(pieces, from, to, columns, limit = null) {
@@ -94,8 +94,8 @@ export function stacks(pieces, from, to, columns, limit = null) {
 }
 
 /**
- * Heights in pixels of a column's parts: every part that is there gets at least one, so that a single offset among
- * thousands is still seen.
+ * Heights in pixels of a column's parts: each existing part gets at least one, so that a single offset among
+ * thousands is still visible.
  */
 export function heights(share, column, height) {
   const kinds = KINDS.length;

@@ -1,4 +1,4 @@
-// What the mouse does on a strip's picture: point at an offset, pick a range, move along, zoom.
+// Mouse actions on a strip's picture: point at an offset, pick a range, move, zoom.
 
 import { panned } from "./strip_math.js";
 import { STUB } from "./strip_picture.js";
@@ -10,7 +10,7 @@ import { STUB } from "./strip_picture.js";
  * @param {{span: () => number[], limits: () => number[], tail: () => number, point: (offset: number) => void,
  *   brush: (first: number, last: number, done: boolean) => void, unbrush: () => void,
  *   move: (span: number[], done: boolean) => void, zoom: (factor: number, at: number) => void}} strip what is shown, and
- *   what to do: `done` when the button is let go, `unbrush` when it never is, since the system took the pointer away
+ *   what to do: `done` when the button is released, `unbrush` if the system takes the pointer away before
  */
 export function watchMouse(canvas, { span, limits, tail, point, brush, unbrush, move, zoom }) {
   let drag = null; // the first offset of a range, or the place in the log that is held
@@ -23,7 +23,7 @@ export function watchMouse(canvas, { span, limits, tail, point, brush, unbrush, 
     return Math.floor(Math.max(from, Math.min(to - 1e-9, placeOf(event))));
   };
   const isMoving = ({ button, shiftKey }) => button === 1 || (button === 0 && shiftKey);
-  // What is held stays under the mouse, also where the stub of the tail gives way and the picture gets wider.
+  // The dragged point stays under the mouse, even if the stub of the tail disappears and the picture gets wider.
   function moveTo(event) {
     const { held, wide, moved } = drag;
     const from = held - (event.offsetX / canvas.clientWidth) * wide;
@@ -43,7 +43,7 @@ export function watchMouse(canvas, { span, limits, tail, point, brush, unbrush, 
     const [[from, to], [low, high]] = [span(), limits()];
     if (!isMoving(event)) drag = { first: offsetOf(event) };
     else if (to - from < high - low) drag = { held: placeOf(event), wide: to - from, x: event.offsetX, moved: null };
-    else return; // all is in sight
+    else return; // everything is visible
     canvas.classList.toggle("sl-moving", isMoving(event));
     canvas.setPointerCapture(event.pointerId);
   });

@@ -7,7 +7,7 @@ import { heights, isLast, stacks, ticks } from "./strip_math.js";
 
 const STATES = { top: 18, height: 58 };
 const COUNTS = { top: 80, height: 26 };
-/** Pixels that a lone offset which holds lag has at least, and so many are lone at most. */
+/** The minimum pixels of a lone offset that holds lag, and the largest number of lone ones. */
 const [LEAST, MOST_LONE] = [4, 60];
 const HOLDS_LAG = new Set([AVAILABLE, ACQUIRED, UNKNOWN]);
 /** Height of the mark of offsets whose next delivery is their last. */
@@ -44,7 +44,7 @@ export function paintStrip(canvas, scene) {
   paintPicked(context, scene, x, width);
 }
 
-/** Every piece for itself; an offset is at least a pixel wide. */
+/** Each piece by itself; an offset is at least a pixel wide. */
 function paintEach(context, { pieces, span: [from, to], ink, paper, theme, limit }, styles, x, width) {
   const wide = width / (to - from);
   let most = 1;
@@ -92,14 +92,14 @@ function paintCells(context, [from, to], x, width, ink) {
   context.globalAlpha = 1;
 }
 
-/** What holds lag in a window of finished offsets is seen however few pixels it has. */
+/** Makes offsets that hold lag visible among finished ones, however few pixels they have. */
 function paintLone(context, { pieces, span: [from, to], limit }, styles, x, width) {
   const lone = [];
   for (let n = 0; n < pieces.size && lone.length <= MOST_LONE; n++) {
     if (!HOLDS_LAG.has(pieces.kind[n]) || !inside(pieces, n, from, to)) continue;
     if (x(pieces.end[n]) - x(pieces.first[n]) < LEAST) lone.push(n);
   }
-  if (lone.length > MOST_LONE) return; // so many are a pattern of their own
+  if (lone.length > MOST_LONE) return; // so many form a visible pattern
   for (const n of lone) {
     const middle = (x(pieces.first[n]) + x(pieces.end[n])) / 2;
     context.fillStyle = styles[pieces.kind[n]];
@@ -107,7 +107,7 @@ function paintLone(context, { pieces, span: [from, to], limit }, styles, x, widt
   }
 }
 
-/** Several offsets a pixel: each column is split by what is in it; equal neighbours are painted at once. */
+/** Several offsets per pixel: each column is split by its content; equal neighbours are painted at once. */
 function paintStacks(context, { pieces, span: [from, to], ink, paper, theme, limit }, styles, width) {
   const columns = Math.max(1, Math.floor(width));
   const { share, most, last } = stacks(pieces, from, to, columns, limit);

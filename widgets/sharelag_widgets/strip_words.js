@@ -1,4 +1,4 @@
-// What a strip says in words and as a table: of the offset that is looked at, of what is picked, of where one can go.
+// A strip in words and as a table: the current offset, the picked ones, and the reachable ones.
 
 import { make } from "./shared/dom.js";
 import { number, place } from "./shared/format.js";
@@ -13,14 +13,14 @@ export const HELP = [
   "Mouse: drag to pick a range. Zoomed in, drag with shift or with the middle button to move along. Ctrl and the wheel: zoom.",
 ];
 
-/** The offset that is looked at, and what is picked; either may be missing. */
+/** The current offset, and the picked ones; either may be missing. */
 export function spotWords(pieces, cursor, picked, limit = null) {
   const range = picked.length && (picked[0] === picked[1] ? place(picked[0]) : `${place(picked[0])} to ${place(picked[1])}`);
   if (cursor !== null) return cursorWords(pieces, cursor, limit) + (range ? ` \u2014 picked ${range}` : "");
   return range ? `You picked ${range}.` : "No offset chosen: use the arrow keys, or point at one.";
 }
 
-/** The offset that is looked at. */
+/** The current offset. */
 export function cursorWords(pieces, cursor, limit = null) {
   const n = pieceAt(pieces, cursor);
   if (n < 0) return `Offset ${place(cursor)}: outside of the window and the log`;
@@ -32,10 +32,10 @@ export function cursorWords(pieces, cursor, limit = null) {
 }
 
 /**
- * The offset that somebody typed, with whatever between its thousands; or why one cannot go there.
+ * A typed offset, with any thousands separators; or why it cannot be reached.
  *
  * @param {string} text
- * @param {[number, number]} reach the first offset that is there, and the end
+ * @param {[number, number]} reach the first existing offset, and the end
  * @returns {{offset: number} | {why: string}}
  */
 export function offsetIn(text, [first, end]) {
@@ -47,7 +47,7 @@ export function offsetIn(text, [first, end]) {
   return { offset };
 }
 
-/** The first thousand pieces of a window as a table, for who cannot or does not want to see the picture. */
+/** The first thousand pieces of a window as a table, for readers who cannot or do not want to use the picture. */
 export function pieceTable(pieces, time, limit = null) {
   const stateOf = (n) => KINDS[pieces.kind[n]].words + (isLast(pieces, n, limit) ? `, ${LAST.words.toLowerCase()}` : "");
   const body = make("tbody");

@@ -31,7 +31,7 @@ function longest(column, name) {
   return low > high ? most : Math.max(most, ...[low, high].map((value) => (name.endsWith("_ms") ? 8 : formatOf(name)(value).length)));
 }
 
-/** What may be the widest of a column: its longest texts, or its first values and the extremes, as they are shown. */
+/** Candidates for the widest cell of a column: its longest texts, or its first values and the extremes, as shown. */
 export function longestTexts(column, name) {
   if (column.texts) return [...column.texts].sort((one, other) => other.length - one.length).slice(0, 20);
   const { values } = column;
@@ -44,7 +44,7 @@ export function longestTexts(column, name) {
   return values.length ? [...new Set([low, high, ...looked].map((row) => shown(column, row, name)))] : [];
 }
 
-/** The longest word of a heading, which it is as wide as where it stands in several lines. */
+/** The longest word of a heading, which is its width when wrapped. */
 export function longestWord(title) {
   return title.split(" ").reduce((longest, word) => (word.length > longest.length ? word : longest), "");
 }
@@ -74,7 +74,7 @@ export function points(values, width, height) {
   return lines.filter((line) => line.length).map((line) => (line.length > 1 ? line : [line[0], line[0]]).join(" "));
 }
 
-/** What a small line shows, for who cannot see it. */
+/** What a small line shows, in words. */
 export function seriesWords(values) {
   const known = values.filter((value) => value !== null);
   if (!known.length) return "not known";

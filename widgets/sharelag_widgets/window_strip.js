@@ -17,7 +17,7 @@ const WATCHED = ["shown", "moment", "cursor", "offsets", "fit", "span", "speed",
 
 function build({ model, root, link, say, later }) {
   let [columns, data, row, rows, pieces, spoken, unpicked] = [null, null, 0, [], null, "", null];
-  let seen = {}; // of the last paint: share partition, cursor, and which offsets there are
+  let seen = {}; // of the last paint: share partition, cursor, and the existing offsets
   const get = (name) => model.get(name);
   const value = (name) => columns[name].values[row];
 
@@ -53,7 +53,7 @@ function build({ model, root, link, say, later }) {
     const shown = get("shown");
     return lastBefore(columns.time.values, columns.at.values[shown], columns.at.values[shown + 1], time);
   }
-  // How far the cursor goes: what there is at this moment; and how far the picture goes: at any of them.
+  // The range of the cursor: the offsets of this moment; and the range of the picture: those of all moments.
   const reach = () => extent(columns, "log", row, [row]);
   const limits = () => extent(columns, "log", row, rows);
   const span = () => (get("fit") === "fixed" && get("span").length === 2 ? get("span") : extent(columns, get("fit"), row, rows));
@@ -114,9 +114,9 @@ function build({ model, root, link, say, later }) {
     "<": () => time.shift(-1),
     ">": () => time.shift(1),
   };
-  // With Ctrl they are the browser's own, but for runs.
+  // With Ctrl they belong to the browser, except for runs.
   takesKeys(canvas, ({ key, ctrlKey, metaKey }) => ((ctrlKey || metaKey) && !key.startsWith("Arrow") ? null : keys[key]));
-  // On the way there is nothing worth a word to the kernel.
+  // Steps in between need not reach the kernel.
   const quietly = (traits) => Object.entries(traits).forEach(([name, to]) => model.set(name, to));
   watchMouse(canvas, {
     span, limits, zoom, tail: () => tail(),
@@ -175,7 +175,7 @@ function build({ model, root, link, say, later }) {
   // What was said and looked at in one share partition means nothing in another one, whoever changed it; nor does what
   // is out of range at one moment at another one.
   function part(key) {
-    if (data !== get("data")) return; // what `shown` counts is still on its way
+    if (data !== get("data")) return; // the data that `shown` counts has not arrived yet
     const there = `${get("moment")}: ${reach()}`;
     const isOther = seen.key !== undefined && seen.key !== key;
     if (isOther) goField.clear();
@@ -199,7 +199,7 @@ function build({ model, root, link, say, later }) {
     writeSpot();
     if (!table.hidden) table.replaceChildren(pieceTable(pieces, at, get("limit")));
   }
-  // A history has numbers of a window, but not where in it they are.
+  // A history has counts of a window, but not their positions.
   function numbersOf() {
     if (columns.itemised.values[0]) return "";
     return `In the window: available ${number(value("available"))}, complete ${number(value("complete"))}; give windows with runs to see where.`;

@@ -325,7 +325,7 @@ def observed(records: Tabular | Records, end: datetime, over: timedelta) -> Data
     return records_of(records).map_parts(TaskRecords.histories, each, schemas.OBSERVED)
 
 
-#: A task's counts of the groups' records, as `sharelag.engine.CountedGroups`.
+#: A task's counts of the groups' records, as `sharelag.engine.GroupRecordCounts`.
 COUNTED_GROUPS = pa.schema(
     [("records", pa.int64()), ("rejected", pa.int64()), ("deleted", pa.list_(pa.string()))]
 )

@@ -29,12 +29,12 @@ from sharelag import schemas
 from sharelag.engine import (
     HISTORY_ORDER,
     OVER,
-    Counted,
-    CountedGroups,
     Each,
+    GroupRecordCounts,
     Ledger,
     Once,
     Reading,
+    RecordCounts,
     Rows,
     add_topic_names,
     from_time,
@@ -303,20 +303,20 @@ class SparkReading(Reading):
         return self.once("frames", lambda: Frames(self))
 
     @property
-    def counted(self) -> Counted:
+    def record_counts(self) -> RecordCounts:
         rows = unpack_table(self._states().found, "counted", answers.COUNTED)
         records, rejected, repeated = (
             pc.sum(rows.column(name)).as_py() or 0 for name in ("records", "rejected", "repeated")
         )
         first, last = pc.min(rows.column("first")).as_py(), pc.max(rows.column("last")).as_py()
-        return Counted(records, rejected, first, last, repeated)
+        return RecordCounts(records, rejected, first, last, repeated)
 
     @property
-    def counted_groups(self) -> CountedGroups:
+    def group_record_counts(self) -> GroupRecordCounts:
         rows = unpack_table(self._membership, "counted groups", answers.COUNTED_GROUPS)
         records, rejected = (pc.sum(rows.column(n)).as_py() or 0 for n in ("records", "rejected"))
         deleted = pc.list_flatten(rows.column("deleted"))
-        return CountedGroups(records, rejected, frozenset(deleted.to_pylist()))
+        return GroupRecordCounts(records, rejected, frozenset(deleted.to_pylist()))
 
     @property
     def has_group_records(self) -> bool:
@@ -639,8 +639,8 @@ class Frames:
         try:
             return self._reading.spark.sql(text, args=args, **given)
         except AnalysisException as error:  # also for queries that cannot be parsed
-            said = first_line(error).rstrip(".")
-            raise InputError(f"{said}; the tables here are {', '.join(TABLES)}") from error
+            message = first_line(error).rstrip(".")
+            raise InputError(f"{message}; the tables here are {', '.join(TABLES)}") from error
 
     def __getitem__(self, name: str) -> DataFrame:
         if name not in TABLES:

@@ -28,7 +28,7 @@ from sharelag import schemas
 from sharelag.errors import InputError, first_line
 from sharelag.inputs.files.raw_files import refuse_unreadable
 from sharelag.schemas import FIRST_MS, LAST_MS
-from sharelag.tables.words import counted
+from sharelag.tables.words import pluralize
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -62,7 +62,7 @@ def check_values(table: pa.Table, path: Path | str) -> None:
     for field in table.schema:
         column = table.column(field.name)
         if field.name in _KEYS and column.null_count:
-            without = counted(column.null_count, "row")
+            without = pluralize(column.null_count, "row")
             raise InputError(f"{path} has {without} without {field.name}: capture it again")
         if pa.types.is_timestamp(field.type):
             _check(column.cast(pa.int64()), FIRST_MS, LAST_MS, f"{path}: {field.name}", "time")

@@ -16,7 +16,7 @@ from sharelag.inputs.files.raw_files import files_below
 from sharelag.inputs.files.text_pieces import Piece, line_blocks, unwrap_lines, whole_file
 from sharelag.schemas import CONSUMED_TABLES, REQUEST_TABLES
 from sharelag.tables.gaps import are_many
-from sharelag.tables.words import counted
+from sharelag.tables.words import pluralize
 from sharelag.wire import consumed
 from sharelag.wire.requests.lines import LAYOUT, MARK, Lines, read_lines, unread
 from sharelag.wire.requests.tables import tables_of
@@ -71,14 +71,14 @@ class TextLog:
         return self._read[0]
 
     @cached_property
-    def counted(self) -> tuple[int, int]:
+    def line_counts(self) -> tuple[int, int]:
         """The numbers of lines and of skipped lines."""
         return self._read[1]
 
     @property
     def counts(self) -> LineCounts:
         """The counts, including lines that could not be parsed."""
-        return LineCounts.of(self.counted, self.tables["rejects"])
+        return LineCounts.of(self.line_counts, self.tables["rejects"])
 
     @cached_property
     def _read(self) -> tuple[dict[str, pa.Table], tuple[int, int]]:
@@ -150,7 +150,7 @@ def lacking_requests(path: Path, counts: LineCounts) -> tuple[str, ...]:
     """Return what answers lack by a request log; InputError if no line could be parsed."""
     if not counts.read and counts.first is not None:
         raise InputError(
-            f"none of {counted(counts.rejects, 'request')} in {path} could be read "
+            f"none of {pluralize(counts.rejects, 'request')} in {path} could be read "
             f"({counts.first['reason']}): {counts.first['text'][:_SHOWN]!r} was not understood; "
             f"give lines with {LAYOUT} before {MARK}{{...}}"
         )
@@ -172,7 +172,7 @@ def lacking_requests(path: Path, counts: LineCounts) -> tuple[str, ...]:
 
 def _nothing_in(path: Path, counts: LineCounts) -> str:
     """Return a noun phrase for the lines of a file of which none could be parsed."""
-    every = f"none of {counted(counts.total, 'line')} in {path}"
+    every = f"none of {pluralize(counts.total, 'line')} in {path}"
     return every if counts.total else f"{path} has no lines, so none of them"
 
 
@@ -191,7 +191,9 @@ def lacking_lines(path: Path, counts: LineCounts, name: str = "deliveries") -> t
     if not are_many(counts.rejects, counts.read):
         return ()
     them = "it" if counts.rejects == 1 else "them"
-    return (f"{counted(counts.rejects, 'line')} that could not be read; --show rejects has {them}",)
+    return (
+        f"{pluralize(counts.rejects, 'line')} that could not be read; --show rejects has {them}",
+    )
 
 
 @dataclass(frozen=True)
@@ -220,8 +222,9 @@ class ConsumedLog(TextLog):
         """Return a sentence on the number of lines."""
         counts = self.counts
         return (
-            f"{counted(counts.total, 'line')}: {counts.read:,} with deliveries or outcomes, "
-            f"{counts.rejects:,} that could not be read, {counted(counts.skipped, 'other')} skipped"
+            f"{pluralize(counts.total, 'line')}: {counts.read:,} with deliveries or outcomes, "
+            f"{counts.rejects:,} that could not be read, "
+            f"{pluralize(counts.skipped, 'other')} skipped"
         )
 
     def _parts(self, piece: Piece) -> Iterator[tuple[int, int, dict[str, pa.RecordBatch]]]:

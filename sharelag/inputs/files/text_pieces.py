@@ -220,8 +220,8 @@ def unwrap_lines(lines: pa.Array) -> pa.Array:
     rows, good = json_rows(lines.filter(is_docker), _LOG)
     is_read = np.array(is_docker)
     is_read[is_read] = good
-    said = rows.column("log").combine_chunks()
-    return pc.replace_with_mask(lines, pa.array(is_read), said)
+    logged = rows.column("log").combine_chunks()
+    return pc.replace_with_mask(lines, pa.array(is_read), logged)
 
 
 def _rejoin(block: Block, is_end: bool = False) -> tuple[Block, Block]:

@@ -133,13 +133,13 @@ def broker_features(config: ClientConfig) -> Features:
     """Ask the first bootstrap server that answers; ClusterError if none speaks Kafka."""
     failures = []
     for address in config.bootstrap_servers.split(","):
-        begun = time.monotonic()
+        started = time.monotonic()
         try:
             left = config.patience.left()
             with connect(config, *host_and_port(address), left) as connection:
                 return _ask(connection)
         except OSError as error:
-            config.patience.lose(time.monotonic() - begun)
+            config.patience.lose(time.monotonic() - started)
             failures.append(f"{address}: {error}")
         except (struct.error, ValueError, IndexError, TypeError) as error:
             raise ClusterError(
@@ -160,17 +160,17 @@ def _ask(connection: socket.socket) -> Features:
     connection.sendall(request.encode(header=True, framed=True))
     with connection.makefile("rb") as answer:
         (size,) = struct.unpack(">i", _exactly(answer, 4))
-        said = ApiVersionsResponse.decode(_exactly(answer, size), version=_VERSION, header=True)
-    if said.error_code == _UNSUPPORTED_VERSION:
+        versions = ApiVersionsResponse.decode(_exactly(answer, size), version=_VERSION, header=True)
+    if versions.error_code == _UNSUPPORTED_VERSION:
         raise ClusterError(
             "the broker is older than Kafka 2.4; share groups need 4.0: upgrade the cluster"
         )
-    if said.error_code:
-        raise ValueError(f"error {said.error_code}")
+    if versions.error_code:
+        raise ValueError(f"error {versions.error_code}")
     return Features(
-        {one.api_key: one.max_version for one in said.api_keys},
-        {one.name: one.max_version_level for one in said.finalized_features},
-        {one.name: one.max_version for one in said.supported_features},
+        {one.api_key: one.max_version for one in versions.api_keys},
+        {one.name: one.max_version_level for one in versions.finalized_features},
+        {one.name: one.max_version for one in versions.supported_features},
     )
 
 
@@ -400,13 +400,15 @@ def _allowed(connection: Connection, kind: str, names: list[str]) -> Iterator[_R
         asked = ask(some, include_authorized_operations=True, request_timeout=connection.within)
         for name, future in asked.items():
             try:
-                told = connection.result(future, name).authorized_operations
+                rights = connection.result(future, name).authorized_operations
             except AuthorizationError:
                 yield from _rights_of(kind, name, dict.fromkeys(_OPERATIONS[kind], False))
             except TopicMissingError:
                 continue
             else:
-                yield from _rights_of(kind, name, {"DESCRIBE": True} | _read_operations(kind, told))
+                yield from _rights_of(
+                    kind, name, {"DESCRIBE": True} | _read_operations(kind, rights)
+                )
 
 
 def _read_operations(kind: str, operations: Iterable[Any] | None) -> dict[str, bool]:
@@ -418,9 +420,9 @@ def _read_operations(kind: str, operations: Iterable[Any] | None) -> dict[str, b
 
 def _of_cluster(connection: Connection) -> Iterator[_Row]:
     cluster = connection.describe_cluster(with_rights=True)
-    told = cluster.authorized_operations
+    operations = cluster.authorized_operations
     # Anybody may describe the cluster; only those with DESCRIBE receive the rights.
-    allowed = {"DESCRIBE": False} if told is None else _read_operations("CLUSTER", told)
+    allowed = {"DESCRIBE": False} if operations is None else _read_operations("CLUSTER", operations)
     yield from _rights_of("CLUSTER", CLUSTER, allowed)
     node = str(next(iter(cluster.nodes)).id)
     for row in _configs(connection, ResourceType.BROKER, [node]):

@@ -67,24 +67,24 @@ _SETUP = "socket.connection.setup.timeout.ms"
 class _Log:
     """A logger that also detects an unanswered request, which the client library only logs."""
 
-    def __init__(self, heard: list[KafkaError]) -> None:
-        self._heard = heard
+    def __init__(self, errors: list[KafkaError]) -> None:
+        self._errors = errors
 
     def log(self, level: int, text: str, *args: object) -> None:
         """Log a line; its last part begins with the name of librdkafka's thread."""
-        said = str(args[-1]).partition("]: ")[2] if args else ""
-        if "Connection setup timed out" in said:
-            self._heard.append(KafkaError(KafkaError._TRANSPORT, said))
+        message = str(args[-1]).partition("]: ")[2] if args else ""
+        if "Connection setup timed out" in message:
+            self._errors.append(KafkaError(KafkaError._TRANSPORT, message))
         _LOG.log(level, text, *args)
 
 
-class Asked:
+class Admin:
     """An admin client, its errors from the background, and whether a broker has answered it."""
 
     def __init__(self, config: ClientConfig) -> None:
-        self.heard: list[KafkaError] = []
+        self.errors: list[KafkaError] = []
         self.is_answered = False
-        settings: dict[str, Any] = {"error_cb": self.heard.append, "logger": _Log(self.heard)}
+        settings: dict[str, Any] = {"error_cb": self.errors.append, "logger": _Log(self.errors)}
         if _SETUP not in config.settings:
             # Report a silent address, such as one behind a firewall, within the timeout.
             settings[_SETUP] = int(min(max(config.timeout * 600, 1_000), 30_000))
@@ -158,21 +158,21 @@ class Connection:
     the first permanent error.
 
     ``within`` is the time in seconds for all answers, by default the rest of the timeout; without
-    it, a client that some brokers have answered is reused while others are silent. ``asked`` is the
-    client to use, by default a new one.
+    it, a client that some brokers have answered is reused while others are silent. ``shared`` is
+    the client to use, by default a new one.
     """
 
     def __init__(
-        self, config: ClientConfig, within: float | None = None, asked: Asked | None = None
+        self, config: ClientConfig, within: float | None = None, shared: Admin | None = None
     ) -> None:
         self.config = config
         self._ends = None if within is None else time.monotonic() + within
         self._looked_at: KafkaError | None = None
         self._together: float | None = None
         self._controller: int | None = None
-        known = config.patience.known if within is None else asked
-        self.asked: Asked = known or Asked(config)
-        self._heard, self.admin = self.asked.heard, self.asked.admin
+        known = config.patience.known if within is None else shared
+        self.shared: Admin = known or Admin(config)
+        self._errors, self.admin = self.shared.errors, self.shared.admin
 
     @property
     def within(self) -> float:
@@ -187,25 +187,25 @@ class Connection:
         """
         self._together = time.monotonic()
 
-    def _lose(self, begun: float) -> None:
-        since = begun if self._together is None else min(begun, self._together)
+    def _lose(self, started: float) -> None:
+        since = started if self._together is None else min(started, self._together)
         self._together = None  # waits for other silent leaders overlapped with this one
         self.config.patience.lose(time.monotonic() - since)
 
     def _reach(self) -> None:
-        self.asked.is_answered = True
-        self.config.patience.answered_client = self.asked
+        self.shared.is_answered = True
+        self.config.patience.answered_client = self.shared
 
     def _unanswered(self, what: str, why: KafkaError | None = None) -> ClusterError:
-        return silence_error(self.config, what, latest_reason(self._heard) or why)
+        return silence_error(self.config, what, latest_reason(self._errors) or why)
 
     def result(self, future: Future[T], what: str) -> T:
         """Wait for one answer of the admin client about ``what``, or raise a ClusterError."""
         # The client itself gives up in time, and then knows which brokers answered.
-        begun = time.monotonic()
-        deadline = begun + self.within + _LEAST
+        started = time.monotonic()
+        deadline = started + self.within + _LEAST
         pause = _LOOK_AGAIN
-        looks_again = begun + pause
+        looks_again = started + pause
         while not future.done():
             # poll(0.05) would sleep on after the answer has arrived.
             wait([future], timeout=0.05)
@@ -216,25 +216,25 @@ class Connection:
                 pause = min(pause * _SLOWER, _MOST_PAUSE)
                 looks_again = time.monotonic() + pause
             if time.monotonic() > deadline:
-                self._lose(begun)
+                self._lose(started)
                 raise self._unanswered(what)
         try:
             answer = future.result()
             # The client's own placeholder for the answer of a silent leader.
             if getattr(answer, "offset", None) == OFFSET_INVALID:
-                self._lose(begun)
+                self._lose(started)
             else:
                 self._reach()
-                self.config.patience.note_answer(time.monotonic() - begun)
+                self.config.patience.note_answer(time.monotonic() - started)
             return answer
         except KafkaException as error:
             found = error.args[0]
             if found.code() in UNREACHABLE:
-                self._lose(begun)
-            heard = [e for e in self._heard if is_refusal(e) or e.code() == KafkaError._RESOLVE]
-            if not heard and found.code() in UNREACHABLE:  # an error that was heard gives the cause
+                self._lose(started)
+            errors = [e for e in self._errors if is_refusal(e) or e.code() == KafkaError._RESOLVE]
+            if not errors and found.code() in UNREACHABLE:  # else an error gives the cause
                 raise self._unanswered(what, found) from error
-            why = first_refusal(heard) or latest_reason(heard) or found
+            why = first_refusal(errors) or latest_reason(errors) or found
             raise translate_error(why, what, self.config) from error
 
     def describe_cluster(self, with_rights: bool = False) -> Any:
@@ -268,7 +268,7 @@ class Connection:
         # connection only every 50 ms before it requests metadata, but sends other requests at once.
         # So open the connection with describe_cluster, which needs no rights. It goes to the
         # controller that metadata names; metadata comes from any broker.
-        if not self.asked.is_answered:
+        if not self.shared.is_answered:
             opened = self.admin.describe_cluster(request_timeout=self.within / 2)
             with suppress(*_MOVING):
                 self.result(opened, "the list of topics")
@@ -276,8 +276,8 @@ class Connection:
 
     def _metadata(self) -> Any:
         """Return the metadata of topics and brokers from any broker, without naming a topic."""
-        begun = time.monotonic()
-        deadline = begun + self.within
+        started = time.monotonic()
+        deadline = started + self.within
         while True:
             try:
                 # In slices, because a refused password is reported only to a callback.
@@ -295,7 +295,7 @@ class Connection:
                         error.args[0], "the list of topics", self.config
                     ) from error
                 if time.monotonic() > deadline:
-                    self._lose(begun)
+                    self._lose(started)
                     raise self._unanswered("the list of topics", error.args[0]) from error
 
     def leaders(self, topic: str) -> dict[int, Any]:
@@ -306,7 +306,7 @@ class Connection:
         """
         found = self._metadata()
         if topic not in found.topics:
-            raise unreachable_error(self.config, latest_reason(self._heard))
+            raise unreachable_error(self.config, latest_reason(self._errors))
         if (error := found.topics[topic].error) is not None:
             raise translate_error(error, topic, self.config)
         partitions = found.topics[topic].partitions.values()
@@ -329,11 +329,11 @@ class Connection:
                 return
 
     def _raise_if_refused(self, what: str) -> None:
-        if wrong := first_refusal(self._heard):
+        if wrong := first_refusal(self._errors):
             raise translate_error(wrong, what, self.config)
         # If another broker can be asked, a rejected certificate concerns only that broker.
-        if any(error.code() == KafkaError._ALL_BROKERS_DOWN for error in self._heard):
-            why = latest_reason(self._heard)
+        if any(error.code() == KafkaError._ALL_BROKERS_DOWN for error in self._errors):
+            why = latest_reason(self._errors)
             # The client library does not report this as permanent; one check suffices.
             if why and why is not self._looked_at:
                 self._looked_at = why
@@ -351,7 +351,7 @@ def until_answered(config: ClientConfig, ask: Callable[[Connection], T]) -> T:
     """
     ends = time.monotonic() + config.patience.left()
     reached: NoLeaderError | None = None
-    connecting: Asked | None = None
+    connecting: Admin | None = None
     number = 0
     while True:
         left, first = ends - time.monotonic(), _FIRST_ATTEMPT * 2**number
@@ -366,7 +366,7 @@ def until_answered(config: ClientConfig, ask: Callable[[Connection], T]) -> T:
                     raise
                 raise reached from None
         # On a busy machine or broker, logging in may take longer than an attempt.
-        connecting = None if connection.asked.is_answered else connection.asked
+        connecting = None if connection.shared.is_answered else connection.shared
         number += 1
         time.sleep(_BETWEEN)
 
@@ -400,9 +400,9 @@ class PlainMessages:
     #: Best number of messages per call: larger batches exceed the CPU caches.
     at_once = 2_000
 
-    def __init__(self, config: ClientConfig, topic: str, heard: list[KafkaError]) -> None:
+    def __init__(self, config: ClientConfig, topic: str, errors: list[KafkaError]) -> None:
         self._topic = topic
-        self._client = consumer(config, error_cb=heard.append)
+        self._client = consumer(config, error_cb=errors.append)
 
     def assign(self, offsets: Mapping[int, int]) -> None:
         """Read these partitions from these offsets on."""

@@ -20,7 +20,7 @@ from typing import Any
 from sharelag.errors import ConfigError, list_names
 from sharelag.inputs.kafka.java_settings import as_written, to_librdkafka
 from sharelag.inputs.texts import read_text, text_of
-from sharelag.tables.words import counted
+from sharelag.tables.words import pluralize
 
 _LIST = "config.providers"
 #: A provider, an optional path, and a name: not nested, not resolved again.
@@ -229,7 +229,7 @@ class ClientConfig:
         """The remaining time for requests, and the client that was answered last."""
         return Patience(self.timeout)
 
-    def renewed(self) -> ClientConfig:
+    def renew(self) -> ClientConfig:
         """Return the same settings with the whole timeout, for a new step of a long run."""
         return replace(self)
 
@@ -317,8 +317,8 @@ def client_config(
     try:
         settings, unknown = _known({"client.id": "sharelag"} | to_librdkafka(named))
     except ConfigError as error:
-        said = as_written(str(error), named)
-        raise ConfigError(f"{said}; look for {_BROKEN}" if odd else said) from None
+        message = as_written(str(error), named)
+        raise ConfigError(f"{message}; look for {_BROKEN}" if odd else message) from None
     _note_ignored([as_written(name, named) for name in unknown], odd)
     java = properties | {"bootstrap.servers": servers}
     return ClientConfig(settings | {"bootstrap.servers": servers}, timeout, file, java)
@@ -384,7 +384,7 @@ def _note_ignored(unknown: Sequence[str], hidden: int) -> None:
     hidden += len(unknown) - len(shown)
     parts = [list_names(shown)] if shown else []
     if hidden:
-        parts.append(f"{counted(hidden, 'line')} not shown here, which may be {_BROKEN}")
+        parts.append(f"{pluralize(hidden, 'line')} not shown here, which may be {_BROKEN}")
     if parts:
         _LOG.warning(
             "client settings that no Kafka client knows are ignored, as Kafka's commands do: %s",

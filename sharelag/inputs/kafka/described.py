@@ -230,11 +230,11 @@ class _Read:
         elif names[:3] == ["GROUP", "TOPIC", "PARTITION"]:
             self.header, self.is_offsets = {}, True
             self.offsets.append(line)
-        elif said := _NO_MEMBERS.fullmatch(line.strip()):
-            self._group(said["group"], {"type": SHARE, "members": 0})
-        elif said := _NO_OFFSETS.fullmatch(line.strip()):
+        elif match := _NO_MEMBERS.fullmatch(line.strip()):
+            self._group(match["group"], {"type": SHARE, "members": 0})
+        elif match := _NO_OFFSETS.fullmatch(line.strip()):
             nothing = {"topics": 0, "partitions": 0, "unknown_lags": 0}
-            self._group(said["group"], {"type": SHARE, **nothing})
+            self._group(match["group"], {"type": SHARE, **nothing})
         elif self.is_offsets:
             self.offsets.append(line)
         elif self.header:

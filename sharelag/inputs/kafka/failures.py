@@ -40,19 +40,19 @@ _UNFETCHED = "Failed to acquire SASL OAUTHBEARER token: "
 _SILENT = {KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._TRANSPORT}
 
 
-def latest_reason(heard: Sequence[KafkaError]) -> KafkaError | None:
+def latest_reason(errors: Sequence[KafkaError]) -> KafkaError | None:
     """Return the last error that gives a cause, unlike "all brokers are down".
 
     An error for a broker that another one named is preferred to that of a silent broker.
     """
-    why = [error for error in heard if error.code() != KafkaError._ALL_BROKERS_DOWN]
+    why = [error for error in errors if error.code() != KafkaError._ALL_BROKERS_DOWN]
     named = [error for error in why if _NAMED.match(error.str())]
-    return (named or why or [*heard] or [None])[-1]
+    return (named or why or [*errors] or [None])[-1]
 
 
-def first_refusal(heard: Iterable[KafkaError]) -> KafkaError | None:
+def first_refusal(errors: Iterable[KafkaError]) -> KafkaError | None:
     """Return the first permanent error, which means that our credentials were refused."""
-    return next((error for error in heard if is_refusal(error)), None)
+    return next((error for error in errors if is_refusal(error)), None)
 
 
 def is_refusal(error: KafkaError) -> bool:

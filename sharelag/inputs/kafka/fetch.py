@@ -64,21 +64,21 @@ def read_ranges(
     reading = _Reading(config, topic, ranges, fail_on_data_loss, lost)
     if not reading.open_ends:
         return
-    heard: list[KafkaError] = []
-    with closing(_client(config, topic, heard, reading.left(), with_headers)) as client:
+    errors: list[KafkaError] = []
+    with closing(_client(config, topic, errors, reading.left(), with_headers)) as client:
         client.assign(reading.positions)
         waited = 0.0  # our own waiting, without the caller's time
         gathered: list[pa.RecordBatch] = []
         while reading.open_ends:
             # At most the remaining number: otherwise the client would wait after the last record.
-            begun = time.monotonic()
+            started = time.monotonic()
             taken = client.take(min(client.at_once, reading.left()), _WAIT)
             is_idle = taken.records is None and not taken.failed
             if taken.is_of_leaders:
                 config.patience.note_answer(waited)
                 waited = 0.0
             else:
-                waited += time.monotonic() - begun
+                waited += time.monotonic() - started
             if taken.records is not None:
                 gathered.append(reading.take(client, taken.records))
             # Process errors of a partition after its records, because they mark their end.
@@ -90,11 +90,11 @@ def read_ranges(
             if is_enough or (gathered and (is_idle or not reading.open_ends)):
                 yield pa.concat_batches(gathered)
                 gathered = []
-            if wrong := first_refusal(heard):
+            if wrong := first_refusal(errors):
                 raise translate_error(wrong, topic, config)
             if waited > max(config.patience.left(), min(READING, config.timeout)):
                 config.patience.lose(waited)
-                reading.give_up(heard)
+                reading.give_up(errors)
 
 
 @dataclass
@@ -116,14 +116,14 @@ class _Reading:
     def left(self) -> int:
         return sum(end - self.positions[p] for p, end in self.open_ends.items())
 
-    def give_up(self, heard: Sequence[KafkaError]) -> None:
+    def give_up(self, errors: Sequence[KafkaError]) -> None:
         """Raise after a timeout: the log ends before the range, or no broker answered."""
         if silent := self.open_ends.keys() - self.logs_end.keys():
             # Brokers have just answered with the ranges: so only leaders are silent.
-            are_down = any(error.code() == KafkaError._ALL_BROKERS_DOWN for error in heard)
+            are_down = any(error.code() == KafkaError._ALL_BROKERS_DOWN for error in errors)
             is_any_read = bool(self.ranges.keys() - silent)
             raise (
-                unreachable_error(self.config, latest_reason(heard))
+                unreachable_error(self.config, latest_reason(errors))
                 if are_down and not is_any_read
                 else silent_leaders(self.config, self.topic, dict.fromkeys(silent))
             )
@@ -190,14 +190,14 @@ class _Reading:
 
 
 def _client(
-    config: ClientConfig, topic: str, heard: list[KafkaError], count: int, with_headers: bool
+    config: ClientConfig, topic: str, errors: list[KafkaError], count: int, with_headers: bool
 ) -> Messages:
     """Return a client for about ``count`` messages: compiled kernels pay off for many."""
     if with_headers:
-        return MessagesWithHeaders(config, topic, heard)
+        return MessagesWithHeaders(config, topic, errors)
     if is_worth_it(count * _RECORD_BYTES, count=False):
         from sharelag.inputs.kafka import native
 
         if native.is_usable(config):
-            return native.NativeMessages(config, topic, heard)
-    return PlainMessages(config, topic, heard)
+            return native.NativeMessages(config, topic, errors)
+    return PlainMessages(config, topic, errors)

@@ -211,11 +211,11 @@ class NativeMessages:
 
     at_once = 5_000
 
-    def __init__(self, config: ClientConfig, topic: str, heard: list[KafkaError]) -> None:
+    def __init__(self, config: ClientConfig, topic: str, errors: list[KafkaError]) -> None:
         self._config, self._topic, self._library = config, topic, library()
         # Kept alive with the client, because the library calls it.
         self._hear = _ERROR_CALLBACK(
-            lambda _client, code, why, _opaque: heard.append(
+            lambda _client, code, why, _opaque: errors.append(
                 KafkaError(code, (why or b"").decode())
             )
         )

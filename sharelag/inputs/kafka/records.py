@@ -101,10 +101,10 @@ def _first_records(
     ends = {(p.topic, p.partition): answer.offset for p, answer in answers.items() if answer}
     found: dict[_Position, _First] = {}
     left = [at for at in wanted if at[:2] in ends]
-    heard: list[KafkaError] = []
+    errors: list[KafkaError] = []
     silent: dict[str, ClusterError] = {}
     isolation = {"isolation.level": "read_committed"} if read_committed else {}
-    with closing(consumer(config, error_cb=heard.append, **FRUGAL, **isolation)) as client:
+    with closing(consumer(config, error_cb=errors.append, **FRUGAL, **isolation)) as client:
         while left:
             pending: dict[Place, int] = {}
             later = []
@@ -115,7 +115,7 @@ def _first_records(
                     pending[topic, partition] = offset
                 else:
                     later.append((topic, partition, offset))
-            found |= _one_round(client, config, heard, pending, silent)
+            found |= _one_round(client, config, errors, pending, silent)
             left = later
     for kind in {type(error): None for error in silent.values()}:
         topics = [topic for topic, error in silent.items() if type(error) is kind]
@@ -128,21 +128,21 @@ def _first_records(
 def _one_round(
     client: Any,
     config: ClientConfig,
-    heard: Sequence[KafkaError],
+    errors: Sequence[KafkaError],
     pending: dict[Place, int],
     silent: dict[str, ClusterError],
 ) -> dict[_Position, _First]:
     """Return the first record of each partition; remove it from ``pending`` or fill ``silent``."""
     found: dict[_Position, _First] = {}
 
-    def hide(place: Place, said: ClusterError) -> None:
-        silent.setdefault(place[0], said)
+    def hide(place: Place, error: ClusterError) -> None:
+        silent.setdefault(place[0], error)
         # An error of a whole topic has no partition.
         for hidden in [p for p in pending if p[0] == place[0]] if place[1] == -1 else [place]:
             pending.pop(hidden, None)
 
     client.assign([Partition(*place, offset) for place, offset in pending.items()])
-    for arrived in until_done(client, config, heard, lambda: not pending, _AT_ONCE, _HIDDEN, hide):
+    for arrived in until_done(client, config, errors, lambda: not pending, _AT_ONCE, _HIDDEN, hide):
         for place, message, is_end in arrived:
             if place in pending and message.offset() >= pending[place]:
                 kind, time = message.timestamp()
@@ -158,7 +158,7 @@ def _one_round(
 def until_done(
     client: Any,
     config: ClientConfig,
-    heard: Sequence[KafkaError],
+    errors: Sequence[KafkaError],
     is_done: Callable[[], bool | int],
     at_once: int,
     hidden: Collection[int] = (),
@@ -171,17 +171,17 @@ def until_done(
     """
     waited = 0.0
     while not is_done():
-        begun = time.monotonic()
+        started = time.monotonic()
         messages = client.consume(at_once, timeout=_WAIT)
-        errors = (message.error() for message in messages)
-        is_of_leaders = any(error is None or not is_of_group(error) for error in errors)
-        waited = 0.0 if is_of_leaders else waited + time.monotonic() - begun
+        outcomes = (message.error() for message in messages)
+        is_of_leaders = any(error is None or not is_of_group(error) for error in outcomes)
+        waited = 0.0 if is_of_leaders else waited + time.monotonic() - started
         yield _placed(messages, config, hidden, hide)
-        if wrong := first_refusal(heard):
+        if wrong := first_refusal(errors):
             raise translate_error(wrong, "records", config)
         if waited > max(config.patience.left(), min(READING, config.timeout)):
             config.patience.lose(waited)
-            raise silence_error(config, "records", latest_reason(heard))
+            raise silence_error(config, "records", latest_reason(errors))
 
 
 def _placed(
@@ -195,10 +195,10 @@ def _placed(
         if error is None or error.code() == KafkaError._PARTITION_EOF:
             yield place, message, error is not None
         elif not is_of_group(error):
-            said = translate_error(error, place[0], config)
+            refusal = translate_error(error, place[0], config)
             if hide is None or error.code() not in hidden:
-                raise said
-            hide(place, said)
+                raise refusal
+            hide(place, refusal)
 
 
 # ---- one record ---------------------------------------------------------------------------------
@@ -276,11 +276,11 @@ def record_at(config: ClientConfig, topic: str, partition: int, offset: int) -> 
 
 def _first(config: ClientConfig, topic: str, partition: int, offset: int) -> Message | None:
     """Return the first record at or after an offset; None if only markers follow."""
-    heard: list[KafkaError] = []
+    errors: list[KafkaError] = []
     found: list[Message | None] = []
-    with closing(consumer(config, error_cb=heard.append, **FRUGAL)) as client:
+    with closing(consumer(config, error_cb=errors.append, **FRUGAL)) as client:
         client.assign([Partition(topic, partition, offset)])
-        for arrived in until_done(client, config, heard, found.__len__, 1):
+        for arrived in until_done(client, config, errors, found.__len__, 1):
             found += [None if is_end else one for _, one, is_end in arrived]
     return found[0]
 
@@ -481,16 +481,16 @@ def _read(config: ClientConfig, logs: Mapping[Place, _Log], isolation: str) -> s
     if not ends:
         return hidden
 
-    def hide(place: Place, said: ClusterError) -> None:
+    def hide(place: Place, error: ClusterError) -> None:
         if place[0] not in hidden:
-            _LOG.warning("%s; continuing without the records of its backlog", said)
+            _LOG.warning("%s; continuing without the records of its backlog", error)
         hidden.add(place[0])
 
-    heard: list[KafkaError] = []
+    errors: list[KafkaError] = []
     settings = {"isolation.level": isolation, "auto.offset.reset": "earliest"}
-    with closing(consumer(config, error_cb=heard.append, **settings)) as client:
+    with closing(consumer(config, error_cb=errors.append, **settings)) as client:
         client.assign([Partition(*place, logs[place].first) for place in ends])
-        for arrived in until_done(client, config, heard, lambda: not ends, _MANY, _REFUSED, hide):
+        for arrived in until_done(client, config, errors, lambda: not ends, _MANY, _REFUSED, hide):
             upto: dict[Place, int] = {}
             found: dict[Place, list[int]] = {}
             for place, message, is_end in arrived:

@@ -321,7 +321,7 @@ def timed_by_producers(config: ClientConfig, topics: Sequence[str]) -> list[str]
     settings: dict[str, Any] = {}
     with suppress(ClusterError):  # then any topic may be one of them
         settings |= Connection(config).describe_configs(ResourceType.TOPIC, topics, at_once=500)
-    kinds = {name: (said or {}).get("message.timestamp.type") for name, said in settings.items()}
+    kinds = {name: (some or {}).get("message.timestamp.type") for name, some in settings.items()}
     by_brokers = {name for name, kind in kinds.items() if kind and kind.value == "LogAppendTime"}
     return [topic for topic in topics if topic not in by_brokers]
 

@@ -238,7 +238,7 @@ def plan(options: ReadOptions) -> list[OffsetRange]:
 
 def logs(options: ReadOptions) -> dict[str, dict[int, tuple[int, int]]]:
     """Return current first and end offsets of every selected partition, by topic."""
-    config = options.config.renewed()  # a stream asks repeatedly
+    config = options.config.renew()  # a stream asks repeatedly
     topics = list(options.topics) or list(options.assigned)
     if options.pattern is not None:
         topics = [name for name in kafka.topic_names(config) if re.fullmatch(options.pattern, name)]
@@ -332,8 +332,8 @@ def register(spark: SparkSession) -> None:
 def register_cluster(spark: SparkSession, config: ClientConfig) -> str:
     """Register a source for one cluster whose options stay hidden from Spark; return its format."""
     settings = config.spark_options()
-    told = repr(sorted(settings.items())).encode()
-    format_name = f"{FORMAT}_{blake2b(told, key=_KEY, digest_size=4).hexdigest()}"
+    described = repr(sorted(settings.items())).encode()
+    format_name = f"{FORMAT}_{blake2b(described, key=_KEY, digest_size=4).hexdigest()}"
 
     class OfCluster(ShareLagKafka):
         def __init__(self, options: dict[str, str]) -> None:

@@ -89,8 +89,8 @@ def address(spark: SparkSession, place: str) -> DataFrame:
         raise
     except Exception as error:  # Java's error about the address, wrapped in one of Spark's
         # The text of Java's error, without the names of its classes.
-        said = str(error).removeprefix("An error occurred while calling").partition("\n: ")
-        words = first_line(Exception(said[2] or said[0])).rpartition("Exception: ")[2].rstrip(".")
+        parts = str(error).removeprefix("An error occurred while calling").partition("\n: ")
+        words = first_line(Exception(parts[2] or parts[0])).rpartition("Exception: ")[2].rstrip(".")
         raise InputError(
             f"cannot read Parquet from {place}: {words}. Check the address, and that "
             "Spark has the package that reads such ones"

@@ -115,7 +115,7 @@ def follow(
     there = {topic: _first_offsets(config, topic, topic != topics[0]) for topic in topics}
     spark = session()
     require_streams(spark, "follow into an archive from a process with its own Spark")
-    begun = begin(folder, kafka.cluster_id(config), there, config, ids)
+    info = begin(folder, kafka.cluster_id(config), there, config, ids)
     with ExitStack() as stack:
         if not stack.enter_context(hold_lock(folder / ".following", wait=_LET_GO)):
             raise InputError(
@@ -128,10 +128,10 @@ def follow(
                 f"the checkpoint of the archive {folder} is missing or older than its records: "
                 "create a new archive (this one can still be read)"
             )
-        job = _Job(config, folder, begun, compact_every)
+        job = _Job(config, folder, info, compact_every)
         register(spark)
         options = {"subscribe": ",".join(name for name, first in there.items() if first)}
-        options |= {"startingOffsets": _starting(begun, there), "failOnDataLoss": "false"}
+        options |= {"startingOffsets": _starting(info, there), "failOnDataLoss": "false"}
         options |= {"maxOffsetsPerTrigger": str(max_offsets_per_trigger), "includeGaps": "true"}
         options |= config.spark_options()
         rows = spark.readStream.format(FORMAT).options(**options).load()
@@ -150,9 +150,9 @@ def follow(
 
 class _Job:
     def __init__(
-        self, config: ClientConfig, folder: Path, begun: ArchiveInfo, compact_every: int
+        self, config: ClientConfig, folder: Path, info: ArchiveInfo, compact_every: int
     ) -> None:
-        self.config, self.folder, self.begun = config, folder, begun
+        self.config, self.folder, self.info = config, folder, info
         self.compact_every = compact_every
         self.scratch = staging(folder, "follow")
         self.commits = count(1)
@@ -179,8 +179,8 @@ class _Job:
         if gaps.num_rows:
             add |= _aside(scratch, f"{GAPS}/{batch:012d}.parquet", gaps)
         # The topic ids, read after the records, reveal a topic that was created again.
-        ids = kafka.topic_ids(self.config.renewed(), list(self.begun.topics))
-        require_same_topics(self.folder, self.begun, ids)
+        ids = kafka.topic_ids(self.config.renew(), list(self.info.topics))
+        require_same_topics(self.folder, self.info, ids)
         # Sample ends after reading the records: otherwise lag could be negative.
         add |= self._sample(scratch, day)
         commit(self.folder, add, batch=batch, day=day)
@@ -215,7 +215,7 @@ class _Job:
                 _LOG.warning("small files of the archive stay as they are: %s", error)
 
     def _sample(self, scratch: Path, day: str) -> dict[str, Path]:
-        config = self.config.renewed()  # so that silent brokers do not shorten the next sample
+        config = self.config.renew()  # so that silent brokers do not shorten the next sample
         offsets = kafka.list_offsets(config, kafka.topic_ids(config))
         self.sampled = time.monotonic()
         with self._naming:
@@ -275,7 +275,7 @@ def _first_offsets(config: ClientConfig, topic: str, optional: bool) -> list[int
         return []
 
 
-def _starting(begun: ArchiveInfo, there: Mapping[str, Sequence[int]]) -> str:
+def _starting(info: ArchiveInfo, there: Mapping[str, Sequence[int]]) -> str:
     """Return the start of the archive: the log start at its creation, 0 for later partitions.
 
     With "earliest", a job killed in its first micro-batch would restart from the log start at that
@@ -283,6 +283,6 @@ def _starting(begun: ArchiveInfo, there: Mapping[str, Sequence[int]]) -> str:
     """
     offsets = {}
     for topic, now in there.items():
-        then = begun.topics[topic]
+        then = info.topics[topic]
         offsets[topic] = {str(p): then[p] if p < len(then) else 0 for p in range(len(now))}
     return json.dumps({topic: each for topic, each in offsets.items() if each})

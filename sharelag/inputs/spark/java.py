@@ -140,8 +140,8 @@ def java_build() -> str | None:
     release = java.resolve().parent.parent / "release" if java else None
     if release is None or not release.is_file():
         return None
-    said = re.search(r'^JAVA_(?:RUNTIME_)?VERSION="([^"]+)"', release.read_text(), re.MULTILINE)
-    return said[1] if said else None
+    match = re.search(r'^JAVA_(?:RUNTIME_)?VERSION="([^"]+)"', release.read_text(), re.MULTILINE)
+    return match[1] if match else None
 
 
 def record(*question: str, there: Path | None = None) -> Path | None:

@@ -97,8 +97,8 @@ def brief(batch: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int],
                 what = f"{_OF_JAVA} a micro-batch: {interruption[0]}"
             else:
                 # Py4J writes the call, and on the next line Java's error.
-                called, _, said = text.partition(_OF_JAVA)[2].partition("\n: ")
-                what = (said or called).strip().partition("\n")[0]
+                called, _, message = text.partition(_OF_JAVA)[2].partition("\n: ")
+                what = (message or called).strip().partition("\n")[0]
                 ours = ours or translate_failure(text)
             raise (ours or ClusterError(what[:_LONGEST])) from None
 

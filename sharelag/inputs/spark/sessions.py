@@ -277,8 +277,8 @@ def _elsewhere(app_name: str, wanted: dict[str, str], remote: str) -> SparkSessi
     if not remote.startswith("sc:"):  # pyspark may start Spark or a Connect server here
         _set_environment(remote or "local")
         is_server = bool(remote) or _only_connect(wanted)
-        said = user_settings() | wanted if is_server else _read_submitted()
-        more = {name: value for name, value in STARTED.items() if name not in said}
+        settings = user_settings() | wanted if is_server else _read_submitted()
+        more = {name: value for name, value in STARTED.items() if name not in settings}
         if is_server:
             arguments = "".join(f"--conf {name}={value} " for name, value in more.items())
         else:
@@ -358,19 +358,19 @@ def _require_java() -> None:
 
 
 def _advice(error: Exception, remote: str) -> str:
-    said = first_line(error)
+    message = first_line(error)
     if isinstance(error, ImportError):
-        advice = f"Spark Connect lacks a package ({said}): pip install 'sharelag[connect]'"
-    elif "CONNECT_URL_NOT_SET" in said:
+        advice = f"Spark Connect lacks a package ({message}): pip install 'sharelag[connect]'"
+    elif "CONNECT_URL_NOT_SET" in message:
         advice = (
             "only Spark Connect is installed here, but no server is given: set SPARK_REMOTE "
             "(sc://HOST:PORT), or pip install 'sharelag[spark]' and restart"
         )
     elif remote.startswith("sc:"):
-        advice = f"no Spark Connect server answered at {remote} ({said}): check SPARK_REMOTE"
+        advice = f"no Spark Connect server answered at {remote} ({message}): check SPARK_REMOTE"
     else:
         return (
-            f"Spark did not start ({said}): Java 17 or newer with all its modules is needed; "
+            f"Spark did not start ({message}): Java 17 or newer with all its modules is needed; "
             "`sharelag doctor` checks it, and --engine local needs no Java"
         )
     return f"{advice}, or use --engine local"

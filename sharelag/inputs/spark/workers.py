@@ -137,10 +137,10 @@ def explain_failures() -> Iterator[None]:
     except Exception as error:  # the type depends on how rows were requested
         if _hides_interrupt(error, before):
             raise KeyboardInterrupt from None
-        said = raised_in_worker(error) or translate_failure(f"{type(error).__name__}: {error}")
-        if said is None:
+        message = raised_in_worker(error) or translate_failure(f"{type(error).__name__}: {error}")
+        if message is None:
             raise
-        raise said from error
+        raise message from error
 
 
 def _hides_interrupt(error: BaseException | None, before: BaseException | None) -> bool:

@@ -77,8 +77,8 @@ def start_went_back(given: CauseInputs) -> Found:
     """Find start offsets that went back without a reset."""
     times = given.observed("start_back")
     held, since = given.lag("effective_lag"), given.observed("start_back_at")
-    said = defect(given, "start_went_back", "start_back_record")
-    return Found(times > 0, held, since, {"times": times}, said)
+    known_defect = defect(given, "start_went_back", "start_back_record")
+    return Found(times > 0, held, since, {"times": times}, known_defect)
 
 
 @cause(
@@ -95,8 +95,8 @@ def count_regressed(given: CauseInputs) -> Found:
     # Once the start offset has passed the wrong count, both lags are equal again.
     where = (times > 0) & ~(given.observed("start_back") > 0) & (held != 0)
     evidence = {"times": times, "delivery complete count": given.lag("delivery_complete_count")}
-    said = defect(given, "count_regressed", "count_back_record")
-    return Found(where, held, given.observed("count_back_at"), evidence, said)
+    known_defect = defect(given, "count_regressed", "count_back_record")
+    return Found(where, held, given.observed("count_back_at"), evidence, known_defect)
 
 
 @cause(

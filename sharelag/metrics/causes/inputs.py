@@ -88,8 +88,8 @@ class CauseInputs:
     @cached_property
     def refusals(self) -> NDArray[Any]:
         """Why brokers write no dead letters of each share partition's group."""
-        said = Queues.of(self.evidence.settings).refusals(self.names)
-        return np.array([said.get(group, "") for group in self.names], object)[self.group]
+        by_topic = Queues.of(self.evidence.settings).refusals(self.names)
+        return np.array([by_topic.get(group, "") for group in self.names], object)[self.group]
 
     def lag(self, name: str) -> Floats:
         """Return a column of the lag table."""
@@ -525,5 +525,5 @@ def or_earlier(given: CauseInputs) -> dict[str, list[str]]:
 def defect(given: CauseInputs, cause_name: str, record: str) -> dict[str, list[str]]:
     """Return a defect of Kafka as evidence, and the last record that shows it."""
     found = BY_CAUSE[cause_name]
-    said = f"{found.issue}, fixed in {found.fixed_in}"
-    return {"record": given.observed_text(record), "defect": [said] * len(given.groups)}
+    words = f"{found.issue}, fixed in {found.fixed_in}"
+    return {"record": given.observed_text(record), "defect": [words] * len(given.groups)}

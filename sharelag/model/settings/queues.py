@@ -89,8 +89,8 @@ class Queues:
     def refusals(self, groups: Iterable[str]) -> dict[str, str]:
         """Return the sentences of those groups whose queue takes no letters."""
         named = {group: self.of_groups[group] for group in groups if group in self.of_groups}
-        said = {group: self.refusal(topic) for group, topic in named.items()}
-        return {group: words for group, words in said.items() if words}
+        by_group = {group: self.refusal(topic) for group, topic in named.items()}
+        return {group: words for group, words in by_group.items() if words}
 
     def unknown(self) -> list[str]:
         """Return the topics that may or may not exist."""

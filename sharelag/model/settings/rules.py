@@ -91,14 +91,14 @@ def differing(values: Mapping[str, object], profile: str) -> list[str]:
     There is a sentence for all releases that say the same, newest first.
     """
     refused = {problem.name for problem in check_all(values, profile)}
-    said: dict[str, list[str]] = {}
+    versions: dict[str, list[str]] = {}
     for other in RELEASES[RELEASES.index(FIRST) :][::-1]:
         problems = check_all(values, other)
         if {problem.name for problem in problems} == refused:
             continue
         whys = "; ".join(f"{problem.name}: {problem.why}" for problem in problems)
-        said.setdefault(f"refuse that ({whys})" if whys else "accept that", []).append(other)
-    return [f"Kafka {', '.join(others)} would {words}" for words, others in said.items()]
+        versions.setdefault(f"refuse that ({whys})" if whys else "accept that", []).append(other)
+    return [f"Kafka {', '.join(others)} would {words}" for words, others in versions.items()]
 
 
 def parse(setting: Setting, value: object) -> tuple[Typed, str]:

@@ -43,7 +43,7 @@ from sharelag.monitoring.checks.measures import (
 from sharelag.monitoring.checks.rules import TIMED, Rule, Rules, Silence
 from sharelag.replay.moment import Choice, Moment
 from sharelag.tables.level import CRITICAL, OK, UNKNOWN, WARNING, of_rule, rank, worst
-from sharelag.tables.words import counted
+from sharelag.tables.words import pluralize
 from sharelag.workbench.questions.state_topic import judge_state_topic
 
 #: Exit codes of Nagios plug-ins.
@@ -111,8 +111,8 @@ def _lasting(rule: Rule, level: float | None, found: Series) -> _Lasting:
     may_reach = reached | ~found.is_exact
     kept = found.values >= level * rule.sign - level * rule.hysteresis
     for at in range(1, steps):
-        for begun in (reached, may_reach):
-            begun[:, at] |= begun[:, at - 1] & kept[:, at]
+        for starts in (reached, may_reach):
+            starts[:, at] |= starts[:, at - 1] & kept[:, at]
     ended = ~may_reach
     if found.since is not None:
         lasted = found.at[-1] - found.since
@@ -179,38 +179,38 @@ def check(
     Checked
         One row per rule and group. Silences are those in force at the moment that is judged.
     """
-    with read(source, engine, as_of, choice, over) as begun:
-        return check_reading(begun, rules)
+    with read(source, engine, as_of, choice, over) as reading:
+        return check_reading(reading, rules)
 
 
-def check_reading(begun: Reading, rules: Rules) -> Checked:
+def check_reading(reading: Reading, rules: Rules) -> Checked:
     """Judge an open reading; see `check`."""
     # Rules of lag alone need no history.
     lag_alone = all(
         rule.measure == "lag" and not rule.lasting and not rule.hysteresis for rule in rules.rules
     )
-    evidence = begun.lag_evidence if lag_alone else begun.evidence
-    over = begun.over
+    evidence = reading.lag_evidence if lag_alone else reading.evidence
+    over = reading.over
     now = as_of_now(evidence)
     # Causes have their own start.
     own = ("poison", "cause")
     spans = [rule.lasting for rule in rules.rules if rule.lasting and rule.measure not in own]
     spans += [over for rule in rules.rules if rule.hysteresis]
     rates = any(rule.measure == "drain" for rule in rules.rules if rule.lasting or rule.hysteresis)
-    moments = [*past(begun, before(evidence, spans, PARTS), over, rates), now]
-    is_part = bool(begun.choice.groups or begun.choice.topics)
+    moments = [*past(reading, before(evidence, spans, PARTS), over, rates), now]
+    is_part = bool(reading.choice.groups or reading.choice.topics)
     known = None if is_part else evidence.lag.column("group_id").to_pylist()
     rows: list[dict[str, Any]] = []
     for rule in rules.rules:
         if rule.measure == "state_topic":
-            rows.append(_state_topic(rule, begun))
+            rows.append(_state_topic(rule, reading))
             continue
         if rule.measure == "cause":
             found = of_causes(rule, explain(evidence, rule.patience), now)
         else:
             found = series(rule, moments)
         rows += _rows(rule, found, known)
-    rows += completeness(begun, of_groups=not evidence.lag_only)
+    rows += completeness(reading, of_groups=not evidence.lag_only)
     for row in rows:
         row["as_of"] = evidence.as_of
         row["silenced_until"] = _find_silence(row, rules.silences, evidence.as_of)
@@ -219,7 +219,7 @@ def check_reading(begun: Reading, rules: Rules) -> Checked:
     return Checked(pa.Table.from_pylist(rows, CHECKED), level, evidence.as_of, evidence)
 
 
-def completeness(begun: Reading, of_groups: bool = True) -> list[dict[str, Any]]:
+def completeness(reading: Reading, of_groups: bool = True) -> list[dict[str, Any]]:
     """Return a row of `CHECKED` for each gap in the records, which may hide a broken rule.
 
     ``of_groups``: include gaps in group records.
@@ -227,7 +227,7 @@ def completeness(begun: Reading, of_groups: bool = True) -> list[dict[str, Any]]
     return [
         dict.fromkeys(CHECKED.names)
         | {"rule": "completeness", "level": UNKNOWN, "summary": f"not known: {one}"}
-        for one in lacks_of(begun, of_groups)
+        for one in lacks_of(reading, of_groups)
     ]
 
 
@@ -315,8 +315,8 @@ def _so_far(rule: Rule, found: Series, judged: Judged, place: int) -> str:
     if np.isnan(value):
         return str(found.reason[place])
     or_more = "" if found.is_exact[place, -1] else " or more"
-    begun = _moment(since)
-    held = "" if begun is None else f", since {begun:%Y-%m-%d %H:%M:%S} UTC"
+    start = _moment(since)
+    held = "" if start is None else f", since {start:%Y-%m-%d %H:%M:%S} UTC"
     # `explain` shows the start of a cause; values measured at intervals have none.
     is_exact = found.since is not None and (found.is_older is None or not found.is_older[place])
     if held and not is_exact:
@@ -339,21 +339,21 @@ def _describe(rule: Rule, value: float) -> str:
         return f"{rule.figure} {value:.3g}"
     if rule.measure == "lag":
         return f"lag {value:,.0f}"
-    held = counted(value, "offset")
+    held = pluralize(value, "offset")
     return f"failing records hold {held}" if rule.measure == "poison" else f"holds {held}"
 
 
-def _state_topic(rule: Rule, begun: Reading) -> dict[str, Any]:
-    if begun.as_of is not None:
+def _state_topic(rule: Rule, reading: Reading) -> dict[str, Any]:
+    if reading.as_of is not None:
         why = "the state topic can only be checked as of now"
         return _row(rule, of_rule(rule.unknown), summary=why)
-    with begun.whole() as whole:
+    with reading.whole() as whole:
         _, findings = judge_state_topic(whole)
     words = in_words(findings.filter(pc.field("finding").isin(rule.findings)))
     values = np.array([[float(len(words))]])
     found = Series.of_groups(np.array([None], object), np.array([0]), values)
     level = str(judge(rule, found).level[0])
-    summary = counted(len(words), "finding") + (f": {words[0]}" if words else "")
+    summary = pluralize(len(words), "finding") + (f": {words[0]}" if words else "")
     return _row(rule, level, value=values[0, 0], at_least=False, summary=summary)
 
 

@@ -347,26 +347,26 @@ def as_of_now(evidence: Evidence) -> Then:
 
 
 def past(
-    begun: Reading, moments: Sequence[datetime], over: timedelta, rates: bool = True
+    reading: Reading, moments: Sequence[datetime], over: timedelta, rates: bool = True
 ) -> list[Then]:
     """Gather the evidence of moments before that of a reading: one per moment, ascending, distinct.
 
     If the input recorded end offsets at other moments, the last one before each is used. Rates are
     measured ``over`` a span before each moment; if needed, they take one more pass per moment.
     """
-    evidence = begun.evidence
+    evidence = reading.evidence
     ids = sorted(pc.unique(evidence.lag.column("topic_id")).to_pylist())
     if not moments or not ids:
         return []
-    ends = begun.source.past_offsets(ids, [min(moments) - over, *moments])
+    ends = reading.source.past_offsets(ids, [min(moments) - over, *moments])
     chosen = known_moments(ends, moments)
     observed = schemas.OBSERVED.empty_table()
     if rates:
-        observed = begun.over_history(
+        observed = reading.over_history(
             partial(_observe, moments=chosen, over=over), schemas.OBSERVED
         )
-    timeline = lags_at(begun, ends, chosen)
-    first = begun.over_history(_first, schemas.HISTORY)
+    timeline = lags_at(reading, ends, chosen)
+    first = reading.over_history(_first, schemas.HISTORY)
     found = []
     for at in chosen:
         seen = observed.filter(pc.equal(observed.column("end"), pa.scalar(at, schemas.TIMESTAMP)))

@@ -7,7 +7,7 @@ const unpacked = async (id) => {
 const imported = (code) => import(URL.createObjectURL(new Blob([code], { type: "text/javascript" })));
 const [dark, paper] = [matchMedia("(prefers-color-scheme: dark)"), matchMedia("print")];
 const isDark = () => dark.matches && !paper.matches;
-// When printing there is no next frame: paint at once.
+// Printing has no next frame: paint at once.
 const frame = globalThis.requestAnimationFrame.bind(globalThis);
 globalThis.requestAnimationFrame = (act) => (paper.matches ? (act(performance.now()), 0) : frame(act));
 const failed = (place, error) => {
@@ -27,7 +27,7 @@ async function drawCharts(charts) {
       failed(stage, error);
     }
   }
-  // One after the other: a second draw would read the sizes that the first is about to change.
+  // One at a time: a second draw would read sizes that the first is about to change.
   const last = new Map();
   const next = ({ stage, figure }) => (last.get(stage) ?? Promise.resolve()).then(() => draw(stage, figure)).catch((error) => failed(stage, error));
   const again = () => charts.forEach((chart) => last.set(chart.stage, next(chart)));
@@ -40,7 +40,7 @@ async function drawCharts(charts) {
     soon = setTimeout(again, 100);
   });
 }
-// Pixels: what a sheet of A4 or Letter has between its margins, a line of text, a row of a chart, around a legend, a
+// Pixels: the width of A4 or Letter between margins, a line of text, a row of a chart, around a legend, a
 // legend's symbol, and a character.
 const [SHEET, LINE, ROW, GAP, SYMBOL, CHARACTER] = [680, 16, 26, 10, 46, 7];
 async function draw(stage, figure) {
@@ -48,10 +48,10 @@ async function draw(stage, figure) {
   stage.parentElement.dataset.theme = isDark() ? "dark" : "light";
   const width = Math.floor(paper.matches ? Math.min(stage.clientWidth, SHEET) : stage.clientWidth);
   const plot = layout.height - layout.margin?.t - layout.margin?.b;
-  // Copies: plotly keeps what it is given, and the other theme comes back.
+  // Copies, since plotly keeps its arguments, and the other theme may return.
   const own = { ...structuredClone(layout), autosize: false, width, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)" };
   const lines = narrowed(own, width);
-  // How wide the plot gets is known when it was drawn; a legend goes by that, and the room above it by the legend.
+  // The plot's width is known once it is drawn; the legend depends on it, and the room above on the legend.
   await globalThis.Plotly.react(stage, structuredClone(data), { ...own, showlegend: false }, figure.config);
   const room = stage._fullLayout._size.w - SYMBOL;
   const traces = structuredClone(data).map((one) => (one.name ? { ...one, name: wrapped(one.name, room / CHARACTER) } : one));
@@ -65,7 +65,7 @@ async function draw(stage, figure) {
   } else await globalThis.Plotly.react(stage, traces, own, figure.config);
   stage.style.height = `${stage.querySelector(".main-svg").clientHeight}px`;
 }
-// Notes beside rows are as long as they are: where they would leave the chart they get lines, and all rows more room.
+// Notes beside rows that would not fit into the chart are wrapped, and all rows get more room.
 function fitNotes(stage, layout, width) {
   const edge = stage.querySelector(".main-svg").getBoundingClientRect().left;
   let most = 1;
@@ -80,7 +80,7 @@ function fitNotes(stage, layout, width) {
   }
   return Math.max(1, (most * LINE) / ROW);
 }
-// Beside rows stand names, which on a narrow screen leave no room for the rows: they get lines, too.
+// On a narrow screen, the names of rows would leave no room for the rows, so they are wrapped, too.
 function narrowed(layout, width) {
   let most = 1;
   for (const name of Object.keys(layout).filter((one) => /^[xy]axis\d*$/.test(one))) {
@@ -95,7 +95,7 @@ function narrowed(layout, width) {
 }
 function wrapped(text, most, inWords = false) {
   const lines = [""];
-  // A word with an entity in it stays whole.
+  // Never break a word that contains an entity.
   const pieces = (word) => (inWords && !word.includes("&") ? word.match(new RegExp(`.{1,${Math.floor(most)}}`, "gu")) ?? [word] : [word]);
   for (const word of text.split(" ").flatMap(pieces)) {
     const last = lines[lines.length - 1];
@@ -105,7 +105,7 @@ function wrapped(text, most, inWords = false) {
   return lines.join("<br>");
 }
 
-// ---- the same as a table, made when somebody asks ----
+// ---- the same as a table, made on request ----
 const cell = (kind, text) => Object.assign(document.createElement(kind), { textContent: text });
 const row = (kind, texts) => {
   const line = document.createElement("tr");
@@ -143,7 +143,7 @@ function modelOf({ state, buffers }) {
     on: (event, act) => heard.set(event, (heard.get(event) ?? new Set()).add(act)),
     off: (event, act) => heard.get(event)?.delete(act),
     save_changes() {},
-    // Nobody is there who could be missed.
+    // There is no kernel to listen.
     send: (message) => message?.ping !== undefined && tell("msg:custom", { pong: message.ping }),
   };
 }
@@ -158,7 +158,7 @@ async function showWidget(place, widget) {
   place.dataset.shown = "1";
 }
 
-// ---- how old the data is by now ----
+// ---- the current age of the data ----
 function tellAges() {
   const steps = [[86400, "day"], [3600, "hour"], [60, "minute"], [1, "second"]];
   for (const place of document.querySelectorAll("[data-since]")) {

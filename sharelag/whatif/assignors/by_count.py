@@ -55,13 +55,13 @@ class Pairs:
         """Return the number of members of a place."""
         return len(self.members_of[place])
 
-    def allowed(self, member: str, place: Place) -> bool:
+    def may_take(self, member: str, place: Place) -> bool:
         """Return whether a member subscribes to a place and does not have it."""
         return place not in self.places_of[member] and member in self._subscribers[place[0]]
 
     def open_to(self, member: str) -> list[Place]:
         """Return the places that a member could take, in order."""
-        return [place for place in self.group.places if self.allowed(member, place)]
+        return [place for place in self.group.places if self.may_take(member, place)]
 
     def join(self, member: str, key: Callable[[Place], float]) -> Place:
         """Assign to a member the place with the smallest key, and return that place."""
@@ -110,7 +110,7 @@ def _even_loads(pairs: Pairs) -> None:
     def heaviest() -> list[str]:
         return sorted(pairs.places_of, key=lambda one: (pairs.load(one), one), reverse=True)
 
-    while found := next_move(pairs.places_of, heaviest(), pairs.allowed, min):
+    while found := next_move(pairs.places_of, heaviest(), pairs.may_take, min):
         heavy, light, place = found
         pairs.drop(heavy, place)
         pairs.add(light, place)
@@ -134,13 +134,13 @@ def round_robin(group: Group) -> Assignment:
     pairs = Pairs(group)
     members = deque(sorted(pairs.places_of))
     for place in group.places:
-        member = next(member for member in members if pairs.allowed(member, place))
+        member = next(member for member in members if pairs.may_take(member, place))
         pairs.add(member, place)
         members.remove(member)
         members.append(member)
     places = deque(group.places)
     for member in pairs.idle():
-        place = next(place for place in places if pairs.allowed(member, place))
+        place = next(place for place in places if pairs.may_take(member, place))
         pairs.add(member, place)
         places.remove(place)
         places.append(place)
@@ -180,7 +180,7 @@ def balanced(group: Group) -> Assignment:
         pairs.drop(*max(surplus)[1:])
     for member in pairs.idle():  # takes a place of a member with several, or joins one
         load, who, place = max(
-            (pairs.load(who), who, place) for who, place in pairs if pairs.allowed(member, place)
+            (pairs.load(who), who, place) for who, place in pairs if pairs.may_take(member, place)
         )
         if load > 1:
             pairs.drop(who, place)
@@ -201,7 +201,7 @@ def _even_counts(pairs: Pairs) -> None:
         return sorted(pairs.members_of, key=lambda place: (-pairs.count(place), place))
 
     def may(place: Place, member: str) -> bool:
-        return pairs.allowed(member, place)
+        return pairs.may_take(member, place)
 
     while found := next_move(pairs.members_of, most_crowded(), may, max):
         crowded, lonely, member = found
@@ -217,7 +217,7 @@ def _untangle(pairs: Pairs) -> bool:
         for shared in (place for place, members in pairs.members_of.items() if len(members) > 1):
             for sharer in sorted(pairs.members_of[shared] - {heavy}):
                 handed = (
-                    one for one in sorted(pairs.places_of[heavy]) if pairs.allowed(sharer, one)
+                    one for one in sorted(pairs.places_of[heavy]) if pairs.may_take(sharer, one)
                 )
                 if (place := next(handed, None)) is not None:
                     pairs.drop(sharer, shared)
@@ -260,9 +260,9 @@ def _exchange(pairs: Pairs, rack_of: dict[str, str | None]) -> bool:
             # If the other one's place matched and its new one does not, nothing is gained.
             if (
                 is_near(member, wanted)
-                and pairs.allowed(member, wanted)
+                and pairs.may_take(member, wanted)
                 and 1 + is_near(other, place) > is_near(other, wanted)
-                and pairs.allowed(other, place)
+                and pairs.may_take(other, place)
             ):
                 pairs.drop(member, place)
                 pairs.drop(other, wanted)

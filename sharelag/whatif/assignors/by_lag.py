@@ -348,7 +348,7 @@ def _best_change(draft: _Loads, heavy: str, bounds: _Bounds, able: _Able) -> _Ch
 def _changes(draft: _Loads, heavy: str, able: _Able) -> Iterator[_Change]:
     """Yield changes in which the lightest candidate joins, takes over, or leaves for a place."""
     for place in sorted(draft.pairs.places_of[heavy]):
-        member = next((one for one in able.join if draft.pairs.allowed(one, place)), None)
+        member = next((one for one in able.join if draft.pairs.may_take(one, place)), None)
         if member is not None:
             yield _Change((member, place))
         if able.leave is None:
@@ -369,7 +369,7 @@ def _spare(draft: _Loads, place: Place, leave: Sequence[_Leave]) -> tuple[str, P
             break
         if stays > best[0]:
             continue
-        member = next((member for member in members if draft.pairs.allowed(member, place)), None)
+        member = next((member for member in members if draft.pairs.may_take(member, place)), None)
         if member is not None:
             load = draft.load[member] - draft.each(left) + share
             best = min(best, (max(load, stays), member, left))

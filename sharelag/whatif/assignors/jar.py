@@ -138,8 +138,8 @@ class _Java:
             return answer
         code = self._process.wait()
         self._errors.seek(0)
-        said = self._errors.read().decode(errors="replace").split("\n")
-        words = next((line for line in said if "rror" in line), "without an error message")
+        printed = self._errors.read().decode(errors="replace").split("\n")
+        words = next((line for line in printed if "rror" in line), "without an error message")
         raise AssignorError(
             f"the Java process of {self._name} ended: code {code}, {words}; fix the class, or set "
             "JAVA_HOME to a JDK that is at least 17"

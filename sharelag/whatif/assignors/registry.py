@@ -11,7 +11,7 @@ from typing import Any, TypeVar, overload
 
 from sharelag import plugins
 from sharelag.errors import InputError, ShareLagError
-from sharelag.tables.words import counted
+from sharelag.tables.words import pluralize
 from sharelag.whatif.assignors import contract
 from sharelag.whatif.assignors.by_count import all_to_all, balanced, rack_aware, round_robin, sticky
 from sharelag.whatif.assignors.by_lag import lag_aware_sticky, lag_proportional, sticky_spread
@@ -75,10 +75,10 @@ def assignor_descriptions() -> dict[str, str]:
 
     Empty for assignors of installed packages that were not used yet, to avoid importing them.
     """
-    told = {name: ASSIGNORS[name].__doc__ if name in ASSIGNORS else "" for name in assignor_names()}
+    docs = {name: ASSIGNORS[name].__doc__ if name in ASSIGNORS else "" for name in assignor_names()}
     return {
         name: " ".join((about or "").split("\n\n")[0].replace("`", "").split())
-        for name, about in told.items()
+        for name, about in docs.items()
     }
 
 
@@ -218,7 +218,7 @@ def require_partitions(name: str, group: Group, answer: Assignment) -> None:
             if beyond := [one for one in partitions if one >= count]:
                 raise AssignorError(
                     f"the assignor {name!r} gave {member!r} partition {beyond[0]} of {topic!r}, "
-                    f"which has {counted(count, 'partition')}, numbered from 0"
+                    f"which has {pluralize(count, 'partition')}, numbered from 0"
                 )
 
 

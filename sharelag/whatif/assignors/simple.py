@@ -27,7 +27,7 @@ from functools import lru_cache, partial
 from operator import itemgetter
 from typing import TypeVar
 
-from sharelag.tables.words import counted
+from sharelag.tables.words import pluralize
 from sharelag.whatif.assignors.group import Assignment, AssignorError, Group, Place
 
 K = TypeVar("K")
@@ -197,7 +197,7 @@ class Held:
         for member in group.members:
             names = JavaSet.of(string_hash, member.subscribed)
             self.subscribed[member.id] = [name for name in names if name in there]
-            self.old[member.id] = self.copied(member.current)
+            self.old[member.id] = self.copy(member.current)
 
     def topic_hash(self, topic: str) -> int:
         """Return ``Uuid.hashCode`` of a topic's id."""
@@ -211,7 +211,7 @@ class Held:
         """Return an empty set of places."""
         return JavaSet(self.place_hash)
 
-    def copied(self, given: Mapping[str, Iterable[int]], *capacity: int) -> Partitions:
+    def copy(self, given: Mapping[str, Iterable[int]], *capacity: int) -> Partitions:
         """Call ``AssignorHelpers.deepCopyAssignment``, with a capacity."""
         held: Partitions = JavaMap(self.topic_hash, *capacity)
         for topic, numbers in given.items():
@@ -306,7 +306,7 @@ class _Draft:
     def writable(self, member: int) -> Partitions:
         """Return the partitions of a member, as a copy to change."""
         if member not in self.new:
-            self.new[member] = self.held.copied(self.old[member], len(self.old[member]))
+            self.new[member] = self.held.copy(self.old[member], len(self.old[member]))
         return self.new[member]
 
     def result(self) -> Assignment:
@@ -382,7 +382,7 @@ def _share(
                     raise AssignorError(
                         "Kafka's assignor fails for this group (NoSuchElementException): "
                         f"partition {place[1]} of {place[0]!r} lacks "
-                        f"{counted(missing, 'member')} and no member may take more, because "
+                        f"{pluralize(missing, 'member')} and no member may take more, because "
                         "partitions that are not assignable any longer take up their share. Remove "
                         "those from 'current'"
                     )

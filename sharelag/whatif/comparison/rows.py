@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from sharelag.durations import duration
-from sharelag.tables.words import THOUSANDS, counted, number, spell_out
+from sharelag.tables.words import THOUSANDS, number, pluralize, spell_out
 from sharelag.whatif.assignors.registry import assignor_names
 from sharelag.whatif.comparison.tables import DIFFERENCE, MEAN, MEASURED
 from sharelag.whatif.estimates import Assumption
@@ -49,8 +49,8 @@ def for_people(row: Mapping[str, Any]) -> dict[str, Any]:
     how = {True: "better", False: "worse", None: ""}[row["better"]]
     how = "baseline" if row["variant"] == row["baseline"] else how
     failed = f"{row['failed']} failed" if row["failed"] else ""
-    said = ", ".join(filter(None, (how, "winner" * bool(row["winner"]), failed))) or None
-    return {**row, **amounts, "by": row["measure"], "verdict": said}
+    standing_words = ", ".join(filter(None, (how, "winner" * bool(row["winner"]), failed))) or None
+    return {**row, **amounts, "by": row["measure"], "verdict": standing_words}
 
 
 def run_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,8 +104,8 @@ def measure_words(measure: str) -> str:
     """Return a measure in words, with its unit unless that is a time or already included."""
     unit = MEASURED[measure].unit
     words = re.sub(r"(.+) (p\d+)$", r"\2 \1", spell_out(measure.removesuffix("_ms")))
-    said = unit in ("", "ms") or words.endswith(unit) or " per " in words
-    return words if said else f"{words} ({unit})"
+    has_unit = unit in ("", "ms") or words.endswith(unit) or " per " in words
+    return words if has_unit else f"{words} ({unit})"
 
 
 #: The measures that decide, in this order, and their words.
@@ -137,11 +137,11 @@ class Best(NamedTuple):
 def decision_for_people(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row of `decision` in words: times with units."""
     times = [name for name in DECIDING if name.endswith("_ms")]
-    said = {**row, **{name: amount(name, row[name]) for name in times}}
+    texts = {**row, **{name: amount(name, row[name]) for name in times}}
     if row["drain_ms"] is None and row["drained"] and row["horizon_ms"]:
         never = row["drained"].startswith("0 of ")
-        said["drain_ms"] = f"not in {duration(row['horizon_ms'])}" if never else "not in all runs"
-    return said
+        texts["drain_ms"] = f"not in {duration(row['horizon_ms'])}" if never else "not in all runs"
+    return texts
 
 
 def difference_span(row: Mapping[str, Any]) -> tuple[float, float, float] | None:
@@ -190,8 +190,8 @@ def say_blocked(scenario: Scenario) -> str:
     offsets = sum(end - begin for _, begin, end in held)
     places = ", ".join(f"{name} from offset {begin}" for name, begin, _ in held[:MOST_TOLD])
     others = len(held) - MOST_TOLD
-    more = f" and {counted(others, 'more partition')}" if others > 0 else ""
-    so_far = counted(offsets, "offset")
+    more = f" and {pluralize(others, 'more partition')}" if others > 0 else ""
+    so_far = pluralize(offsets, "offset")
     return f"blocked by a transaction that is open in {places}{more} ({so_far} so far)"
 
 
@@ -203,10 +203,10 @@ def standing(best: Best, baseline: str, is_pair: bool) -> str:
     return f"{name_variants(best.names)} {'tie' if len(best.names) > 1 else how}"
 
 
-def sentence(said: str) -> str:
+def sentence(words: str) -> str:
     """Return text as a sentence; an assignor's name at its beginning keeps its case."""
-    is_name = said.split(" ")[0].rstrip(",:") in assignor_names()
-    return f"{said if is_name else said[:1].upper() + said[1:]}."
+    is_name = words.split(" ")[0].rstrip(",:") in assignor_names()
+    return f"{words if is_name else words[:1].upper() + words[1:]}."
 
 
 def join_names(names: tuple[str, ...], word: str = "and") -> str:
@@ -224,5 +224,5 @@ def name_variants(names: tuple[str, ...], word: str = "and") -> str:
 def span(measure: str, values: Iterable[float]) -> str:
     """Return values in words, from the least to the most: ``5m 2s to 7m 1s``."""
     ends = sorted(values)
-    said = dict.fromkeys(amount(measure, one) for one in (*ends[:1], *ends[-1:]))
-    return " to ".join(map(str, said))
+    texts = dict.fromkeys(amount(measure, one) for one in (*ends[:1], *ends[-1:]))
+    return " to ".join(map(str, texts))

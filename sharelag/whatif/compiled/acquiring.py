@@ -26,7 +26,7 @@ def next_fetch_offset(a: Any, p: Any) -> Any:
     """Return the next fetch offset; reset the search flag if nothing is to be redelivered."""
     nothing = not a[p + IN_MEMORY] or a[p + START] > a[p + LAST]
     if a[p + FIND] and not nothing:
-        offset = _from_gap(a, p) if has_gap(a, p) else _available_from(a, p)
+        offset = _first_from_gap(a, p) if has_gap(a, p) else _first_available(a, p)
         if offset >= 0:
             return offset
     a[p + FIND] = 0
@@ -34,12 +34,12 @@ def next_fetch_offset(a: Any, p: Any) -> Any:
 
 
 @part
-def _available_from(a: Any, p: Any) -> Any:
+def _first_available(a: Any, p: Any) -> Any:
     """Return the first available offset, or -1."""
     if a[p + AVAILABLE]:
         at = from_batch(a, p, a[p + AVAILABLE_FROM])
         while at <= a[p + LAST]:
-            found = _available_in(a, p, at)
+            found = _first_available_in(a, p, at)
             if found >= 0:
                 a[p + AVAILABLE_FROM] = found
                 return found
@@ -49,7 +49,7 @@ def _available_from(a: Any, p: Any) -> Any:
 
 
 @part
-def _available_in(a: Any, p: Any, first: Any) -> Any:
+def _first_available_in(a: Any, p: Any, first: Any) -> Any:
     """Return the first available offset of the batch that starts at ``first``, or -1."""
     batch = slot_of(a, p, first)
     if not a[batch + SPLIT]:
@@ -61,13 +61,13 @@ def _available_in(a: Any, p: Any, first: Any) -> Any:
 
 
 @part
-def _from_gap(a: Any, p: Any) -> Any:
+def _first_from_gap(a: Any, p: Any) -> Any:
     """Return the first offset that is available or in a hole of unknown state, or -1."""
     at, gap = a[p + FIRST], a[p + GAP_START]
     while at <= a[p + LAST]:
         if at > gap:
             return gap
-        found = _available_in(a, p, at)
+        found = _first_available_in(a, p, at)
         if found >= 0:
             a[p + AVAILABLE_FROM] = found
             return found
@@ -97,22 +97,22 @@ def batch_at(a: Any, p: Any, offset: Any, low: Any, high: Any) -> Any:
 
 
 @part
-def _has(a: Any, p: Any, batch: Any, flag: Any) -> bool:
+def _has_flag(a: Any, p: Any, batch: Any, flag: Any) -> bool:
     """Return whether a record batch of the log has a flag, such as removed or aborted."""
     return bool(a[p + FLAGS_AT] and a[a[p + FLAGS_AT] + batch] & flag)
 
 
 @part
-def _aligned(a: Any, p: Any, offset: Any, low: Any, high: Any) -> Any:
+def _align(a: Any, p: Any, offset: Any, low: Any, high: Any) -> Any:
     """Return the last offset of the fetched record batch with ``offset``; ``offset`` in a hole."""
     at = batch_at(a, p, offset, low, high)
-    while at >= low and _has(a, p, at, IS_REMOVED):
+    while at >= low and _has_flag(a, p, at, IS_REMOVED):
         at -= 1
     return max(a[a[p + BASES_AT] + at + 1] - 1, offset) if at >= low else offset
 
 
 @part
-def _take(a: Any, p: Any, first: Any, last: Any, count: Any) -> None:
+def _add_to_slot(a: Any, p: Any, first: Any, last: Any, count: Any) -> None:
     """Add acquired offsets to the slot of this fetch, which the first call allocates."""
     if a[SLOT] < 0:
         a[SLOT] = a[FREE]
@@ -126,7 +126,7 @@ def _take(a: Any, p: Any, first: Any, last: Any, count: Any) -> None:
 
 
 @part
-def _throttled(a: Any, p: Any, batch: Any, first: Any, last: Any) -> Any:
+def _availability(a: Any, p: Any, batch: Any, first: Any, last: Any) -> Any:
     """Return 1 if an offset is available, 2 if it also failed too often to share a fetch, or 0."""
     if not a[batch + SPLIT]:
         if a[batch + STATE] != S_AVAILABLE:
@@ -177,7 +177,7 @@ def _acquire_some(a: Any, m: Any, p: Any, batch: Any, first: Any, last: Any, lim
             number = most
         acquire_offsets(a, p, begin, begin + number - 1, count + 1, a[m + MEMBER_INDEX], True)
         a[p + AVAILABLE] -= number
-        _take(a, p, begin, begin + number - 1, count + 1)
+        _add_to_slot(a, p, begin, begin + number - 1, count + 1)
         taken += number
         if number == most:
             break
@@ -185,7 +185,9 @@ def _acquire_some(a: Any, m: Any, p: Any, batch: Any, first: Any, last: Any, lim
 
 
 @part
-def _known(a: Any, m: Any, p: Any, batch: Any, first: Any, last: Any, room: Any, few: Any) -> None:
+def _acquire_in_flight(
+    a: Any, m: Any, p: Any, batch: Any, first: Any, last: Any, room: Any, few: Any
+) -> None:
     """Acquire the available offsets of a batch in flight."""
     begin, end = a[batch + BATCH], a[batch + BATCH_LAST]
     limited = a[m + RECORD_LIMIT] and end - begin + 1 > room
@@ -196,15 +198,17 @@ def _known(a: Any, m: Any, p: Any, batch: Any, first: Any, last: Any, room: Any,
         return
     acquire_offsets(a, p, begin, end, a[batch + COUNT] + 1, a[m + MEMBER_INDEX], False)
     a[p + AVAILABLE] -= end - begin + 1
-    _take(a, p, begin, end, a[batch + COUNT])
+    _add_to_slot(a, p, begin, end, a[batch + COUNT])
 
 
 @part
-def _new(a: Any, m: Any, p: Any, first: Any, last: Any, room: Any, low: Any, high: Any) -> None:
+def _acquire_new(
+    a: Any, m: Any, p: Any, first: Any, last: Any, room: Any, low: Any, high: Any
+) -> None:
     """Acquire new offsets, up to the end of a record batch (``acquireNewBatchRecords``)."""
     bases, member, until = a[p + BASES_AT], a[m + MEMBER_INDEX], last
     if room < last - first + 1:
-        until = _aligned(a, p, first + room - 1, low, high)
+        until = _align(a, p, first + room - 1, low, high)
         if has_gap(a, p) and until > last:
             until = last  # not into the batch after the hole
     if a[m + RECORD_LIMIT] and until - first + 1 > room:
@@ -215,7 +219,7 @@ def _new(a: Any, m: Any, p: Any, first: Any, last: Any, room: Any, low: Any, hig
             a[at + STATE], a[at + COUNT] = S_AVAILABLE, 0
         a[p + AVAILABLE] += until - first - room + 1
         a[p + FIND], a[p + AVAILABLE_FROM] = 1, min(a[p + AVAILABLE_FROM], first + room)
-        _take(a, p, first, first + room - 1, 1)
+        _add_to_slot(a, p, first, first + room - 1, 1)
     else:
         size, begin = a[m + MAX_POLL], first
         if not a[m + RECORD_LIMIT] and until - first + 1 > size:
@@ -223,10 +227,10 @@ def _new(a: Any, m: Any, p: Any, first: Any, last: Any, room: Any, low: Any, hig
                 base = a[bases + at]
                 if base > until:
                     break
-                if base - begin >= size and not _has(a, p, at, IS_REMOVED):
-                    _whole(a, p, begin, base - 1, member)
+                if base - begin >= size and not _has_flag(a, p, at, IS_REMOVED):
+                    _acquire_whole(a, p, begin, base - 1, member)
                     begin = base
-        _whole(a, p, begin, until, member)
+        _acquire_whole(a, p, begin, until, member)
     if a[p + FIRST] == first:
         a[p + START] = first
     a[p + END] = max(a[p + END], until)
@@ -235,10 +239,10 @@ def _new(a: Any, m: Any, p: Any, first: Any, last: Any, room: Any, low: Any, hig
 
 
 @part
-def _whole(a: Any, p: Any, first: Any, last: Any, member: Any) -> None:
+def _acquire_whole(a: Any, p: Any, first: Any, last: Any, member: Any) -> None:
     put_batch(a, p, first, last, 0)
     acquire_offsets(a, p, first, last, 1, member, False)
-    _take(a, p, first, last, 1)
+    _add_to_slot(a, p, first, last, 1)
 
 
 @part
@@ -255,9 +259,9 @@ def _shrink_gap(a: Any, p: Any) -> None:
 @part
 def acquire(a: Any, m: Any, p: Any, offset: Any, room: Any, low: Any, high: Any) -> None:
     """Acquire from the fetched record batches ``low..high`` of the log."""
-    while low <= high and _has(a, p, low, IS_REMOVED):
+    while low <= high and _has_flag(a, p, low, IS_REMOVED):
         low += 1
-    while low <= high and _has(a, p, high, IS_REMOVED):
+    while low <= high and _has_flag(a, p, high, IS_REMOVED):
         high -= 1
     bases = a[p + BASES_AT]
     if room <= 0 or high < low or a[bases + high + 1] - 1 < a[p + START]:
@@ -282,15 +286,15 @@ def acquire(a: Any, m: Any, p: Any, offset: Any, room: Any, low: Any, high: Any)
         return
     entry, taken = a[a[SLOT] + ENTRIES] if a[SLOT] >= 0 else 0, a[TAKEN]
     if a[p + IN_MEMORY] and from_batch(a, p, min(base, begin)) <= min(last, a[p + LAST]):
-        _known_and_new(a, m, p, base, last, begin, room, low, high)
+        _acquire_all(a, m, p, base, last, begin, room, low, high)
     else:
-        _new(a, m, p, begin, last, room, low, high)
+        _acquire_new(a, m, p, begin, last, room, low, high)
     if a[p + FLAGS_AT] and a[TAKEN] > taken:
-        _leave_aborted_out(a, p, entry, taken, low, high)
+        _drop_aborted(a, p, entry, taken, low, high)
 
 
 @part
-def _known_and_new(
+def _acquire_all(
     a: Any, m: Any, p: Any, base: Any, last: Any, begin: Any, room: Any, low: Any, high: Any
 ) -> None:
     """Acquire from batches in flight, from unknown holes between them, and behind them."""
@@ -305,36 +309,36 @@ def _known_and_new(
         at = after_hole(a, p, a[batch + BATCH_LAST] + 1)
         if has_gap(a, p):
             if begin < first:
-                _new(a, m, p, begin, first - 1, room - count, low, high)
+                _acquire_new(a, m, p, begin, first - 1, room - count, low, high)
                 count = a[TAKEN] - taken
             begin = a[batch + BATCH_LAST] + 1
             if count >= room:
                 break
-        found = _throttled(a, p, batch, base, last)
+        found = _availability(a, p, batch, base, last)
         if found == 2 and count:
             room = 0  # a record that failed often waits for its own fetch
             break
         if found:
-            _known(a, m, p, batch, base, last, room - count, found == 2)
+            _acquire_in_flight(a, m, p, batch, base, last, room - count, found == 2)
             if found == 2 and a[TAKEN] - taken > count:
                 room = 0
                 break
     count = a[TAKEN] - taken
     if count < room and end < last:
-        _new(a, m, p, end + 1, last, room - count, low, high)
+        _acquire_new(a, m, p, end + 1, last, room - count, low, high)
     if a[p + GAP_END] >= 0 and a[TAKEN] > taken:
         _shrink_gap(a, p)
 
 
 @part
-def _leave_aborted_out(a: Any, p: Any, entry: Any, taken: Any, low: Any, high: Any) -> None:
+def _drop_aborted(a: Any, p: Any, entry: Any, taken: Any, low: Any, high: Any) -> None:
     """Archive acquired record batches of aborted transactions, and remove them from the answer.
 
     As in Kafka, this also archives records that another member holds.
     """
     slot, bases, is_any = a[SLOT], a[p + BASES_AT], False
     for batch in range(low, high + 1):
-        if _has(a, p, batch, IS_ABORTED) and not _has(a, p, batch, IS_REMOVED):
+        if _has_flag(a, p, batch, IS_ABORTED) and not _has_flag(a, p, batch, IS_REMOVED):
             base, last = a[bases + batch], a[bases + batch + 1] - 1
             begin, is_any = floor(a, p, base), True
             if begin < 0:
@@ -351,15 +355,15 @@ def _leave_aborted_out(a: Any, p: Any, entry: Any, taken: Any, low: Any, high: A
         begin, end, times = a[at + E_FIRST], a[at + E_LAST], a[at + E_COUNT]
         for batch in range(low, high + 1):
             base, last = a[bases + batch], a[bases + batch + 1] - 1
-            if last < begin or base > end or not _has(a, p, batch, IS_ABORTED):
+            if last < begin or base > end or not _has_flag(a, p, batch, IS_ABORTED):
                 continue
-            if _has(a, p, batch, IS_REMOVED):
+            if _has_flag(a, p, batch, IS_REMOVED):
                 continue
             if base > begin:
-                _take(a, p, begin, base - 1, times)
+                _add_to_slot(a, p, begin, base - 1, times)
             begin = last + 1
         if begin <= end:
-            _take(a, p, begin, end, times)
+            _add_to_slot(a, p, begin, end, times)
     # The remaining entries were appended behind all acquired ones: move them forward.
     for one in range(count, a[slot + ENTRIES]):
         for field in range(ENTRY_SIZE):

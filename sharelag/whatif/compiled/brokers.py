@@ -58,8 +58,8 @@ class Brokers:
 
     def close(self, number: int) -> None:
         """End the share sessions of a member: release its records, and drop its waiting fetches."""
-        self._core.call(calls.CLOSES, self._core.members[number])
-        self._core.forget()
+        self._core.call(calls.CLOSE_MEMBER, self._core.members[number])
+        self._core.release_member()
 
     def change_leader(self, place: int) -> None:
         """Make another broker the leader; it loads the written state."""
@@ -69,17 +69,17 @@ class Brokers:
         core.call(calls.EXPIRE, p)
         epoch = core[p + at.LEADER_EPOCH] + 1
         window = self._states.read(place, epoch, self._clock.now_ms)
-        self._load(place, window, epoch, self._after(core[p + at.LEADER]))
+        self._load(place, window, epoch, self._next_alive(core[p + at.LEADER]))
         core.call(calls.WAKE, p)
 
     def stop(self, broker: int, for_ms: int | None) -> None:
         """Stop a broker: it answers nothing, and loses all state that it did not write."""
         if self._is_dead(broker):
             return
-        self._turn(broker, is_dead=True)
-        self._clock.after(self._failover, self._change_leader_of, broker)
+        self._mark(broker, is_dead=True)
+        self._clock.after(self._failover, self._fail_over, broker)
         if for_ms is not None:
-            self._clock.after(for_ms * MS, self._turn, broker, False)
+            self._clock.after(for_ms * MS, self._mark, broker, False)
         core = self._core
         for place, p in enumerate(core.places):
             window = self._states.window(place)
@@ -87,12 +87,12 @@ class Brokers:
                 core.call(calls.END_LEADER, p)
                 self._load(place, window, core[p + at.LEADER_EPOCH], broker)
 
-    def _change_leader_of(self, broker: int) -> None:
+    def _fail_over(self, broker: int) -> None:
         core = self._core
         for place in [n for n, p in enumerate(core.places) if core[p + at.LEADER] == broker]:
             self.change_leader(place)
 
-    def _turn(self, broker: int, is_dead: bool) -> None:
+    def _mark(self, broker: int, is_dead: bool) -> None:
         """Mark a broker as up or down, which ends the sessions with it."""
         core, b = self._core, self._core[at.BROKERS_AT] + broker * at.BROKER
         core[b + at.IS_DEAD], core[b + at.BROKER_EPOCH] = is_dead, core[b + at.BROKER_EPOCH] + 1
@@ -100,7 +100,7 @@ class Brokers:
     def _is_dead(self, broker: int) -> bool:
         return bool(self._core[self._core[at.BROKERS_AT] + broker * at.BROKER + at.IS_DEAD])
 
-    def _after(self, broker: int) -> int:
+    def _next_alive(self, broker: int) -> int:
         for one in range(broker + 1, broker + 1 + self._count):
             if not self._is_dead(one % self._count):
                 return one % self._count
@@ -115,8 +115,8 @@ class Brokers:
         reset = log.start if self._reset == "earliest" else log.end(self._clock.now)
         if start == UNINITIALIZED_START_OFFSET:
             start = reset
-        core.hold(p, start, window.batches, self._clock.now_ms)
+        core.load_state(p, start, window.batches, self._clock.now_ms)
         core[p + at.LEADER], core[p + at.LEADER_EPOCH] = leader, epoch
         core[p + at.WRITE_EPOCH] = max(epoch, window.leader_epoch)
         core.call(calls.MOVE_START, p)
-        core.have_window(p)
+        core.ensure_window(p)

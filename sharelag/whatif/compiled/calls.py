@@ -6,18 +6,18 @@ from typing import Any
 
 from sharelag.compiled import part
 from sharelag.whatif.compiled.kernel import run, sample
-from sharelag.whatif.compiled.requests import closes
+from sharelag.whatif.compiled.requests import close_member
 from sharelag.whatif.compiled.serving import end_leader, note_drained, wake
 from sharelag.whatif.compiled.states import expire, move_start
 from sharelag.whatif.compiled.window import held_in
 from sharelag.whatif.compiled.working import close_sessions, poll
 
-RUN, SAMPLE, NOTE_DRAINED, CLOSES, POLL, CLOSE_SESSIONS = range(6)
+RUN, SAMPLE, NOTE_DRAINED, CLOSE_MEMBER, POLL, CLOSE_SESSIONS = range(6)
 MOVE_START, EXPIRE, WAKE, END_LEADER, HELD_IN = range(6, 11)
 
 
 @part
-def called(a: Any, what: Any, at: Any, number: Any) -> Any:
+def call_kernel(a: Any, what: Any, at: Any, number: Any) -> Any:
     """Call the kernel that Python names, with a member, place or time; return two numbers."""
     found = 0
     if what == RUN:
@@ -26,8 +26,8 @@ def called(a: Any, what: Any, at: Any, number: Any) -> Any:
         sample(a)
     elif what == NOTE_DRAINED:
         note_drained(a, at)
-    elif what == CLOSES:
-        closes(a, at)
+    elif what == CLOSE_MEMBER:
+        close_member(a, at)
     elif what == POLL:
         poll(a, at)
     elif what == CLOSE_SESSIONS:

@@ -13,7 +13,7 @@ from sharelag.whatif.compiled import calls
 from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.brokers import Brokers
 from sharelag.whatif.compiled.coordinator import Coordinator, Target
-from sharelag.whatif.compiled.memory import Core, behaving
+from sharelag.whatif.compiled.memory import Core, behaviour_fields
 from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulation.clock import MS
 from sharelag.whatif.simulation.life import Birth, Life
@@ -40,7 +40,7 @@ class Client(Life):
 
     def __init__(self, world: World, birth: Birth, work_at: int) -> None:
         self._core, member = world.core, birth.member
-        self.address = world.core.member()
+        self.address = world.core.add_member()
         fields = {
             at.MAX_POLL: member.max_poll_records,
             at.RECORD_LIMIT: int(member.acquire_mode == "record_limit"),
@@ -48,7 +48,7 @@ class Client(Life):
             at.POLL: round(member.service.poll_ms * MS),
             at.WORK_AT: work_at,
             at.IS_FIXED: int(birth.work[0].is_fixed),
-            **behaving(member.behaviour),
+            **behaviour_fields(member.behaviour),
         }
         for field, value in fields.items():
             self._core[self.address + field] = value
@@ -57,11 +57,11 @@ class Client(Life):
 
     # ---- membership ----
 
-    def _ask(self, _owned: frozenset[int]) -> Target | bool | None:
+    def _heartbeat(self, _owned: frozenset[int]) -> Target | bool | None:
         joins = not self._known
         return self._world.coordinator.heartbeat(self.id, self._topics, self.member, joins)
 
-    def _take(self, answer: Target | bool) -> None:
+    def _apply(self, answer: Target | bool) -> None:
         if answer is True:
             self._end("refused")
             return
@@ -70,11 +70,11 @@ class Client(Life):
             self._world.first[topic] + one for topic, numbers in target.items() for one in numbers
         ]
         self._count_unassigned()
-        self._beat(self._beats)  # reports its assignment, or joins again
+        self._send_heartbeat(self._heartbeats)  # reports its assignment, or joins again
         if self.places and self._core[self.address + at.IN_POLL] and not self._leaving:
             self._core.call(calls.POLL, self.address)
 
-    def _cut_off(self) -> None:
+    def _disconnect(self) -> None:
         """Let the brokers notice the lost connections."""
         self._clock.after(self._network, self._world.brokers.close, self.number)
 
@@ -107,9 +107,9 @@ class Client(Life):
     def places(self, places: list[int]) -> None:
         core, m = self._core, self.address
         self._places = places
-        begin = core[m + at.WANTED_AT]
+        begin = core[m + at.ASSIGNED_AT]
         core.a[begin : begin + len(places)] = [core.places[place] for place in places]
-        core[m + at.WANTED], core[m + at.CHANGED] = len(places), 1
+        core[m + at.ASSIGNED], core[m + at.CHANGED] = len(places), 1
 
     def busy_so_far(self) -> int:
         """Return the microseconds spent on processing records."""

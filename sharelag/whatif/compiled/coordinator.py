@@ -41,7 +41,7 @@ class Joined:
 
     subscribed: tuple[str, ...]
     of: Member
-    last_beat: int
+    last_heartbeat: int
     target: Target = field(default_factory=dict)
     sent: Target | None = None
 
@@ -60,7 +60,7 @@ class Coordinator(Membership[Joined]):
         self._topics = Group.of([], topics).topics  # lag and rates: see `_topic_now`
         begins = enumerate(at_ms for topic in scenario.topics for at_ms in topic.there_from())
         at = [(at_ms, place) for place, at_ms in begins]
-        self._there: set[int] = {place for at_ms, place in at if not at_ms}
+        self._partitions: set[int] = {place for at_ms, place in at if not at_ms}
         self._later = sorted(one for one in at if one[0])
         self._initialized, self._initializing = scenario.initialized, False
         self._write = round(scenario.costs.write_ms * MS)
@@ -80,7 +80,7 @@ class Coordinator(Membership[Joined]):
         if joins and is_full and member not in self.members:
             return True
         join = partial(Joined, subscribed, of, self._clock.now) if joins else None
-        known = self._hear(member, subscribed, join)
+        known = self._handle_heartbeat(member, subscribed, join)
         if known is None:
             return False
         if not self._initialized and not self._initializing:
@@ -103,7 +103,7 @@ class Coordinator(Membership[Joined]):
     def _have_added(self, places: list[int]) -> None:
         for place in places:
             self._brokers.add(place)
-        self._there.update(places)
+        self._partitions.update(places)
         self._change()
 
     def _have_initialized(self) -> None:
@@ -133,7 +133,7 @@ class Coordinator(Membership[Joined]):
         for id_, known in self.members.items():
             has = {topic: tuple(dict.fromkeys(held)) for topic, held in known.target.items()}
             members.append(Listed(id_, tuple(dict.fromkeys(known.subscribed)), has, known.of.rack))
-        there = self._there if self._initialized else ()
+        there = self._partitions if self._initialized else ()
         topics = {name: self._topic_now(topic, there) for name, topic in self._topics.items()}
         name, group = self._scenario.assignor, Group(tuple(members), topics)
         answer = assign_group(name, group)

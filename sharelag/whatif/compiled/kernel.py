@@ -8,30 +8,30 @@ from sharelag.compiled import part
 from sharelag.whatif.compiled.acquiring import batch_at
 from sharelag.whatif.compiled.layout import *
 from sharelag.whatif.compiled.queue import drop, first
-from sharelag.whatif.compiled.requests import acknowledged, check, refuse_all, says
+from sharelag.whatif.compiled.requests import apply_acks, check_acks, handle_acks, refuse_all
 from sharelag.whatif.compiled.serving import (
-    appended,
-    fetches,
-    fetches_in_vain,
-    gives_up,
-    locks_end,
+    end_wait,
+    expire_locks,
+    fail_fetch,
+    handle_append,
+    handle_unlock,
     log_end,
-    unlocked,
+    serve_fetch,
 )
 from sharelag.whatif.compiled.window import held_in
 from sharelag.whatif.compiled.working import (
-    call,
-    gets_answer,
-    gets_buffered,
-    may_fetch_again,
-    renews,
-    work,
-    worked,
+    call_python,
+    end_part,
+    handle_answer,
+    handle_buffered,
+    renew_locks,
+    resume_poll,
+    start_part,
 )
 
 
 @part
-def _misses(a: Any, m: Any, slot: Any) -> Any:
+def _find_undrawn(a: Any, m: Any, slot: Any) -> Any:
     """Return which random numbers a member needs before it can process a slot, or 0."""
     for entry in range(a[slot + ENTRIES]):
         at = SLOT_HEAD + entry * ENTRY_SIZE
@@ -63,52 +63,52 @@ def _is_full(a: Any) -> bool:
         a[IS_CRAMPED]
         or a[EVENTS] + 2 * (members + a[BROKERS]) + 4 * places + 8 > a[EVENTS_ROOM]
         or a[FREE_SLOTS] < members * a[SLOTS_EACH] + 1
-        or a[FREE_ASKS] < a[BROKERS] + 2
+        or a[FREE_ACKS] < a[BROKERS] + 2
         or a[RUNS] + changes > a[RUNS_ROOM]
         or a[WRITES] + changes > a[WRITES_ROOM]
-        or a[ASKED] + 2 * a[BROKERS] + 8 > a[ASKED_ROOM]
+        or a[REQUESTS] + 2 * a[BROKERS] + 8 > a[REQUESTS_ROOM]
     )
 
 
 @part
 def _handle(a: Any, kind: Any, subject: Any, more: Any) -> None:
-    if kind == WORKED:
-        worked(a, subject)
-    elif kind == FETCHES:
-        if not fetches_in_vain(a, subject):
-            fetches(a, subject, check(a, more))
+    if kind == PART_DONE:
+        end_part(a, subject)
+    elif kind == FETCH_ARRIVES:
+        if not fail_fetch(a, subject):
+            serve_fetch(a, subject, check_acks(a, more))
         elif more >= 0:
             refuse_all(a, more)
     elif kind == ANSWERED:
-        gets_answer(a, subject, more)
-    elif kind == ACKNOWLEDGED_NOW:
-        acknowledged(a, subject)
+        handle_answer(a, subject, more)
+    elif kind == ACKS_WRITTEN:
+        apply_acks(a, subject)
     elif kind == UNLOCKED:
-        unlocked(a, a[PLACES_AT] + subject * PLACE)
+        handle_unlock(a, a[PLACES_AT] + subject * PLACE)
     elif kind == APPENDED:
-        appended(a, a[PLACES_AT] + subject * PLACE)
+        handle_append(a, a[PLACES_AT] + subject * PLACE)
     elif kind == LOCKS_END:
-        locks_end(a, a[PLACES_AT] + subject * PLACE, more)
-    elif kind == GIVES_UP:
-        gives_up(a, subject, more)
+        expire_locks(a, a[PLACES_AT] + subject * PLACE, more)
+    elif kind == WAIT_ENDS:
+        end_wait(a, subject, more)
     elif kind == CRASHED:
-        call(a, CRASH_NOW, subject)
+        call_python(a, CRASH_NOW, subject)
     elif kind == HUNG:
-        call(a, HANG_NOW, subject)
-    elif kind == RESUMES:
-        work(a, subject, 0)
-    elif kind == SAYS_AND_WAITS:
-        says(a, subject, more, RESUMES)
-    elif kind == SAYS:
-        says(a, subject, more, -1)
-    elif kind == SAYS_FIRST:
-        says(a, subject, more, SAID_FIRST)
-    elif kind == SAID_FIRST:
-        may_fetch_again(a, subject)
+        call_python(a, HANG_NOW, subject)
+    elif kind == WORK_RESUMES:
+        start_part(a, subject, 0)
+    elif kind == ACKS_BEFORE_WORK:
+        handle_acks(a, subject, more, WORK_RESUMES)
+    elif kind == ACKS_ARRIVE:
+        handle_acks(a, subject, more, -1)
+    elif kind == ACKS_BEFORE_POLL:
+        handle_acks(a, subject, more, POLL_RESUMES)
+    elif kind == POLL_RESUMES:
+        resume_poll(a, subject)
     elif kind == COLLECTED:
-        gets_buffered(a, subject, more)
-    elif kind == RENEWED:
-        renews(a, subject, more)
+        handle_buffered(a, subject, more)
+    elif kind == RENEWAL_DUE:
+        renew_locks(a, subject, more)
 
 
 @part
@@ -124,9 +124,9 @@ def run(a: Any, until: Any, number: Any) -> Any:
         more = a[event + 3]
         if kind in (ANSWERED, COLLECTED) and more >= 0:
             m = a[subject + S_MEMBER] if kind == ANSWERED else subject
-            misses = _misses(a, m, more)
-            if misses:
-                return misses, 0
+            undrawn = _find_undrawn(a, m, more)
+            if undrawn:
+                return undrawn, 0
         if _is_full(a):
             return GROW, 0
         a[NOW] = a[event]
@@ -150,11 +150,11 @@ def sample(a: Any) -> None:
         a[row], a[row + 1] = a[p + LOG_START], a[p + START]
         a[row + 2] = a[p + END] + a[p + IN_MEMORY]
         a[row + 3], a[row + 4], a[row + 5], a[row + 6] = a[p + COMPLETE], held_in(a, p), end, lag
-        a[row + 7] = max(a[NOW] - _appended(a, p, a[p + START]), 0) // 1000 if lag > 0 else 0
+        a[row + 7] = max(a[NOW] - _append_time(a, p, a[p + START]), 0) // 1000 if lag > 0 else 0
 
 
 @part
-def _appended(a: Any, p: Any, offset: Any) -> Any:
+def _append_time(a: Any, p: Any, offset: Any) -> Any:
     """Return when the record at an offset was appended."""
     last = a[p + BATCHES]
     batch = min(max(batch_at(a, p, offset, 0, last), 0), last - 1)

@@ -25,11 +25,11 @@ NEAR, CURSOR, BUCKET_BITS, BUCKETS_AT, FREE_NODE, EVENTS, EVENTS_AT, EVENTS_ROOM
 # writes to the share coordinator, the runs of the open one, and its cause
 WRITES, WRITES_AT, WRITES_ROOM, RUNS, RUNS_AT, RUNS_ROOM, OPEN, CAUSE, CAUSE_NUMBER = range(28, 37)
 # requests, if they are recorded
-NOTES_REQUESTS, ASKED, ASKED_AT, ASKED_ROOM = range(37, 41)
+NOTES_REQUESTS, REQUESTS, REQUESTS_AT, REQUESTS_ROOM = range(37, 41)
 # slots, the number each member may need at once, and the slot of the current fetch
 FREE, FREE_SLOTS, SLOTS_EACH, READY_AT, SLOT, TAKEN = range(41, 47)
 # acknowledgement requests, and the result of a check
-FREE_ASK, FREE_ASKS, ASK_ROWS, FOUND = range(47, 51)
+FREE_ACK, FREE_ACKS, ACK_ROWS, FOUND = range(47, 51)
 # counts by place and member, and waiting fetches
 COUNTS_AT, NODES_AT, GIVEN_BACK, HELD_BY_ALL, DRAINS, DRAINED_AT = range(51, 57)
 # random numbers, and those that are still to be drawn
@@ -83,7 +83,7 @@ ACCEPTS_ALL, BELOW_ACCEPT, BELOW_RELEASE, BELOW_REJECT = range(16, 20)
 # its accidents
 HAS_ACCIDENTS, BELOW_CRASH, BELOW_HANG, DRAWN_AT, DRAWN, DRAWS = range(20, 26)
 # its assignment and share sessions
-TURN, WANTED, WANTED_AT, SESSIONS_AT, CHANGED = range(26, 31)
+TURN, ASSIGNED, ASSIGNED_AT, SESSIONS_AT, CHANGED = range(26, 31)
 # slots for its next polls, and acknowledgements that its next fetch waits for
 BUFFERED, UNANSWERED = range(31, 33)
 # the current record and its slot
@@ -91,7 +91,7 @@ PENDING, WORKING_ON, ENTRY, RECORD = range(33, 37)
 # the current part of the slot
 PART_ENTRY, PART_LAST, CRASHES = range(37, 40)
 # the part to acknowledge
-SAYS_ENTRY, SAYS_OFFSET, SAYS_TO_ENTRY, SAYS_TO, MEMBER = range(40, 45)
+ACK_ENTRY, ACK_OFFSET, ACK_TO_ENTRY, ACK_TO, MEMBER = range(40, 45)
 
 # ---- a share session of a member with a broker, followed by its places twice: all of them, and
 # those of the current fetch in order; a broker ----
@@ -99,7 +99,7 @@ S_MEMBER, S_OPEN, S_EPOCH, S_BROKER_EPOCH, S_PLACES = range(5)
 # its fetch, as the member and the broker know it
 IS_PENDING, FETCHED, FETCHED_AT, FETCH_NUMBER, FETCH_DONE, ANSWER_FROM = range(5, 11)
 # the timeout of its fetch
-GIVE_UP_AT, GIVE_UP_NUMBER, GIVE_UP_DUE, SESSION = range(11, 15)
+TIMEOUT_AT, TIMEOUT_NUMBER, TIMEOUT_DUE, SESSION = range(11, 15)
 IS_DEAD, BROKER_EPOCH, BROKER = range(3)
 
 # ---- a slot: records delivered to a member ----
@@ -112,7 +112,7 @@ BY_POLL, BY_RECORD, BY_ERROR = range(3)
 # ---- a record that fails: how, in how many deliveries, and how long it is held ----
 P_OFFSET, P_TYPE, P_ATTEMPTS, P_HOLD, POISON = range(5)
 # ---- an acknowledgement request: its rows, followed by types by offset ----
-A_NEXT_FREE, A_OF, A_ROWS, A_TYPES, ASK_HEAD = range(5)
+A_NEXT_FREE, A_OF, A_ROWS, A_TYPES, ACK_HEAD = range(5)
 # ---- a row of acknowledgements: a type, or -1 and the address of the types by offset ----
 R_PLACE, R_FIRST, R_LAST, R_TYPE, R_TYPES, R_TAKEN, ROW = range(7)
 # ---- counts of a place and a member, as in `tally.COUNTS`, and whether any is set ----
@@ -127,7 +127,7 @@ EVENT = LOCK_SIZE
 #: Buckets of near events, a power of 2; a node of their lists, and the field of the next node.
 BUCKETS, NODE, NODE_NEXT = 1024, 5, 4
 # place, time, time in ms, start offset, delivery complete count, leader epoch, end of its runs
-WROTE = 7
+WRITE_ROW = 7
 # A run of offsets in a write; its fields up to the time are a row of `Tally.finished`.
 RUN_PLACE, RUN_FIRST, RUN_LAST, RUN_TIME, RUN_STATE, RUN_COUNT, BY_OFFSET, RUN = range(8)
 # time, member, broker, session epoch, what
@@ -135,16 +135,16 @@ REQUEST = 5
 
 # ---- kinds of events; the subject is below 1 << KIND_BITS ----
 KIND_BITS = 40
-FETCHES, SAYS, SAYS_AND_WAITS, ANSWERED, RESUMES, WORKED, GIVES_UP, ACKNOWLEDGED_NOW = range(8)
-UNLOCKED, APPENDED, LOCKS_END, CRASHED, HUNG, RENEWED, SAYS_FIRST = range(8, 15)
-SAID_FIRST, COLLECTED = range(15, 17)
+FETCH_ARRIVES, ACKS_ARRIVE, ACKS_BEFORE_WORK, ANSWERED, WORK_RESUMES, PART_DONE = range(6)
+WAIT_ENDS, ACKS_WRITTEN, UNLOCKED, APPENDED, LOCKS_END, CRASHED, HUNG, RENEWAL_DUE = range(6, 14)
+ACKS_BEFORE_POLL, POLL_RESUMES, COLLECTED = range(14, 17)
 # ---- codes for Python ----
 ENDED_RUN, CLOSE, CRASH_NOW, HANG_NOW, GROW, DRAW_WORK, DRAW_CHANCE, DRAW_ACCIDENT = range(8)
 # ---- a row of the timeline: its columns from the log start offset to the age ----
 SAMPLE = 8
 # ---- causes of writes; kinds of requests ----
-EXPIRES, ACKNOWLEDGES, CLOSES_SESSION = 1, 2, 3
-ASKS_FETCH, ASKS_ACKNOWLEDGE, ASKS_CLOSE = 0, 1, 2
+EXPIRY, ACKNOWLEDGEMENT, SESSION_CLOSE = 1, 2, 3
+FETCH_REQUEST, ACKNOWLEDGE_REQUEST, CLOSE_REQUEST = 0, 1, 2
 
 # ---- errors of acknowledgements ----
 NOT_IN_FLIGHT, BEYOND, NOT_HELD, NOT_RENEWED = 1, 2, 3, 4
@@ -159,6 +159,6 @@ NEVER = (1 << 63) - 1
 RECONNECT = 50_000
 #: Microseconds until a member fetches again after an empty answer, if requests take no time:
 #: otherwise it would fetch forever at the same moment.
-ASKS_AGAIN = 100
+REFETCH_DELAY = 100
 #: A member that hangs for longer, in microseconds, never resumes.
 EVER = 1 << 59

@@ -15,7 +15,7 @@ import numpy as np
 from sharelag.errors import InputError
 from sharelag.model import TERMINAL_STATES, StateBatch
 from sharelag.whatif.compiled import layout as at
-from sharelag.whatif.compiled.calls import called
+from sharelag.whatif.compiled.calls import call_kernel
 from sharelag.whatif.consumers import Behaviour, Limits
 from sharelag.whatif.scenario import Member, Scenario
 from sharelag.whatif.simulation.clock import MS
@@ -64,7 +64,7 @@ class Sizes:
         spans = (one.batches[-1].last_offset + 1 - one.start_offset for one in windows)
         held = max(spans, default=0)
         # An upper bound over all logs, except for chance.
-        records = sum(one.end_offset for one in starts) + 2 * _arriving(scenario) + 4096
+        records = sum(one.end_offset for one in starts) + 2 * _count_arrivals(scenario) + 4096
         most = max(min(scenario.settings.limits.max_record_locks, records), held) + spare
         faults = {fault.kind for fault in scenario.faults}
         leaders_change = scenario.brokers > 1 or bool(faults & {"leader_change", "broker_down"})
@@ -76,13 +76,13 @@ class Sizes:
         # The delivery limit may have been larger before the scenario starts.
         tried = max((one.delivery_count for of in windows for one in of.batches), default=0)
         # About one event per bucket, at some six events per record.
-        between = scenario.duration_ms * MS / max(6 * records_of(scenario), 1)
+        between = scenario.duration_ms * MS / max(6 * expected_records(scenario), 1)
         found = cls(
             places,
             sum(member.count for member in scenario.members),
             1 << max(most, 64).bit_length(),
             leaders_change,
-            1 << max(roomy, held + spare, round(_behind_locks(scenario))).bit_length(),
+            1 << max(roomy, held + spare, round(_count_behind_locks(scenario))).bit_length(),
             spare,
             2 * (polled + longest) + 64,
             max(scenario.settings.limits.delivery_count_limit, 1 + tried),
@@ -90,7 +90,7 @@ class Sizes:
             min(max(round(math.log2(max(between, 1))), 2), 14),
         )
         people = 2 * found.members + 2
-        words = found.fixed(found.usual) + people * found.entries * at.ENTRY_SIZE
+        words = found.count_fixed(found.usual) + people * found.entries * at.ENTRY_SIZE
         if words > _MOST_WORDS:
             raise InputError(
                 f"to simulate this takes some {words * 8 / 1e9:,.0f} GB of memory: a window has "
@@ -104,31 +104,31 @@ class Sizes:
         """Entries of a slot: those left of aborted transactions follow the others."""
         return 2 * self.scratch + 1
 
-    def fixed(self, window: int) -> int:
+    def count_fixed(self, window: int) -> int:
         """Return the words that do not depend on the logs, with windows of a given size."""
         each = at.PLACE + window * (at.OFFSET + 4 * at.LOCK_SIZE) + 2
         pairs = self.places * self.members * (at.COUNTS + 3 + 3)
         return at.GLOBALS + self.places * each + self.members * at.MEMBER + pairs + self.steps
 
 
-def records_of(scenario: Scenario) -> int:
+def expected_records(scenario: Scenario) -> int:
     """Return the number of records that a scenario delivers, as far as it is known in advance."""
     starts = scenario.starts.values()
     backlog = sum(start.end_offset - start.window.start_offset for start in starts if start.window)
-    return backlog + _arriving(scenario)
+    return backlog + _count_arrivals(scenario)
 
 
-def _arriving(scenario: Scenario) -> int:
+def _count_arrivals(scenario: Scenario) -> int:
     return sum(int(expect_records(one, scenario)[1][-1]) for one in scenario.producers)
 
 
-def _behind_locks(scenario: Scenario) -> float:
+def _count_behind_locks(scenario: Scenario) -> float:
     """Return the records of a partition that arrive during a lock, some of them counted twice."""
     if not any(member.behaviour.silent for member in scenario.members):
         return 0.0
     places = sum(topic.partitions for topic in scenario.topics)
     locked = scenario.settings.limits.lock_duration_ms / scenario.duration_ms
-    return 3 * min(locked, 1.0) * records_of(scenario) / places
+    return 3 * min(locked, 1.0) * expected_records(scenario) / places
 
 
 #: Initial rows of a growing table: each time that it is full costs 0.1 ms.
@@ -138,20 +138,20 @@ _DRAWS = 7
 _BOUNDS = (at.BELOW_ACCEPT, at.BELOW_RELEASE, at.BELOW_REJECT, at.BELOW_CRASH, at.BELOW_HANG)
 _COMMITS = {"poll": at.BY_POLL, "record": at.BY_RECORD, "error": at.BY_ERROR}
 #: Memory of finished runs for the next one: allocating new memory is slow.
-_KEPT: list[Longs] = []
-_MOST_KEPT = 1 << 23
+_SPARE: list[Longs] = []
+_LARGEST_SPARE = 1 << 23
 _MUCH = 1 << 25
 
 
-def _taken(size: int) -> Longs:
+def _take(size: int) -> Longs:
     try:
-        kept = _KEPT.pop()
+        kept = _SPARE.pop()
     except IndexError:
-        return _new(size)
-    return kept if len(kept) >= size else _new(size)
+        return _allocate(size)
+    return kept if len(kept) >= size else _allocate(size)
 
 
-def _new(size: int) -> Longs:
+def _allocate(size: int) -> Longs:
     if size <= _MUCH:
         return np.zeros(size, np.int64)
     # NumPy requests huge pages, and the sparsely used windows of all places would touch each.
@@ -187,14 +187,14 @@ class Core:
         # If fetches cost nothing, several may arrive at once.
         self._is_slow = round(scenario.costs.fetch_ms * MS) > 0
         self._window = self._sizes.usual if self._is_slow else 2 * self._sizes.window
-        rows = 2 * _ROWS * (at.EVENT + at.WROTE + at.RUN + at.REQUEST)
-        self._hold(_taken(2 * self._sizes.fixed(self._window) + rows + known + drawn))
+        rows = 2 * _ROWS * (at.EVENT + at.WRITE_ROW + at.RUN + at.REQUEST)
+        self._use(_take(2 * self._sizes.count_fixed(self._window) + rows + known + drawn))
         self._capacity = 0  # of lives
         self.next_event = 0
         self._writes: list[Longs] = []
         self._runs: list[Longs] = []
         self._all_runs: list[Longs] = []
-        self._asked: list[Longs] = []
+        self._requests: list[Longs] = []
         self._written = self._ran = 0
         self._missing: dict[int, Longs] = {}  # by place, rows of offsets without a record
         self._globals(requests)
@@ -209,14 +209,14 @@ class Core:
     def __setitem__(self, address: int, value: int) -> None:
         self._view[address] = value
 
-    def _hold(self, a: Longs) -> None:
+    def _use(self, a: Longs) -> None:
         self.a, self._view = a, memoryview(a)  # type: ignore[arg-type]
 
     def call(self, what: int, at: int = 0, number: int = 0) -> tuple[int, int]:
-        """Call kernels, plain or compiled: see `calls.called`."""
+        """Call kernels, plain or compiled: see `calls.call_kernel`."""
         self.next_event = 0
         if self._form is None:
-            found: tuple[int, int] = called(self._view, what, at, number)
+            found: tuple[int, int] = call_kernel(self._view, what, at, number)
             return found
         return self._form(self.a, what, at, number)
 
@@ -225,14 +225,14 @@ class Core:
         """The number of writes."""
         return self._written + self[at.WRITES]
 
-    def room(self, size: int) -> int:
+    def allocate(self, size: int) -> int:
         """Allocate words, and return their address."""
         begin = self._end
         self._end += size
         if self._end > len(self.a):
-            larger = _new(2 * self._end)
+            larger = _allocate(2 * self._end)
             larger[:begin] = self.a[:begin]
-            self._hold(larger)
+            self._use(larger)
         return begin
 
     def _globals(self, requests: bool) -> None:
@@ -240,17 +240,17 @@ class Core:
         costs = scenario.costs
         values = {
             at.PLACES: sizes.places,
-            at.PLACES_AT: self.room(sizes.places * at.PLACE),
-            at.READY_AT: self.room(2 * sizes.places),
-            at.ASK_ROWS: sizes.scratch,
+            at.PLACES_AT: self.allocate(sizes.places * at.PLACE),
+            at.READY_AT: self.allocate(2 * sizes.places),
+            at.ACK_ROWS: sizes.scratch,
             at.BROKERS: scenario.brokers,
-            at.BROKERS_AT: self.room(scenario.brokers * at.BROKER),
+            at.BROKERS_AT: self.allocate(scenario.brokers * at.BROKER),
             at.BROKERS_FAIL: int(sizes.leaders_change),
-            at.DRAINED_AT: self.room(sizes.steps),
-            at.SAMPLE_AT: self.room(sizes.places * at.SAMPLE),
-            at.BUCKETS_AT: self.room(at.BUCKETS),
+            at.DRAINED_AT: self.allocate(sizes.steps),
+            at.SAMPLE_AT: self.allocate(sizes.places * at.SAMPLE),
+            at.BUCKETS_AT: self.allocate(at.BUCKETS),
             at.BUCKET_BITS: sizes.bucket_bits,
-            at.CHANCES_AT: self.room(sizes.attempts * self._chunks),
+            at.CHANCES_AT: self.allocate(sizes.attempts * self._chunks),
             at.CHUNKS: self._chunks,
             at.NETWORK: round(costs.network_ms * MS),
             at.FETCH: round(costs.fetch_ms * MS),
@@ -261,17 +261,17 @@ class Core:
             at.CAUSE_NUMBER: at.NOBODY,
             at.FREE: -1,
             at.SLOTS_EACH: min(scenario.brokers, sizes.places),
-            at.FREE_ASK: -1,
+            at.FREE_ACK: -1,
             at.NOTES_REQUESTS: int(requests),
         }
         self.a[list(values)] = list(values.values())
-        self.limit(scenario.settings.limits)
+        self.set_limits(scenario.settings.limits)
         self.a[self[at.CHANCES_AT] : self._end] = -1
         for _ in range(4 * (sizes.members + sizes.places) + 64):
-            node = self.room(at.NODE)
+            node = self.allocate(at.NODE)
             self[node + at.NODE_NEXT], self[at.FREE_NODE] = self[at.FREE_NODE], node
 
-    def limit(self, limits: Limits) -> None:
+    def set_limits(self, limits: Limits) -> None:
         """Set the limits in force."""
         self[at.LOCKS], self[at.ATTEMPTS] = limits.max_record_locks, limits.delivery_count_limit
         self[at.LOCK_MS], self[at.THROTTLED] = limits.lock_duration_ms, limits.throttled_from
@@ -282,11 +282,11 @@ class Core:
         fields = {
             at.INDEX: number,
             at.EXPIRY_DUE: -1,
-            at.LOCKS_AT: self.room(2 * self._window * at.LOCK_SIZE),
-            at.EARLY_LOCKS_AT: self.room(2 * self._window * at.LOCK_SIZE),
-            at.WINDOW_AT: self.room(self._window * at.OFFSET),
-            at.BASES_AT: self.room(len(log.bases)),
-            at.TIMES_AT: self.room(len(log.times)),
+            at.LOCKS_AT: self.allocate(2 * self._window * at.LOCK_SIZE),
+            at.EARLY_LOCKS_AT: self.allocate(2 * self._window * at.LOCK_SIZE),
+            at.WINDOW_AT: self.allocate(self._window * at.OFFSET),
+            at.BASES_AT: self.allocate(len(log.bases)),
+            at.TIMES_AT: self.allocate(len(log.times)),
             at.BATCHES: len(log.times),
             at.CHUNK_AT: chunk,
             at.FIRST_CHUNK: log.bases[0] // at.CHUNK,
@@ -299,7 +299,7 @@ class Core:
         }
         fields[at.READS_AT] = fields[at.TIMES_AT]
         if log.readable is not log.times:
-            fields[at.READS_AT] = self.room(len(log.readable))
+            fields[at.READS_AT] = self.allocate(len(log.readable))
         a = self.a
         for field, value in fields.items():
             a[p + field] = value
@@ -321,7 +321,7 @@ class Core:
         rows = np.concatenate([known, np.column_stack([new, np.full(len(new), since)])])
         self._missing[number] = rows = rows[np.argsort(rows[:, at.M_OFFSET])]
         if len(new):
-            begin = self.room(rows.size)
+            begin = self.allocate(rows.size)
             self.a[begin : self._end] = rows.reshape(-1)
             self[p + at.MISSING], self[p + at.MISSING_AT] = len(rows), begin
         bases = np.array(log.bases)
@@ -331,22 +331,22 @@ class Core:
         flags |= at.IS_ABORTED * np.isin(bases[:-1], np.array(list(log.aborted), np.int64))
         if flags.any():
             if not self[p + at.FLAGS_AT]:
-                self[p + at.FLAGS_AT] = self.room(len(flags))
+                self[p + at.FLAGS_AT] = self.allocate(len(flags))
             self.a[self[p + at.FLAGS_AT] :][: len(flags)] = flags
         # The next fetch may start behind a hole.
         ends = np.flatnonzero(~is_removed)
         hole = np.diff(bases[np.concatenate([[0], ends + 1])]).max() if len(ends) else 0
         self[p + at.SPARE] = max(self[p + at.SPARE], self._sizes.spare + int(hole))
-        self.have_window(p)
+        self.ensure_window(p)
 
-    def poison(self, place: int, poison: Mapping[int, tuple[int, int, int]]) -> None:
+    def set_poison(self, place: int, poison: Mapping[int, tuple[int, int, int]]) -> None:
         """Set the failing records of a place: how, in how many deliveries, and how long held."""
         p, rows = self.places[place], sorted((offset, *how) for offset, how in poison.items())
-        begin = self.room(len(rows) * at.POISON)
+        begin = self.allocate(len(rows) * at.POISON)
         self.a[begin : self._end] = np.array(rows, np.int64).reshape(-1)
         self[p + at.POISONS], self[p + at.POISONS_AT] = len(rows), begin
 
-    def hold(self, p: int, start: int, batches: Iterable[StateBatch], now_ms: int) -> None:
+    def load_state(self, p: int, start: int, batches: Iterable[StateBatch], now_ms: int) -> None:
         """Load the state with which a leader starts, without owners (``maybeInitialize``).
 
         Raises
@@ -373,7 +373,7 @@ class Core:
             if gap < 0 and first > before + 1:
                 gap = before + 1
             self[p + at.IN_MEMORY] = self[p + at.FIND] = 1
-            self.have_window(p, last)
+            self.ensure_window(p, last)
             rows = _rows_at(self.a, self[p + at.WINDOW_AT], self[p + at.MASK] + 1, at.OFFSET)
             hole = np.arange(max(before + 1, self[p + at.FIRST]), first) % len(rows)
             rows[hole, at.BATCH] = -1
@@ -388,7 +388,7 @@ class Core:
         if gap >= 0:
             self[p + at.GAP_END], self[p + at.GAP_START] = before, gap
 
-    def member(self) -> int:
+    def add_member(self) -> int:
         """Allocate one more life of a member."""
         number, places = len(self.members), self._sizes.places
         if number == self._capacity:
@@ -396,14 +396,14 @@ class Core:
             before = self._capacity
             self._capacity = max(2 * number, self._sizes.members, 1)
             for where, size in ((at.COUNTS_AT, at.COUNTS), (at.NODES_AT, at.NODE_OF_PLACE)):
-                old, begin = self[where], self.room(self._capacity * places * size)
+                old, begin = self[where], self.allocate(self._capacity * places * size)
                 self.a[begin:][: before * places * size] = self.a[old:][: before * places * size]
                 self[where] = begin
-        m = self.room(at.MEMBER)
+        m = self.allocate(at.MEMBER)
         self.members.append(m)
         self[at.MEMBERS] = self[at.MEMBERS] + 1
-        self[m + at.WANTED_AT] = self.room(places)
-        self[m + at.SESSIONS_AT] = self.room(self[at.BROKERS] * (at.SESSION + 2 * places))
+        self[m + at.ASSIGNED_AT] = self.allocate(places)
+        self[m + at.SESSIONS_AT] = self.allocate(self[at.BROKERS] * (at.SESSION + 2 * places))
         for session in self.sessions(m):
             self[session + at.S_MEMBER] = m
             self[session + at.FETCHED_AT] = session + at.SESSION + places
@@ -417,27 +417,27 @@ class Core:
         begin, size = self[m + at.SESSIONS_AT], at.SESSION + 2 * self._sizes.places
         return range(begin, begin + self[at.BROKERS] * size, size)
 
-    def forget(self) -> None:
+    def release_member(self) -> None:
         """Count one life less, so that less room is reserved."""
         self[at.MEMBERS] = self[at.MEMBERS] - 1
 
-    def works(self, fixed: Sequence[int]) -> int:
+    def add_service(self, fixed: Sequence[int]) -> int:
         """Allocate the processing times of a service: fixed ones by place, and drawn chunks."""
-        address = self.room(len(fixed) + self._chunks)
+        address = self.allocate(len(fixed) + self._chunks)
         self.a[address : self._end] = -1
         self.a[address : address + len(fixed)] = fixed
         return address
 
     def put_chunk(self, address: int, drawn: Longs) -> None:
         """Store random numbers, and set their address."""
-        begin = self.room(len(drawn))
+        begin = self.allocate(len(drawn))
         self.a[begin : self._end] = drawn
         self[address] = begin
 
     def put_accidents(self, m: int, drawn: Longs) -> None:
         """Replace the used random numbers for the accidents of a life."""
         if not self[m + at.DRAWN_AT]:
-            self[m + at.DRAWN_AT] = self.room(len(drawn))
+            self[m + at.DRAWN_AT] = self.allocate(len(drawn))
         begin = self[m + at.DRAWN_AT]
         self.a[begin : begin + len(drawn)] = drawn
         self[m + at.DRAWN], self[m + at.DRAWS] = 0, len(drawn)
@@ -449,35 +449,35 @@ class Core:
         self._flush()
         self[at.IS_CRAMPED] = 0
         for p in self.places:
-            self.have_window(p)
-        self._have_room(at.WRITES_AT, at.WRITES_ROOM, at.WROTE, changes)
-        self._have_room(at.RUNS_AT, at.RUNS_ROOM, at.RUN, changes)
-        self._have_room(at.ASKED_AT, at.ASKED_ROOM, at.REQUEST, 4 * self[at.BROKERS] + 16)
+            self.ensure_window(p)
+        self._ensure_room(at.WRITES_AT, at.WRITES_ROOM, at.WRITE_ROW, changes)
+        self._ensure_room(at.RUNS_AT, at.RUNS_ROOM, at.RUN, changes)
+        self._ensure_room(at.REQUESTS_AT, at.REQUESTS_ROOM, at.REQUEST, 4 * self[at.BROKERS] + 16)
         before, count = self[at.EVENTS_AT], self[at.EVENTS]
         needed = count + 4 * (members + self[at.BROKERS]) + 8 * sizes.places + 64
-        if self._have_room(at.EVENTS_AT, at.EVENTS_ROOM, at.EVENT, needed):
+        if self._ensure_room(at.EVENTS_AT, at.EVENTS_ROOM, at.EVENT, needed):
             begin = self[at.EVENTS_AT]
             self.a[begin:][: count * at.EVENT] = self.a[before:][: count * at.EVENT]
         each = self[at.SLOTS_EACH]
         if self[at.FREE_SLOTS] < members * each + 1:
             for _ in range(members * (each + 1) + 2 - self[at.FREE_SLOTS]):
-                slot = self.room(at.SLOT_HEAD + sizes.entries * at.ENTRY_SIZE)
+                slot = self.allocate(at.SLOT_HEAD + sizes.entries * at.ENTRY_SIZE)
                 self[slot + at.NEXT_FREE], self[at.FREE] = self[at.FREE], slot
                 self[at.FREE_SLOTS] = self[at.FREE_SLOTS] + 1
-        if self[at.FREE_ASKS] < self[at.BROKERS] + 2:
+        if self[at.FREE_ACKS] < self[at.BROKERS] + 2:
             for _ in range(members + 2 * self[at.BROKERS] + 2):
-                ask = self.room(at.ASK_HEAD + sizes.scratch * (at.ROW + 1))
-                self[ask + at.A_NEXT_FREE], self[at.FREE_ASK] = self[at.FREE_ASK], ask
-                self[at.FREE_ASKS] = self[at.FREE_ASKS] + 1
+                ack = self.allocate(at.ACK_HEAD + sizes.scratch * (at.ROW + 1))
+                self[ack + at.A_NEXT_FREE], self[at.FREE_ACK] = self[at.FREE_ACK], ack
+                self[at.FREE_ACKS] = self[at.FREE_ACKS] + 1
 
     def release(self) -> None:
         """Leave the memory to the next run."""
-        if self._end <= _MOST_KEPT and not _KEPT:
+        if self._end <= _LARGEST_SPARE and not _SPARE:
             self.a[: self._end] = 0
-            _KEPT.append(self.a)
-        self._hold(np.zeros(0, np.int64))
+            _SPARE.append(self.a)
+        self._use(np.zeros(0, np.int64))
 
-    def have_window(self, p: int, until: int | None = None) -> None:
+    def ensure_window(self, p: int, until: int | None = None) -> None:
         """Enlarge the window of a place if a fetch may need more, now or up to an offset."""
         if not self[p + at.IN_MEMORY] and until is None:
             return
@@ -491,7 +491,7 @@ class Core:
     def _widen(self, p: int, before: int, larger: int) -> None:
         window = self[p + at.WINDOW_AT]
         self[p + at.MASK] = larger - 1
-        self[p + at.WINDOW_AT] = self.room(larger * at.OFFSET)
+        self[p + at.WINDOW_AT] = self.allocate(larger * at.OFFSET)
         offsets = np.arange(self[p + at.FIRST], self[p + at.LAST] + 1)
         old = _rows_at(self.a, window, before, at.OFFSET)
         new = _rows_at(self.a, self[p + at.WINDOW_AT], larger, at.OFFSET)
@@ -501,7 +501,7 @@ class Core:
         self[p + at.LOCK_ROOM] = max(self[p + at.LOCK_ROOM], 2 * min(larger, locked))
         for field, to in ((at.LOCKS_AT, at.LOCKS_TO), (at.EARLY_LOCKS_AT, at.EARLY_LOCKS)):
             begin, size = self[p + field], self[p + to] * at.LOCK_SIZE
-            self[p + field] = self.room(self[p + at.LOCK_ROOM] * at.LOCK_SIZE)
+            self[p + field] = self.allocate(self[p + at.LOCK_ROOM] * at.LOCK_SIZE)
             self.a[self[p + field] :][:size] = self.a[begin:][:size]
 
     def runs(self) -> list[Longs]:
@@ -509,10 +509,10 @@ class Core:
         self._flush()
         return self._all_runs
 
-    def asked(self) -> Longs:
+    def requests(self) -> Longs:
         """Return all requests, as rows of the layout."""
         self._flush()
-        return np.concatenate(self._asked)
+        return np.concatenate(self._requests)
 
     def take_writes(self) -> tuple[list[Longs], list[Longs]]:
         """Return the writes since the last call, and their runs, in several parts."""
@@ -521,25 +521,25 @@ class Core:
         self._writes, self._runs, self._ran = [], [], 0
         return taken
 
-    def _have_room(self, where: int, room: int, size: int, needed: int) -> bool:
+    def _ensure_room(self, where: int, room: int, size: int, needed: int) -> bool:
         """Allocate a larger table of rows if needed; return whether it was."""
         if self[room] >= needed:
             return False
         rows = 2 * max(needed, _ROWS)
-        self[where], self[room] = self.room(rows * size), rows
+        self[where], self[room] = self.allocate(rows * size), rows
         return True
 
     def _flush(self) -> None:
-        writes = self._rows(at.WRITES_AT, at.WRITES, at.WROTE)
-        writes[:, at.WROTE - 1] += self._ran
+        writes = self._rows(at.WRITES_AT, at.WRITES, at.WRITE_ROW)
+        writes[:, at.WRITE_ROW - 1] += self._ran
         self._writes.append(writes)
         runs = self._rows(at.RUNS_AT, at.RUNS, at.RUN)
         self._runs.append(runs)
         self._all_runs.append(runs)
-        self._asked.append(self._rows(at.ASKED_AT, at.ASKED, at.REQUEST))
+        self._requests.append(self._rows(at.REQUESTS_AT, at.REQUESTS, at.REQUEST))
         self._written += self[at.WRITES]
         self._ran += self[at.RUNS]
-        self[at.WRITES] = self[at.RUNS] = self[at.ASKED] = self[at.OPEN] = 0
+        self[at.WRITES] = self[at.RUNS] = self[at.REQUESTS] = self[at.OPEN] = 0
 
     def _rows(self, where: int, count: int, size: int) -> Longs:
         begin = self[where]
@@ -556,7 +556,7 @@ _LOADED = (at.S_AVAILABLE, *map(int, TERMINAL_STATES))
 
 
 @lru_cache
-def behaving(behaviour: Behaviour) -> Mapping[int, int]:
+def behaviour_fields(behaviour: Behaviour) -> Mapping[int, int]:
     """Return a behaviour by field: bounds of random whole numbers below 2 ** 53."""
     accidents = (math.ceil(one * 2.0**WHOLE_BITS) for one in (behaviour.crash, behaviour.hang))
     return {

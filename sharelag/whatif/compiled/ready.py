@@ -9,7 +9,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from sharelag.compiled import compile_kernel, is_cached, kernel
-from sharelag.whatif.compiled.calls import called
+from sharelag.whatif.compiled.calls import call_kernel
 
 
 def _pointer(_context: Any, a: Any) -> Any:
@@ -29,8 +29,8 @@ pointer: Any = intrinsic(_pointer)
 
 @kernel
 def call(a: Any, what: Any, at: Any, number: Any) -> Any:
-    """Call a kernel from Python: see `calls.called`."""
-    return called(pointer(a), what, at, number)
+    """Call a kernel from Python: see `calls.call_kernel`."""
+    return call_kernel(pointer(a), what, at, number)
 
 
 def form() -> Any:

@@ -91,7 +91,11 @@ def _append(runs: list[InFlight], run: InFlight) -> None:
 
 #: Above all numbers of events.
 _LAST = (1 << 62) - 1
-_WHAT = {at.ASKS_FETCH: "fetch", at.ASKS_ACKNOWLEDGE: "acknowledge", at.ASKS_CLOSE: "close"}
+_WHAT = {
+    at.FETCH_REQUEST: "fetch",
+    at.ACKNOWLEDGE_REQUEST: "acknowledge",
+    at.CLOSE_REQUEST: "close",
+}
 
 
 class LoopClock(Clock):
@@ -167,7 +171,7 @@ class Simulation(Loop[Client]):
         self._clock.call, self._clock.draw = self._call, self._draw
         for place, outcomes in enumerate(self.outcomes):
             if outcomes.poison:
-                core.poison(place, outcomes.poison)
+                core.set_poison(place, outcomes.poison)
         self.tally = self._counted = Counted(len(self.names), scenario.step_ms * MS, core)
         ids = {topic.name: topic.id for topic in scenario.topics}
         self.states = Writes(
@@ -207,7 +211,7 @@ class Simulation(Loop[Client]):
         service = birth.member.service
         if service not in self._work_at:
             fixed = [birth.work[place].fixed for place in range(len(self.names))]
-            self._work_at[service] = self.core.works(fixed)
+            self._work_at[service] = self.core.add_service(fixed)
         client = Client(self, birth, self._work_at[service])
         self._clients[client.address] = client
         return client
@@ -222,7 +226,7 @@ class Simulation(Loop[Client]):
         super()._delete(place, offset)
         core, p = self.core, self.core.places[place]
         core[p + at.LOG_START] = self.logs[place].start
-        core.have_window(p)
+        core.ensure_window(p)
 
     def _compact(self, places: Sequence[int], every_ms: int) -> None:
         super()._compact(places, every_ms)
@@ -234,7 +238,7 @@ class Simulation(Loop[Client]):
         seen = self._watch.lag_and_age(metric)
         # The watch has advanced the readable end, which fetches share.
         for log, p in zip(self.logs, self.core.places, strict=True):
-            self.core[p + at.READABLE] = max(self.core[p + at.READABLE], log.asked[1])
+            self.core[p + at.READABLE] = max(self.core[p + at.READABLE], log.batch_counts[1])
         return seen
 
     def _observed(self) -> Longs:
@@ -260,7 +264,7 @@ class Simulation(Loop[Client]):
         if core[at.NOTES_REQUESTS]:
             self.requests += [
                 (time, number, broker, epoch, _WHAT[what])
-                for time, number, broker, epoch, what in core.asked().tolist()
+                for time, number, broker, epoch, what in core.requests().tolist()
             ]
         super()._settle()
 

@@ -73,7 +73,7 @@ def wait(a: Any, session: Any, p: Any) -> None:
 
 
 @part
-def forget(a: Any, session: Any) -> None:
+def drop_fetch(a: Any, session: Any) -> None:
     """Remove a fetch from all waiting lists."""
     a[session + FETCH_DONE] = 1
     for number in range(a[session + FETCHED]):
@@ -94,7 +94,7 @@ def forget(a: Any, session: Any) -> None:
 
 
 @part
-def _offset_ready(a: Any, p: Any) -> Any:
+def _ready_offset(a: Any, p: Any) -> Any:
     """Return the offset at which a fetch can start now; -1 if locked, full, or empty."""
     if a[p + LOCKED_UNTIL] > a[NOW]:
         return -1
@@ -118,7 +118,7 @@ def _watch_locks(a: Any, p: Any) -> None:
 
 
 @part
-def _first_fetched(a: Any, p: Any, offset: Any) -> Any:
+def _first_batch(a: Any, p: Any, offset: Any) -> Any:
     """Return the record batch of the log with an offset, or the first one."""
     # Most fetches are near the end of the log.
     bases = a[p + BASES_AT]
@@ -135,7 +135,7 @@ def _acquire(a: Any, m: Any, p: Any, offset: Any, room: Any, sharing: Any) -> No
     last = min(
         max(a[p + END] + a[p + IN_MEMORY], offset) + room, offset + a[RECORDS_A_FETCH] // sharing
     )
-    low, high = _first_fetched(a, p, offset), a[p + READABLE] - 1
+    low, high = _first_batch(a, p, offset), a[p + READABLE] - 1
     if a[a[p + BASES_AT] + a[p + READABLE]] > last:
         high = batch_at(a, p, last, low, a[p + READABLE])
     see_time(a, p)
@@ -161,13 +161,13 @@ def _serve(a: Any, session: Any, last_chance: bool) -> bool:
     ready, count, m = a[READY_AT], 0, a[session + S_MEMBER]
     for number in range(a[session + FETCHED]):
         p = a[a[session + FETCHED_AT] + number]
-        offset = _offset_ready(a, p)
+        offset = _ready_offset(a, p)
         if offset >= 0:
             a[ready + 2 * count], a[ready + 2 * count + 1] = p, offset
             count += 1
     if not count and not last_chance:
         return False
-    forget(a, session)
+    drop_fetch(a, session)
     a[SLOT], a[TAKEN] = -1, 0
     for one in range(count):
         p = a[ready + 2 * one]
@@ -178,10 +178,10 @@ def _serve(a: Any, session: Any, last_chance: bool) -> bool:
         free(a, a[SLOT])  # all acquired records belong to aborted transactions
         a[SLOT] = -1
     at = a[NOW] + (a[FETCH] if a[SLOT] >= 0 else 0)
-    takes = a[NETWORK]
-    if a[SLOT] < 0 and not last_chance and not takes:
-        takes = ASKS_AGAIN
-    push(a, max(at, a[session + ANSWER_FROM]) + takes, ANSWERED, session, a[SLOT])
+    delay = a[NETWORK]
+    if a[SLOT] < 0 and not last_chance and not delay:
+        delay = REFETCH_DELAY
+    push(a, max(at, a[session + ANSWER_FROM]) + delay, ANSWERED, session, a[SLOT])
     for one in range(count):
         p = a[ready + 2 * one]
         if a[p + HEAD]:
@@ -208,7 +208,7 @@ def _await_change(a: Any, p: Any) -> None:
 def wake(a: Any, p: Any) -> None:
     """Serve the fetches that wait for a place, in order."""
     note_drained(a, p)
-    while a[p + HEAD] and _offset_ready(a, p) >= 0:
+    while a[p + HEAD] and _ready_offset(a, p) >= 0:
         _serve(a, a[node_of(a, a[p + HEAD], p)], False)
     if a[p + HEAD]:
         _await_change(a, p)
@@ -224,19 +224,19 @@ def after_write(a: Any, p: Any, start: Any) -> None:
 
 
 @part
-def gives_up(a: Any, session: Any, number: Any) -> None:
+def end_wait(a: Any, session: Any, number: Any) -> None:
     """End a fetch after its maximum wait, or reschedule the timeout for a newer fetch."""
-    a[session + GIVE_UP_DUE] = 0
+    a[session + TIMEOUT_DUE] = 0
     if a[session + FETCH_DONE]:
         return
     if a[session + FETCH_NUMBER] == number:
         _serve(a, session, True)
     else:
-        _will_give_up(a, session)
+        _schedule_timeout(a, session)
 
 
 @part
-def appended(a: Any, p: Any) -> None:
+def handle_append(a: Any, p: Any) -> None:
     """Wake fetches after records were appended."""
     a[p + APPEND_DUE] = 0
     fetch_end(a, p)
@@ -244,14 +244,14 @@ def appended(a: Any, p: Any) -> None:
 
 
 @part
-def unlocked(a: Any, p: Any) -> None:
+def handle_unlock(a: Any, p: Any) -> None:
     """Wake fetches after the fetch that locked a place."""
     a[p + UNLOCK_DUE] = 0
     wake(a, p)
 
 
 @part
-def locks_end(a: Any, p: Any, life: Any) -> None:
+def expire_locks(a: Any, p: Any, life: Any) -> None:
     """Let locks expire, unless the event belongs to a former leader."""
     if life != a[p + LIFE]:
         return
@@ -263,7 +263,7 @@ def locks_end(a: Any, p: Any, life: Any) -> None:
 
 
 @part
-def fetches(a: Any, session: Any, answer_from: Any) -> None:
+def serve_fetch(a: Any, session: Any, answer_from: Any) -> None:
     """Serve a fetch after its acknowledgements, or let it wait."""
     a[session + ANSWER_FROM] = answer_from
     a[session + FETCH_NUMBER] += 1
@@ -275,14 +275,14 @@ def fetches(a: Any, session: Any, answer_from: Any) -> None:
         wait(a, session, p)
         _await_change(a, p)
     a[NUMBER] += 1
-    a[session + GIVE_UP_AT] = a[NOW] + a[a[session + S_MEMBER] + WAIT]
-    a[session + GIVE_UP_NUMBER] = a[NUMBER]
-    if not a[session + GIVE_UP_DUE]:
-        _will_give_up(a, session)
+    a[session + TIMEOUT_AT] = a[NOW] + a[a[session + S_MEMBER] + WAIT]
+    a[session + TIMEOUT_NUMBER] = a[NUMBER]
+    if not a[session + TIMEOUT_DUE]:
+        _schedule_timeout(a, session)
 
 
 @part
-def fetches_in_vain(a: Any, session: Any) -> bool:
+def fail_fetch(a: Any, session: Any) -> bool:
     """Return whether a fetch reaches a broker that is down; its answer is then empty."""
     if a[BROKERS_FAIL]:
         for number in range(a[session + FETCHED]):
@@ -297,7 +297,7 @@ def end_leader(a: Any, p: Any) -> None:
     """Answer the fetches that wait for a place with nothing, because its leader is down."""
     while a[p + HEAD]:
         session = a[node_of(a, a[p + HEAD], p)]
-        forget(a, session)
+        drop_fetch(a, session)
         push(a, a[NOW] + RECONNECT, ANSWERED, session, -1)
 
 
@@ -316,8 +316,8 @@ def free(a: Any, slot: Any) -> None:
 
 
 @part
-def _will_give_up(a: Any, session: Any) -> None:
+def _schedule_timeout(a: Any, session: Any) -> None:
     """Schedule the timeout; one event per session suffices, as most fetches are answered before."""
-    a[session + GIVE_UP_DUE] = 1
-    at, number = a[session + GIVE_UP_AT], a[session + GIVE_UP_NUMBER]
-    insert(a, at, number, GIVES_UP, session, a[session + FETCH_NUMBER])
+    a[session + TIMEOUT_DUE] = 1
+    at, number = a[session + TIMEOUT_AT], a[session + TIMEOUT_NUMBER]
+    insert(a, at, number, WAIT_ENDS, session, a[session + FETCH_NUMBER])

@@ -27,7 +27,7 @@ def counts_of(a: Any, place: Any, member: Any) -> Any:
 
 
 @part
-def given_back(a: Any, p: Any, count: Any, last: Any) -> Any:
+def released_state(a: Any, p: Any, count: Any, last: Any) -> Any:
     """Return the state of released offsets: archived after the last attempt or if deleted."""
     return S_ARCHIVED if count >= a[ATTEMPTS] or last < a[p + START] else S_AVAILABLE
 
@@ -67,18 +67,18 @@ def _count(a: Any, p: Any, row: Any) -> None:
     is_someones = a[CAUSE_NUMBER] != NOBODY
     at = counts_of(a, a[p + INDEX], a[CAUSE_NUMBER]) if is_someones else 0
     if state == S_AVAILABLE:
-        if a[CAUSE] == EXPIRES:
+        if a[CAUSE] == EXPIRY:
             a[p + EXPIRED] += size
         elif is_someones:
             a[at + RELEASED] += size
-            if a[CAUSE] == ACKNOWLEDGES:
+            if a[CAUSE] == ACKNOWLEDGEMENT:
                 a[GIVEN_BACK] += size
     elif state == S_ARCHIVED:
         a[p + ARCHIVES] += size
-        if a[CAUSE] == EXPIRES:
+        if a[CAUSE] == EXPIRY:
             a[p + EXPIRED] += size
         elif is_someones:
-            a[at + (REJECTED if a[CAUSE] == ACKNOWLEDGES else RELEASED)] += size
+            a[at + (REJECTED if a[CAUSE] == ACKNOWLEDGEMENT else RELEASED)] += size
     elif is_someones:
         a[at + ACKED] += size
 
@@ -104,7 +104,7 @@ def finish(a: Any, p: Any) -> None:
     """Complete the open write, then move the start offset."""
     if a[RUNS] == a[OPEN]:
         return
-    wrote = a[WRITES_AT] + a[WRITES] * WROTE
+    wrote = a[WRITES_AT] + a[WRITES] * WRITE_ROW
     a[WRITES] += 1
     a[wrote], a[wrote + 1], a[wrote + 2] = a[p + INDEX], a[NOW], a[p + STATE_MS]
     a[wrote + 3], a[wrote + 4] = a[p + START], a[p + COMPLETE]
@@ -261,7 +261,7 @@ def move_log_start(a: Any, p: Any, offset: Any) -> None:
 
 
 @part
-def _run_out(a: Any, p: Any, lock: Any) -> None:
+def _expire_lock(a: Any, p: Any, lock: Any) -> None:
     """Release the offsets of an expired lock, with a write per batch or split offset."""
     first, last, number = a[lock + LOCK_FIRST], a[lock + LOCK_LAST], a[lock + LOCK_NO]
     if last < 0:
@@ -270,23 +270,23 @@ def _run_out(a: Any, p: Any, lock: Any) -> None:
         if first < a[p + START] <= last:
             split(a, p, at)  # still a single write, because it was a single lock
             for offset in range(first, last + 1):
-                _give_back(a, p, offset)
+                _release(a, p, offset)
         else:
-            change(a, p, at, first, last, given_back(a, p, a[at + COUNT], last), 0)
+            change(a, p, at, first, last, released_state(a, p, a[at + COUNT], last), 0)
         finish(a, p)
         return
     for offset in range(first, last + 1):
         at = slot_of(a, p, offset)
         if a[at + STATE] == S_ACQUIRED and a[at + LOCK] == number + offset - first:
-            _give_back(a, p, offset)
+            _release(a, p, offset)
             finish(a, p)
 
 
 @part
-def _give_back(a: Any, p: Any, offset: Any) -> None:
+def _release(a: Any, p: Any, offset: Any) -> None:
     """Release an acquired offset of a split batch."""
     at = slot_of(a, p, offset)
-    change(a, p, at, offset, offset, given_back(a, p, a[at + COUNT], offset), 1)
+    change(a, p, at, offset, offset, released_state(a, p, a[at + COUNT], offset), 1)
 
 
 @part
@@ -303,12 +303,12 @@ def release_all(a: Any, p: Any, member: Any) -> None:
             if first < a[p + START] <= end:
                 split(a, p, batch)
             else:
-                change(a, p, batch, first, end, given_back(a, p, a[batch + COUNT], end), 0)
+                change(a, p, batch, first, end, released_state(a, p, a[batch + COUNT], end), 0)
         if a[batch + SPLIT]:
             for offset in range(at, end + 1):
                 one = slot_of(a, p, offset)
                 if a[one + STATE] == S_ACQUIRED and a[one + OWNER] == member:
-                    _give_back(a, p, offset)
+                    _release(a, p, offset)
         at = after_hole(a, p, end + 1)
 
 
@@ -319,7 +319,7 @@ def advance(a: Any, p: Any, now_ms: Any) -> None:
     while lock and a[lock + LOCK_ENDS] <= now_ms:
         if is_held(a, p, lock):
             a[p + STATE_MS] = max(a[p + STATE_MS], a[lock + LOCK_ENDS])
-            _run_out(a, p, lock)
+            _expire_lock(a, p, lock)
         drop_lock(a, p, lock)
         lock = first_lock(a, p)
     a[p + STATE_MS] = max(a[p + STATE_MS], now_ms)
@@ -342,7 +342,7 @@ def expire(a: Any, p: Any) -> bool:
     """Let due locks expire; return whether any offset was released."""
     if a[p + EXPIRY_DUE] < 0 or a[p + EXPIRY_DUE] > a[NOW]:
         return False
-    a[CAUSE], a[CAUSE_NUMBER] = EXPIRES, NOBODY
+    a[CAUSE], a[CAUSE_NUMBER] = EXPIRY, NOBODY
     before = a[p + EXPIRED]
     advance(a, p, now_ms(a))
     return bool(a[p + EXPIRED] > before)

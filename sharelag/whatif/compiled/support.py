@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sharelag.compiled import begin_later
-from sharelag.whatif.compiled.memory import records_of
+from sharelag.whatif.compiled.memory import expected_records
 from sharelag.whatif.scenario import Scenario
 
 #: Records of a process after which loading the compiled kernels pays, which takes a second: 20,000
@@ -30,7 +30,7 @@ def use_compiled(scenario: Scenario) -> bool:
     has taken as long.
     """
     global _has_begun, _is_loaded, _so_far
-    records = records_of(scenario)
+    records = expected_records(scenario)
     if records < _LEAST:
         return False
     _so_far += records

@@ -67,7 +67,7 @@ def stuck(
         and (unread == 0 or _next_record(log, unread_from, stable, end) >= end)
         and not _size(runs, lambda run: run.delivery_state == _AVAILABLE)
     )
-    is_open = stable < end and now - log.appended(stable) > patience
+    is_open = stable < end and now - log.append_time(stable) > patience
     gone = len(log.gaps(head, end - 1)) if is_compacted else 0
     lost = max(end, window_end) - window.start_offset - complete - left
     held = {
@@ -125,7 +125,7 @@ class Watch:
         now, brokers = self._clock.now, self._brokers
         ends = [log.end(now) for log in brokers.logs]
         ages = [
-            max(now - log.appended(brokers.start_offset(place)), 0) // MS
+            max(now - log.append_time(brokers.start_offset(place)), 0) // MS
             for place, log in enumerate(brokers.logs)
             if brokers.lag(place) > 0
         ]

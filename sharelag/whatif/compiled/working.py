@@ -12,13 +12,13 @@ from sharelag.whatif.compiled.acquiring import batch_at
 from sharelag.whatif.compiled.layout import *
 from sharelag.whatif.compiled.queue import push
 from sharelag.whatif.compiled.requests import (
-    free_ask,
+    add_merged_rows,
+    add_single_rows,
+    free_ack,
     is_gap,
-    new_ask,
+    new_ack,
     poison_at,
     refuse,
-    rows_one_by_one,
-    rows_together,
     type_at,
     type_of,
 )
@@ -26,7 +26,7 @@ from sharelag.whatif.compiled.serving import free
 
 
 @part
-def work_in(a: Any, m: Any, p: Any, first: Any, last: Any) -> Any:
+def processing_time(a: Any, m: Any, p: Any, first: Any, last: Any) -> Any:
     """Return the microseconds of processing some records."""
     total = 0
     if a[m + IS_FIXED]:
@@ -38,7 +38,7 @@ def work_in(a: Any, m: Any, p: Any, first: Any, last: Any) -> Any:
 
 
 @part
-def until(a: Any, m: Any, slot: Any, is_part: Any) -> Any:
+def measure_part(a: Any, m: Any, slot: Any, is_part: Any) -> Any:
     """Return the work from the current record to the end of a part or slot, and set that end."""
     entry, offset, total = a[m + ENTRY], a[m + RECORD], 0
     commit = a[m + COMMIT] if is_part else BY_POLL
@@ -52,11 +52,11 @@ def until(a: Any, m: Any, slot: Any, is_part: Any) -> Any:
         p, count, last = a[at + E_PLACE], a[at + E_COUNT], a[at + E_LAST]
         a[m + PART_ENTRY], a[m + PART_LAST] = entry, last
         if commit == BY_POLL and not a[p + POISONS] and not a[p + MISSING]:
-            total += work_in(a, m, p, offset, last)
+            total += processing_time(a, m, p, offset, last)
             offset = last + 1
         while offset <= last:
             if not (a[p + MISSING] and is_gap(a, p, offset, a[slot + COMPACTED])):
-                total += work_in(a, m, p, offset, offset)
+                total += processing_time(a, m, p, offset, offset)
                 type_ = type_of(a, m, p, count, offset)
                 if (
                     commit == BY_RECORD
@@ -87,7 +87,7 @@ def may_crash(a: Any, slot: Any) -> bool:
 
 
 @part
-def is_nothing(a: Any, m: Any, slot: Any, entry: Any, offset: Any) -> bool:
+def is_rest_silent(a: Any, m: Any, slot: Any, entry: Any, offset: Any) -> bool:
     """Return whether all records from an offset on are silent and take no time."""
     while entry < a[slot + ENTRIES]:
         at = slot + SLOT_HEAD + entry * ENTRY_SIZE
@@ -95,7 +95,7 @@ def is_nothing(a: Any, m: Any, slot: Any, entry: Any, offset: Any) -> bool:
         while offset <= a[at + E_LAST]:
             if type_at(a, m, slot, p, a[at + E_COUNT], offset) != SILENT:
                 return False
-            if work_in(a, m, p, offset, offset):
+            if processing_time(a, m, p, offset, offset):
                 return False
             offset += 1
         entry += 1
@@ -105,85 +105,85 @@ def is_nothing(a: Any, m: Any, slot: Any, entry: Any, offset: Any) -> bool:
 
 
 @part
-def ask_of(a: Any, m: Any, slot: Any, broker: Any) -> Any:
+def build_ack(a: Any, m: Any, slot: Any, broker: Any) -> Any:
     """Return the request that acknowledges a part to a broker, or -1 if it has no rows.
 
-    The part is that of the member's ``SAYS`` fields. Sets ``FOUND`` to the number of its places
+    The part is that of the member's ``ACK`` fields. Sets ``FOUND`` to the number of its places
     that the broker leads. The client itself refuses places whose leader changed since the delivery.
     """
-    ask, entry, offset = new_ask(a, m), a[m + SAYS_ENTRY], a[m + SAYS_OFFSET]
+    ack, entry, offset = new_ack(a, m), a[m + ACK_ENTRY], a[m + ACK_OFFSET]
     a[FOUND] = 0
-    while entry <= a[m + SAYS_TO_ENTRY]:
-        begin, at = a[ask + A_ROWS], slot + SLOT_HEAD + entry * ENTRY_SIZE
+    while entry <= a[m + ACK_TO_ENTRY]:
+        begin, at = a[ack + A_ROWS], slot + SLOT_HEAD + entry * ENTRY_SIZE
         p, epoch = a[at + E_PLACE], a[at + E_EPOCH]
         if a[slot + ONE_BY_ONE]:
-            to_entry, to = a[m + SAYS_TO_ENTRY], a[m + SAYS_TO]
-            entry = rows_one_by_one(a, m, slot, ask, entry, offset, to_entry, to)
+            to_entry, to = a[m + ACK_TO_ENTRY], a[m + ACK_TO]
+            entry = add_single_rows(a, m, slot, ack, entry, offset, to_entry, to)
             offset = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_FIRST]
         else:
-            entry = rows_together(a, m, slot, ask, entry)
-        _keep(a, ask, p, epoch, begin, broker)
-    return _some(a, ask)
+            entry = add_merged_rows(a, m, slot, ack, entry)
+        _keep_rows(a, ack, p, epoch, begin, broker)
+    return _ack_or_none(a, ack)
 
 
 @part
-def _keep(a: Any, ask: Any, p: Any, epoch: Any, begin: Any, broker: Any) -> None:
+def _keep_rows(a: Any, ack: Any, p: Any, epoch: Any, begin: Any, broker: Any) -> None:
     """Keep new rows about a place if the broker that delivered its records still leads it."""
-    if a[ask + A_ROWS] == begin:
+    if a[ack + A_ROWS] == begin:
         return
     if broker >= 0 and a[p + LEADER] != broker:
-        a[ask + A_ROWS] = begin
+        a[ack + A_ROWS] = begin
         return
     a[FOUND] += 1
     if a[p + LEADER_EPOCH] != epoch:
-        refuse(a, ask, begin, a[ask + A_ROWS])
-        a[ask + A_ROWS] = begin
+        refuse(a, ack, begin, a[ack + A_ROWS])
+        a[ack + A_ROWS] = begin
 
 
 @part
-def _some(a: Any, ask: Any) -> Any:
-    if a[ask + A_ROWS]:
-        return ask
-    free_ask(a, ask)
+def _ack_or_none(a: Any, ack: Any) -> Any:
+    if a[ack + A_ROWS]:
+        return ack
+    free_ack(a, ack)
     return -1
 
 
 @part
-def renewal_of(a: Any, m: Any, slot: Any, broker: Any) -> Any:
-    """Return the request that renews the locks of all unacknowledged records, as `ask_of`."""
+def build_renewal(a: Any, m: Any, slot: Any, broker: Any) -> Any:
+    """Return the request that renews the locks of all unacknowledged records, as `build_ack`."""
     entry, record = a[m + ENTRY], a[m + RECORD]
     part_entry, part_last, crashes = a[m + PART_ENTRY], a[m + PART_LAST], a[m + CRASHES]
-    ask, is_over = new_ask(a, m), False
+    ack, is_over = new_ack(a, m), False
     a[FOUND] = 0
     begin, p, epoch = 0, 0, 0
     while not is_over and a[m + ENTRY] < a[slot + ENTRIES]:
-        until(a, m, slot, True)
+        measure_part(a, m, slot, True)
         is_over = a[m + CRASHES] == 1
         one, offset = a[m + ENTRY], a[m + RECORD]
         while one <= a[m + PART_ENTRY]:
             at = slot + SLOT_HEAD + one * ENTRY_SIZE
             if a[at + E_PLACE] != p:
                 if p:
-                    _keep(a, ask, p, epoch, begin, broker)
-                begin, p, epoch = a[ask + A_ROWS], a[at + E_PLACE], a[at + E_EPOCH]
+                    _keep_rows(a, ack, p, epoch, begin, broker)
+                begin, p, epoch = a[ack + A_ROWS], a[at + E_PLACE], a[at + E_EPOCH]
             if a[slot + ONE_BY_ONE]:
                 to_entry, to = a[m + PART_ENTRY], a[m + PART_LAST]
-                one = rows_one_by_one(a, m, slot, ask, one, offset, to_entry, to)
+                one = add_single_rows(a, m, slot, ack, one, offset, to_entry, to)
                 offset = a[slot + SLOT_HEAD + one * ENTRY_SIZE + E_FIRST]
             else:
-                one = rows_together(a, m, slot, ask, one)
-            for row in range(begin, a[ask + A_ROWS]):
-                a[ask + ASK_HEAD + row * ROW + R_TYPE] = RENEWAL
-        after_part(a, m, slot)
+                one = add_merged_rows(a, m, slot, ack, one)
+            for row in range(begin, a[ack + A_ROWS]):
+                a[ack + ACK_HEAD + row * ROW + R_TYPE] = RENEWAL
+        skip_part(a, m, slot)
     if p:
-        _keep(a, ask, p, epoch, begin, broker)
+        _keep_rows(a, ack, p, epoch, begin, broker)
     a[m + ENTRY], a[m + RECORD] = entry, record
     a[m + PART_ENTRY], a[m + PART_LAST], a[m + CRASHES] = part_entry, part_last, crashes
-    return _some(a, ask)
+    return _ack_or_none(a, ack)
 
 
 @part
-def after_part(a: Any, m: Any, slot: Any) -> None:
+def skip_part(a: Any, m: Any, slot: Any) -> None:
     """Move a member behind a part; after a held record, to the next held one."""
     entry, last = a[m + PART_ENTRY], a[m + PART_LAST]
     if last == a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_LAST]:
@@ -191,11 +191,11 @@ def after_part(a: Any, m: Any, slot: Any) -> None:
         last = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_FIRST] - 1
     a[m + ENTRY], a[m + RECORD] = entry, last + 1
     if a[slot + HOLDS]:
-        to_held(a, m, slot)
+        move_to_held(a, m, slot)
 
 
 @part
-def to_held(a: Any, m: Any, slot: Any) -> bool:
+def move_to_held(a: Any, m: Any, slot: Any) -> bool:
     """Move a member to the next record that it has to hold; return whether there is one."""
     entry, offset = a[m + ENTRY], a[m + RECORD]
     while entry < a[slot + ENTRIES]:
@@ -219,7 +219,7 @@ _PART = 2.0**-53
 
 
 @part
-def call(a: Any, code: Any, m: Any) -> None:
+def call_python(a: Any, code: Any, m: Any) -> None:
     """Hand a member to Python after this event."""
     a[CALLS], a[CALLED] = code, m
 
@@ -227,8 +227,8 @@ def call(a: Any, code: Any, m: Any) -> None:
 @part
 def _note_request(a: Any, m: Any, broker: Any, epoch: Any, what: Any) -> None:
     if a[NOTES_REQUESTS]:
-        row = a[ASKED_AT] + a[ASKED] * REQUEST
-        a[ASKED] += 1
+        row = a[REQUESTS_AT] + a[REQUESTS] * REQUEST
+        a[REQUESTS] += 1
         a[row], a[row + 1], a[row + 2] = a[NOW], a[m + MEMBER_INDEX], broker
         a[row + 3], a[row + 4] = epoch, what
 
@@ -239,7 +239,7 @@ def _session_of(a: Any, m: Any, broker: Any) -> Any:
 
 
 @part
-def _session_with(a: Any, m: Any, broker: Any) -> Any:
+def _find_session(a: Any, m: Any, broker: Any) -> Any:
     """Return the share session with a broker, a new one if it ended or is unreachable."""
     session = _session_of(a, m, broker)
     at = a[BROKERS_AT] + broker * BROKER
@@ -251,22 +251,22 @@ def _session_with(a: Any, m: Any, broker: Any) -> Any:
 
 
 @part
-def _send(a: Any, m: Any, broker: Any, kind: Any, ask: Any) -> None:
-    session = _session_with(a, m, broker)
-    what = ASKS_FETCH if kind == FETCHES else ASKS_ACKNOWLEDGE
+def _send(a: Any, m: Any, broker: Any, kind: Any, ack: Any) -> None:
+    session = _find_session(a, m, broker)
+    what = FETCH_REQUEST if kind == FETCH_ARRIVES else ACKNOWLEDGE_REQUEST
     _note_request(a, m, broker, a[session + S_EPOCH], what)
     a[session + S_EPOCH] += 1
-    a[m + UNANSWERED] += kind == SAYS_FIRST
-    push(a, a[NOW] + a[NETWORK], kind, session if kind == FETCHES else m, ask)
+    a[m + UNANSWERED] += kind == ACKS_BEFORE_POLL
+    push(a, a[NOW] + a[NETWORK], kind, session if kind == FETCH_ARRIVES else m, ack)
 
 
 @part
 def close_sessions(a: Any, m: Any) -> bool:
     """Acknowledge the rest and close all sessions; return whether there was a rest."""
-    sent = _send_pending(a, m, SAYS)
+    sent = _send_pending(a, m, ACKS_ARRIVE)
     for broker in range(a[BROKERS]):
         if a[_session_of(a, m, broker) + S_OPEN]:
-            _note_request(a, m, broker, -1, ASKS_CLOSE)
+            _note_request(a, m, broker, -1, CLOSE_REQUEST)
     return sent
 
 
@@ -288,33 +288,33 @@ def _acknowledge(a: Any, m: Any, slot: Any, each: Any, then: Any, renews: bool) 
 
     ``then`` is the kind of the last request, and ``each`` that of the others.
     """
-    last, last_ask = -1, -1
+    last, last_ack = -1, -1
     for broker in range(a[BROKERS]):
-        ask = renewal_of(a, m, slot, broker) if renews else ask_of(a, m, slot, broker)
+        ack = build_renewal(a, m, slot, broker) if renews else build_ack(a, m, slot, broker)
         if a[FOUND]:
             if last >= 0:
-                _send(a, m, last, each, last_ask)
-            last, last_ask = broker, ask
+                _send(a, m, last, each, last_ack)
+            last, last_ack = broker, ack
     if last >= 0:
-        _send(a, m, last, then, last_ask)
+        _send(a, m, last, then, last_ack)
     return bool(last >= 0)
 
 
 @part
 def _open_session(a: Any, m: Any, broker: Any) -> Any:
     """Update a session: places that stay keep their order, and new ones follow."""
-    session = _session_with(a, m, broker)
-    kept, wanted, places = 0, a[m + WANTED_AT], session + SESSION
+    session = _find_session(a, m, broker)
+    kept, assigned, places = 0, a[m + ASSIGNED_AT], session + SESSION
     for old in range(a[session + S_PLACES]):
-        for new in range(a[m + WANTED]):
-            p = a[wanted + new]
+        for new in range(a[m + ASSIGNED]):
+            p = a[assigned + new]
             if p == a[places + old] and a[p + LEADER] == broker:
                 a[places + kept] = p
                 kept += 1
                 break
     total = kept
-    for new in range(a[m + WANTED]):
-        p = a[wanted + new]
+    for new in range(a[m + ASSIGNED]):
+        p = a[assigned + new]
         known = a[p + LEADER] != broker
         for old in range(kept):
             if a[places + old] == p:
@@ -353,8 +353,8 @@ def _next_broker(a: Any, m: Any) -> Any:
 
 @part
 def _leads(a: Any, m: Any, broker: Any) -> bool:
-    for number in range(a[m + WANTED]):
-        if a[a[a[m + WANTED_AT] + number] + LEADER] == broker:
+    for number in range(a[m + ASSIGNED]):
+        if a[a[a[m + ASSIGNED_AT] + number] + LEADER] == broker:
             return True
     return False
 
@@ -363,11 +363,11 @@ def _leads(a: Any, m: Any, broker: Any) -> bool:
 def poll(a: Any, m: Any) -> None:
     """Return buffered records or fetch new ones; a member that leaves closes instead."""
     if a[m + LEAVING]:
-        call(a, CLOSE, m)
+        call_python(a, CLOSE, m)
         return
     if a[m + BUFFERED] >= 0:
         # There is no fetch for acknowledgements to go with, so they are sent separately.
-        _send_pending(a, m, SAYS_FIRST)
+        _send_pending(a, m, ACKS_BEFORE_POLL)
         push(a, a[NOW], COLLECTED, m, _collect(a, m))
         return
     a[m + IN_POLL] = 1
@@ -441,26 +441,26 @@ def _fetch(a: Any, m: Any) -> None:
     a[m + PENDING] = -1
     if slot >= 0:
         for broker in range(a[BROKERS]):
-            if not _is_asked(a, m, broker, is_limited, only):
-                ask = ask_of(a, m, slot, broker)
+            if not _may_fetch_from(a, m, broker, is_limited, only):
+                ack = build_ack(a, m, slot, broker)
                 if a[FOUND]:
-                    _send(a, m, broker, SAYS, ask)
+                    _send(a, m, broker, ACKS_ARRIVE, ack)
     for broker in range(a[BROKERS]):
-        if _is_asked(a, m, broker, is_limited, only):
-            _fetch_from(a, m, broker, ask_of(a, m, slot, broker) if slot >= 0 else -1)
+        if _may_fetch_from(a, m, broker, is_limited, only):
+            _fetch_from(a, m, broker, build_ack(a, m, slot, broker) if slot >= 0 else -1)
     if slot >= 0:
         free(a, slot)
 
 
 @part
-def _is_asked(a: Any, m: Any, broker: Any, is_limited: bool, only: Any) -> bool:
+def _may_fetch_from(a: Any, m: Any, broker: Any, is_limited: bool, only: Any) -> bool:
     if is_limited and broker != only:
         return False
     return not a[_session_of(a, m, broker) + IS_PENDING] and _leads(a, m, broker)
 
 
 @part
-def _fetch_from(a: Any, m: Any, broker: Any, ask: Any) -> None:
+def _fetch_from(a: Any, m: Any, broker: Any, ack: Any) -> None:
     """Fetch from the places that a broker leads, starting with another one each time."""
     session = _session_of(a, m, broker)
     if a[m + CHANGED] or a[BROKERS_FAIL]:
@@ -471,7 +471,7 @@ def _fetch_from(a: Any, m: Any, broker: Any, ask: Any) -> None:
     for number in range(count):
         at = number + turn
         a[a[session + FETCHED_AT] + number] = a[places + (at - count if at >= count else at)]
-    _send(a, m, broker, FETCHES, ask)
+    _send(a, m, broker, FETCH_ARRIVES, ack)
 
 
 @part
@@ -487,7 +487,7 @@ def _is_stopped(a: Any, m: Any, kind: Any, subject: Any, more: Any) -> bool:
 
 
 @part
-def gets_answer(a: Any, session: Any, slot: Any) -> None:
+def handle_answer(a: Any, session: Any, slot: Any) -> None:
     """Process the answer of a fetch if the member polls, or buffer it; fetch again if empty."""
     m = a[session + S_MEMBER]
     if _is_stopped(a, m, ANSWERED, session, slot):
@@ -513,7 +513,7 @@ def gets_answer(a: Any, session: Any, slot: Any) -> None:
 
 
 @part
-def gets_buffered(a: Any, m: Any, slot: Any) -> None:
+def handle_buffered(a: Any, m: Any, slot: Any) -> None:
     """Process buffered records that a poll returned."""
     if _is_stopped(a, m, COLLECTED, m, slot):
         if a[m + ENDED]:
@@ -523,9 +523,9 @@ def gets_buffered(a: Any, m: Any, slot: Any) -> None:
 
 
 @part
-def may_fetch_again(a: Any, m: Any) -> None:
+def resume_poll(a: Any, m: Any) -> None:
     """Fetch after the answer to acknowledgements that were sent separately."""
-    if not _is_stopped(a, m, SAID_FIRST, m, 0):
+    if not _is_stopped(a, m, POLL_RESUMES, m, 0):
         a[m + UNANSWERED] -= 1
         if a[m + IN_POLL]:
             poll(a, m)
@@ -540,21 +540,21 @@ def _begin(a: Any, m: Any, slot: Any) -> None:
     a[slot + HOLDS] = 0
     a[slot + ONE_BY_ONE] = a[m + COMMIT] != BY_POLL or may_crash(a, slot)
     if a[m + HAS_ACCIDENTS]:
-        _draw_accident(a, m, a[m + POLL] + until(a, m, slot, False))
+        _draw_accident(a, m, a[m + POLL] + measure_part(a, m, slot, False))
     if a[m + RENEW]:
-        push(a, a[NOW] + a[m + RENEW], RENEWED, m, a[m + POLLS])
-    work(a, m, a[m + POLL])
+        push(a, a[NOW] + a[m + RENEW], RENEWAL_DUE, m, a[m + POLLS])
+    start_part(a, m, a[m + POLL])
 
 
 @part
-def renews(a: Any, m: Any, of_poll: Any) -> None:
+def renew_locks(a: Any, m: Any, of_poll: Any) -> None:
     """Renew the locks of all unacknowledged records, and schedule the next renewal."""
-    if _is_stopped(a, m, RENEWED, m, of_poll):
+    if _is_stopped(a, m, RENEWAL_DUE, m, of_poll):
         return
     slot = a[m + WORKING_ON]
     if of_poll == a[m + POLLS] and slot >= 0:
-        _acknowledge(a, m, slot, SAYS, SAYS, True)
-        push(a, a[NOW] + a[m + RENEW], RENEWED, m, of_poll)
+        _acknowledge(a, m, slot, ACKS_ARRIVE, ACKS_ARRIVE, True)
+        push(a, a[NOW] + a[m + RENEW], RENEWAL_DUE, m, of_poll)
 
 
 @part
@@ -570,18 +570,18 @@ def _draw_accident(a: Any, m: Any, duration: Any) -> None:
 
 
 @part
-def work(a: Any, m: Any, before: Any) -> None:
+def start_part(a: Any, m: Any, before: Any) -> None:
     """Start the next part after some microseconds."""
-    duration = until(a, m, a[m + WORKING_ON], True)
+    duration = measure_part(a, m, a[m + WORKING_ON], True)
     a[m + BUSY_SINCE] = a[NOW]
-    push(a, a[NOW] + before + duration, WORKED, m, 0)
+    push(a, a[NOW] + before + duration, PART_DONE, m, 0)
 
 
 @part
-def worked(a: Any, m: Any) -> None:
+def end_part(a: Any, m: Any) -> None:
     """End a part: acknowledge it with the next poll, or at once if more follows."""
     slot = a[m + WORKING_ON]
-    if _is_stopped(a, m, WORKED, m, 0):
+    if _is_stopped(a, m, PART_DONE, m, 0):
         if a[m + ENDED]:
             free(a, slot)
         return
@@ -591,26 +591,26 @@ def worked(a: Any, m: Any) -> None:
     if a[m + CRASHES]:
         a[m + WORKING_ON] = -1
         free(a, slot)
-        call(a, CRASH_NOW, m)
+        call_python(a, CRASH_NOW, m)
         return
-    a[m + SAYS_ENTRY], a[m + SAYS_OFFSET] = a[m + ENTRY], a[m + RECORD]
-    a[m + SAYS_TO_ENTRY], a[m + SAYS_TO] = a[m + PART_ENTRY], a[m + PART_LAST]
-    after_part(a, m, slot)
+    a[m + ACK_ENTRY], a[m + ACK_OFFSET] = a[m + ENTRY], a[m + RECORD]
+    a[m + ACK_TO_ENTRY], a[m + ACK_TO] = a[m + PART_ENTRY], a[m + PART_LAST]
+    skip_part(a, m, slot)
     entry, record = a[m + ENTRY], a[m + RECORD]
     is_last = entry == a[slot + ENTRIES]
     # The rest after an error may be silent and take no time: then nothing follows.
     if a[m + COMMIT] == BY_ERROR and not a[slot + HOLDS]:
-        is_last = is_last or is_nothing(a, m, slot, entry, record)
+        is_last = is_last or is_rest_silent(a, m, slot, entry, record)
     is_rest = False
     if is_last and not a[slot + HOLDS]:
         a[m + ENTRY], a[m + RECORD] = 0, a[slot + SLOT_HEAD + E_FIRST]
-        is_rest = to_held(a, m, slot)
+        is_rest = move_to_held(a, m, slot)
     if is_last and not is_rest:
         a[m + WORKING_ON], a[m + PENDING] = -1, slot
         poll(a, m)
         return
-    waits = _acknowledge(a, m, slot, SAYS, SAYS_AND_WAITS, False)
+    waits = _acknowledge(a, m, slot, ACKS_ARRIVE, ACKS_BEFORE_WORK, False)
     if is_rest:  # from now on it acknowledges held records
         a[slot + HOLDS] = a[slot + ONE_BY_ONE] = 1
     if not waits:
-        work(a, m, 0)
+        start_part(a, m, 0)

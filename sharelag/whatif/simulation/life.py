@@ -50,13 +50,13 @@ class Life(ABC):
         self._unassigned_since: int | None = self.joined
         self._busy_since: int | None = None
         self._topics = self.member.topics
-        self._beats = 0
+        self._heartbeats = 0
         self._leaving = self._known = False
         self._muted_until = self._hung_until = 0
 
     def _begin(self) -> None:
         """Join the group; called last in ``__init__``."""
-        self._beat(0)
+        self._send_heartbeat(0)
         if self.member.leave_ms is not None and self.member.leave_ms * MS > self.joined:
             self._clock.at(self.member.leave_ms * MS, self.leave)
 
@@ -73,7 +73,7 @@ class Life(ABC):
         if self.ended is not None:
             return
         self._end("crashed")
-        self._cut_off()
+        self._disconnect()
         restart = self.member.behaviour.restart_ms
         if restart is not None:
             self._clock.after(restart * MS, self._world.spawn, self.which, self.life + 1)
@@ -92,9 +92,9 @@ class Life(ABC):
         """Subscribe to other topics, or leave the group if there are none."""
         self._topics = topics
         if self.ended is None and topics:
-            self._beat(self._beats)
+            self._send_heartbeat(self._heartbeats)
         elif self.ended is None:
-            self._depart()
+            self._leave_group()
 
     def busy_so_far(self) -> int:
         """Return the microseconds spent on processing records, except current ones."""
@@ -112,18 +112,18 @@ class Life(ABC):
     def _is_at_work(self) -> bool: ...
 
     @abstractmethod
-    def _ask(self, owned: frozenset[int]) -> Any:
+    def _heartbeat(self, owned: frozenset[int]) -> Any:
         """Return the coordinator's answer to a heartbeat from a member with these places."""
 
     @abstractmethod
-    def _take(self, answer: Any) -> None:
+    def _apply(self, answer: Any) -> None:
         """Apply a changed answer to a heartbeat; False: it is not in the group."""
 
     @abstractmethod
     def close(self) -> None:
         """Close the consumer now."""
 
-    def _cut_off(self) -> None:
+    def _disconnect(self) -> None:
         """Let others notice a crash at once; by default they do not."""
         return
 
@@ -132,27 +132,28 @@ class Life(ABC):
 
     # ---- common to all consumers ----
 
-    def _beat(self, number: int) -> None:
-        if self._is_stopped(self._beat, number) or number != self._beats or not self._is_member():
+    def _send_heartbeat(self, number: int) -> None:
+        is_stopped = self._is_stopped(self._send_heartbeat, number)
+        if is_stopped or number != self._heartbeats or not self._is_member():
             return
-        self._beats += 1
+        self._heartbeats += 1
         if self._clock.now >= self._muted_until:
-            self._clock.after(self._network, self._beat_arrives, frozenset(self.places))
-        self._clock.after(self._interval, self._beat, self._beats)
+            self._clock.after(self._network, self._receive_heartbeat, frozenset(self.places))
+        self._clock.after(self._interval, self._send_heartbeat, self._heartbeats)
 
-    def _beat_arrives(self, owned: frozenset[int]) -> None:
+    def _receive_heartbeat(self, owned: frozenset[int]) -> None:
         if self.ended is None and self._is_member():
-            answer = self._ask(owned)
+            answer = self._heartbeat(owned)
             if answer is not None or not self._known:  # otherwise nothing has changed
-                self._clock.after(self._network, self._beat_answered, answer)
+                self._clock.after(self._network, self._handle_answer, answer)
 
-    def _beat_answered(self, answer: Any) -> None:
-        if not self._is_stopped(self._beat_answered, answer) and self._is_member():
+    def _handle_answer(self, answer: Any) -> None:
+        if not self._is_stopped(self._handle_answer, answer) and self._is_member():
             self._known = answer is not False
             if answer is not None:
-                self._take(answer)
+                self._apply(answer)
 
-    def _depart(self) -> None:
+    def _leave_group(self) -> None:
         """Leave the group, but keep running."""
         self._clock.after(self._network, self._world.coordinator.leave, self.id)
         self._known, self.places = False, []

@@ -85,7 +85,7 @@ class Log:
         return self.bases[self._at]
 
     @property
-    def asked(self) -> tuple[int, int]:
+    def batch_counts(self) -> tuple[int, int]:
         """The numbers of record batches that existed, and were readable, at the last calls."""
         return self._at, self._readable_at
 
@@ -126,7 +126,7 @@ class Log:
         self.removed = sorted({*self.removed, *removed})
         self.missing = sorted({*self.missing, *removed})
 
-    def appended(self, offset: int) -> int:
+    def append_time(self, offset: int) -> int:
         """Return when the record at an offset was appended."""
         return self.times[min(max(bisect_right(self.bases, offset) - 1, 0), len(self.times) - 1)]
 

@@ -213,7 +213,7 @@ class Loop(ABC, Generic[L]):
             there = [one for one in enumerate(self.each) if not one[1].join_ms]
             ids = [streams.member_id(self.seed, which, 0) for which, _ in there]
             joined = [self._joined(member) for _, member in there]
-            self.coordinator.gather(dict(zip(ids, joined, strict=True)))
+            self.coordinator.start(dict(zip(ids, joined, strict=True)))
         for fault in scenario.faults:
             clock.at(fault.at_ms * MS, self._apply_fault, fault)
         self._schedule_upkeep()

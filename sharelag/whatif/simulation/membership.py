@@ -10,15 +10,15 @@ from typing import Any, Generic, Protocol, TypeVar
 from sharelag.whatif.simulation.clock import MS, Clock
 
 
-class Heard(Protocol):
+class GroupMember(Protocol):
     """A member as a coordinator knows it."""
 
     subscribed: Any
-    last_beat: int  # microseconds since the start
+    last_heartbeat: int  # microseconds since the start
     target: Any  # its target assignment
 
 
-J = TypeVar("J", bound=Heard)
+J = TypeVar("J", bound=GroupMember)
 
 
 class Membership(ABC, Generic[J]):
@@ -28,7 +28,7 @@ class Membership(ABC, Generic[J]):
     ``rebalances`` (the ``rebalance-count``) are Kafka's.
     """
 
-    _there: Collection[int]  # the partitions to assign, by place
+    _partitions: Collection[int]  # the partitions to assign, by place
 
     def __init__(self, clock: Clock, session_timeout_ms: int, assignment_interval_ms: int) -> None:
         self._clock, self._session = clock, session_timeout_ms * MS
@@ -39,7 +39,7 @@ class Membership(ABC, Generic[J]):
         self.assignments: list[dict[str, float]] = []  # as `tables.ASSIGNMENTS`
         self._assigned_at: int | None = None
 
-    def gather(self, joined: Mapping[str, J]) -> None:
+    def start(self, joined: Mapping[str, J]) -> None:
         """Start with members that have joined before."""
         for member, known in joined.items():
             self._join(member, known)
@@ -79,12 +79,14 @@ class Membership(ABC, Generic[J]):
             "added": sum(len(after - before) for before, after in changes),
             "revoked": sum(len(before - after) for before, after in changes),
             "idle": sum(not after for _, after in changes),
-            "unserved": len(self._there) - len(served),
+            "unserved": len(self._partitions) - len(served),
             "rebalances": self.rebalances,
         }
         self.assignments.append(row)
 
-    def _hear(self, member: str, subscribed: Any, join: Callable[[], J] | None) -> J | None:
+    def _handle_heartbeat(
+        self, member: str, subscribed: Any, join: Callable[[], J] | None
+    ) -> J | None:
         """Handle a heartbeat, by which a member may join; return None if it is not in the group."""
         known = self.members.get(member)
         if known is None:
@@ -94,7 +96,7 @@ class Membership(ABC, Generic[J]):
         elif known.subscribed != subscribed:
             known.subscribed = subscribed
             self._change()
-        known.last_beat = self._clock.now
+        known.last_heartbeat = self._clock.now
         return known
 
     def _join(self, member: str, joined: J) -> J:
@@ -112,7 +114,7 @@ class Membership(ABC, Generic[J]):
         known = self.members.get(member)
         if known is None:
             return
-        ends = known.last_beat + self._session
+        ends = known.last_heartbeat + self._session
         if ends <= self._clock.now:
             self.leave(member)
         else:

@@ -83,11 +83,11 @@ class Scaling:
         self._clock.after(self._policy.hpa.sync_period_ms * MS, self._sync)
         if self.replicas == 0 and isinstance(self._policy, Keda):
             return  # an HPA ignores a target with no replicas
-        desired = self._hpa.bounded(self.replicas)
+        desired = self._hpa.clamp(self.replicas)
         is_within = desired == self.replicas  # otherwise it goes to the bound at once
         metric, recommended = self._recommended() if is_within else (None, None)
         if recommended is not None:
-            desired = self._hpa.desired(self._clock.now, self.replicas, recommended)
+            desired = self._hpa.stabilize(self._clock.now, self.replicas, recommended)
         self._scale_to(desired, metric, recommended)
 
     def _poll(self, keda: Keda) -> None:
@@ -111,7 +111,7 @@ class Scaling:
         if self._age is not None:
             seen: Observed = self._of.observe(self._age.policy.metric)
             busy = sum(life.busy_so_far() for life in self._of.lives)
-            return seen.lag, self._age.recommended(self._clock.now, seen, busy)
+            return seen.lag, self._age.recommend(self._clock.now, seen, busy)
         if not isinstance(policy, Keda):
             return None, None
         metric = self._look(policy, anew=not policy.use_cached_metrics)
@@ -214,11 +214,11 @@ class Stabilizer:
         self._up: list[tuple[int, int]] = []
         self._down: list[tuple[int, int]] = []
 
-    def bounded(self, replicas: int) -> int:
+    def clamp(self, replicas: int) -> int:
         """Return the nearest number of replicas within the bounds."""
         return min(max(replicas, self._least), self._most)
 
-    def desired(self, now: int, replicas: int, recommended: int) -> int:
+    def stabilize(self, now: int, replicas: int, recommended: int) -> int:
         """Return the number of replicas that a sync sets, given the current ``replicas``."""
         if not self._recommended:
             self._recommended.append((now, replicas))  # the HPA starts with the current number
@@ -234,7 +234,7 @@ class Stabilizer:
             limit = max(_limit(up, replicas, now, self._up, rises=True), replicas)
             floor = min(_limit(down, replicas, now, self._down, rises=False), replicas)
         self._recommended.append((now, recommended))
-        desired = self.bounded(min(max(wanted, floor), limit))
+        desired = self.clamp(min(max(wanted, floor), limit))
         if desired != replicas:
             (self._up if desired > replicas else self._down).append((now, abs(desired - replicas)))
         return desired
@@ -252,11 +252,11 @@ def _limit(
     proposed, sign = [], 1 if rises else -1
     for policy in rules.policies:
         cutoff = now - policy.period_ms * MS
-        begun = replicas - sign * sum(change for time, change in events if time > cutoff)
+        base = replicas - sign * sum(change for time, change in events if time > cutoff)
         if policy.type == "pods":
-            proposed.append(begun + sign * policy.value)
+            proposed.append(base + sign * policy.value)
         else:
-            part = begun * (1 + sign * policy.value / 100)
+            part = base * (1 + sign * policy.value / 100)
             proposed.append(math.ceil(part) if rises else int(part))
     return (max if rises == (rules.select_policy == "max") else min)(proposed)
 
@@ -272,7 +272,7 @@ class AgeKeeper:
         self._past: deque[tuple[int, int, int, int]] = deque()  # time, arrived, finished, busy
         self._rate: float | None = None  # of one member, records per second at work
 
-    def recommended(self, now: int, seen: Observed, busy: int) -> int | None:
+    def recommend(self, now: int, seen: Observed, busy: int) -> int | None:
         """Return the number of members wanted, None while their rate is unknown.
 
         Times are microseconds; ``busy`` is the total working time of all members.

@@ -108,9 +108,9 @@ def read_lines(
         if not pc.any(chosen).as_py():
             continue
         line, text, at = numbers.filter(chosen), texts.filter(chosen), times.filter(chosen)
-        said = objects.filter(chosen)
-        for form, mine in _find_forms(api(key), said):
-            json, left = said.filter(mine), pa.array(np.flatnonzero(mine))
+        bodies = objects.filter(chosen)
+        for form, mine in _find_forms(api(key), bodies):
+            json, left = bodies.filter(mine), pa.array(np.flatnonzero(mine))
             if form.is_draft:
                 json = pc.replace_substring_regex(json, _NUMBER, _TEXT)
             for is_last in (False, True):
@@ -217,14 +217,14 @@ def before_context(objects: pa.Array) -> pa.Array:
 
 def _split_requests(positions: pa.Array, texts: pa.Array) -> tuple[Wrapped, NDArray[np.int64]]:
     lists = pc.split_pattern(texts, MARK)
-    said, line = pc.list_flatten(lists), pc.list_parent_indices(lists).to_numpy()
-    sizes = pc.binary_length(said).to_numpy() + len(MARK)
+    pieces, line = pc.list_flatten(lists), pc.list_parent_indices(lists).to_numpy()
+    sizes = pc.binary_length(pieces).to_numpy() + len(MARK)
     begins = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     first = np.searchsorted(line, np.arange(len(texts)))
     follows = np.flatnonzero(line[1:] == line[:-1]) + 1
     # Text after a request belongs to the next one from its start on.
-    above = pc.replace_substring_regex(said.take(pa.array(follows - 1)), _NEXT, "{")
-    each = pc.binary_join_element_wise(above, said.take(pa.array(follows)), MARK)
+    above = pc.replace_substring_regex(pieces.take(pa.array(follows - 1)), _NEXT, "{")
+    each = pc.binary_join_element_wise(above, pieces.take(pa.array(follows)), MARK)
     at = positions.to_numpy()[line[follows]] + begins[follows] - begins[first][line[follows]]
     found = Wrapped(pa.array(at), each, *_parts(each))
     keys = pa.table({"line": line[follows], "said": found.objects, "row": np.arange(len(follows))})
@@ -235,26 +235,26 @@ def _split_requests(positions: pa.Array, texts: pa.Array) -> tuple[Wrapped, NDAr
 
 def _parts(texts: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
     parts = pc.split_pattern(pc.utf8_rtrim(texts, "\r\n"), MARK, max_splits=1)
-    before, said = pc.list_element(parts, 0), pc.list_element(parts, 1)
+    before, body = pc.list_element(parts, 0), pc.list_element(parts, 1)
     behind = pa.repeat(pa.scalar(""), len(texts))
     for _ in range(_MOST_LAYERS):
-        is_escaped = pc.starts_with(said, _ESCAPED)
-        is_doubled = pc.match_substring_regex(said, _IS_DOUBLED)
+        is_escaped = pc.starts_with(body, _ESCAPED)
+        is_doubled = pc.match_substring_regex(body, _IS_DOUBLED)
         is_wrapped = pc.or_(is_escaped, is_doubled)
         if not pc.any(is_wrapped).as_py():
             break
-        cell, text = (pc.extract_regex(said, one) for one in (_TO_CELL_END, _TO_QUOTE))
+        cell, text = (pc.extract_regex(body, one) for one in (_TO_CELL_END, _TO_QUOTE))
         found = pc.if_else(is_doubled, cell, text)
         json, rest = pc.struct_field(found, "json"), pc.struct_field(found, "behind")
         # The last backslash before a quotation mark escapes it, so these are replaced first.
         of_text = pc.replace_substring(pc.replace_substring(json, '\\"', '"'), "\\\\", "\\")
         plain = pc.if_else(is_doubled, pc.replace_substring(json, '""', '"'), of_text)
-        said = pc.if_else(is_wrapped, plain, said)
+        body = pc.if_else(is_wrapped, plain, body)
         behind = pc.if_else(is_wrapped, pc.binary_join_element_wise(rest, behind, " "), behind)
-    is_closed = pc.match_substring(said, "}")
-    ends = pc.split_pattern(pc.if_else(is_closed, said, "}"), "}", max_splits=1, reverse=True)
+    is_closed = pc.match_substring(body, "}")
+    ends = pc.split_pattern(pc.if_else(is_closed, body, "}"), "}", max_splits=1, reverse=True)
     objects = pc.binary_join_element_wise(pc.list_element(ends, 0), "}", "")
-    objects = pc.if_else(is_closed, objects, said)
+    objects = pc.if_else(is_closed, objects, body)
     return before, objects, pc.binary_join_element_wise(pc.list_element(ends, 1), behind, " ")
 
 

@@ -33,7 +33,7 @@ class Nested(NamedTuple):
         """Return a field of each item."""
         return pc.struct_field(self.items, name)
 
-    def named(self, *columns: str) -> Columns:
+    def columns(self, *columns: str) -> Columns:
         """Return fields of each item by our column names."""
         return {name: self.of(json_name(name)) for name in columns}
 
@@ -51,7 +51,7 @@ class Placed(NamedTuple):
     partitions: Nested
     number: str  # Kafka's name of the field with a partition's number
 
-    def named(self, place: pa.Array | None = None) -> Columns:
+    def columns(self, place: pa.Array | None = None) -> Columns:
         """Return the columns of all these partitions, or of some by their indices."""
         columns = {"topic_id": self.topic, "partition": self.partitions.of(self.number)}
         return columns if place is None else {k: v.take(place) for k, v in columns.items()}
@@ -120,7 +120,7 @@ class Log:
         #: When the response was ready, which is when records are acquired and locks start.
         self.answered = completed - is_exact * (micros["responseQueue"] + micros["send"])
 
-    def made(
+    def rows(
         self,
         schema: pa.Schema,
         row: pa.Array,
@@ -133,9 +133,9 @@ class Log:
         columns = line | {"broker": self.broker.take(row), "source": self.one.source} | columns
         return batch_of(columns, schema, pad=True)
 
-    def asked(self, row: pa.Array, *columns: str) -> Columns:
+    def request_columns(self, row: pa.Array, *columns: str) -> Columns:
         """Return fields of some rows' requests by our column names."""
-        return {name: found.take(row) for name, found in self.request.named(*columns).items()}
+        return {name: found.take(row) for name, found in self.request.columns(*columns).items()}
 
 
 # ---- our names and types -------------------------------------------------------------------------
@@ -205,7 +205,7 @@ def _tables_of_kind(one: Completed) -> Iterator[tuple[str, pa.RecordBatch]]:
     elif name in _OFFSET_CALLS:
         call, columns = _OFFSET_CALLS[name]
         row, values = columns(log)
-        yield "offset_calls", log.made(schemas.OFFSET_CALLS, row, {"call": call} | values)
+        yield "offset_calls", log.rows(schemas.OFFSET_CALLS, row, {"call": call} | values)
     else:
         for table, function in _TABLES[name]:
             yield table, function(log)
@@ -231,7 +231,7 @@ def _requests(log: Log) -> pa.RecordBatch:
     columns |= {name: log.request.of(asked) for name, asked in names.items() if asked in there}
     if api.response.get_field_index("errorCode") >= 0:
         columns["error_code"] = log.response.of("errorCode")
-    return log.made(schemas.REQUESTS, log.request.row, columns)
+    return log.rows(schemas.REQUESTS, log.request.row, columns)
 
 
 # ---- fetches and acknowledgements of members -----------------------------------------------------
@@ -245,17 +245,17 @@ def _acquisitions(log: Log) -> pa.RecordBatch:
     at = place_partitions(log.response, "responses")
     parent, runs = at.partitions.into("acquiredRecords")
     columns = {
-        **log.asked(runs.row, "group_id", "member_id"),
-        **at.named(parent),
-        **runs.named("first_offset", "last_offset", "delivery_count"),
+        **log.request_columns(runs.row, "group_id", "member_id"),
+        **at.columns(parent),
+        **runs.columns("first_offset", "last_offset", "delivery_count"),
         "lock_ms": _lock_ms(log, runs.row),
     }
-    return log.made(schemas.ACQUISITIONS, runs.row, columns, log.answered)
+    return log.rows(schemas.ACQUISITIONS, runs.row, columns, log.answered)
 
 
 def _named_partitions(log: Log) -> pa.RecordBatch:
     at = place_partitions(log.request)
-    return _of_session(log, at.partitions.row, at.named() | {"forgotten": False})
+    return _of_session(log, at.partitions.row, at.columns() | {"forgotten": False})
 
 
 def _forgotten_partitions(log: Log) -> pa.RecordBatch:
@@ -266,9 +266,9 @@ def _forgotten_partitions(log: Log) -> pa.RecordBatch:
 
 
 def _of_session(log: Log, row: pa.Array, columns: Columns) -> pa.RecordBatch:
-    columns |= log.asked(row, "group_id", "member_id")
+    columns |= log.request_columns(row, "group_id", "member_id")
     columns["session_epoch"] = log.request.of("shareSessionEpoch").take(row)
-    return log.made(schemas.SESSION_PARTITIONS, row, columns, log.handled)
+    return log.rows(schemas.SESSION_PARTITIONS, row, columns, log.handled)
 
 
 def _acknowledgements(log: Log) -> pa.RecordBatch:
@@ -285,8 +285,8 @@ def _acknowledgements(log: Log) -> pa.RecordBatch:
     word = pa.array(schemas.ACKNOWLEDGE_WORDS).take(only_where(known, kinds))
     unknown = pc.binary_join_element_wise("unknown", kinds.cast(pa.string()), " ")
     columns = {
-        **log.asked(row, "group_id", "member_id"),
-        **at.named(place),
+        **log.request_columns(row, "group_id", "member_id"),
+        **at.columns(place),
         "first_offset": pc.struct_field(runs, "first"),
         "last_offset": last_of_run,
         "acknowledge_type": kinds,
@@ -296,7 +296,7 @@ def _acknowledgements(log: Log) -> pa.RecordBatch:
         "error_code": _acknowledge_errors(log, at).take(place),
         "lock_ms": _lock_ms(log, row),
     }
-    return log.made(schemas.ACKNOWLEDGEMENTS, row, columns, log.handled)
+    return log.rows(schemas.ACKNOWLEDGEMENTS, row, columns, log.handled)
 
 
 def _drafted_acknowledgements(log: Log) -> pa.RecordBatch:
@@ -309,7 +309,7 @@ def _drafted_acknowledgements(log: Log) -> pa.RecordBatch:
     codes, words = numbers_and_words(batches.of("acknowledgeType"))
     place, row = parent.take(of), batches.row.take(of)
     columns = {
-        **at.named(place),
+        **at.columns(place),
         "first_offset": first,
         "last_offset": last,
         "acknowledge_type": only_where(pc.invert(is_gap), codes.take(of)),
@@ -318,7 +318,7 @@ def _drafted_acknowledgements(log: Log) -> pa.RecordBatch:
         "api": log.one.api.name,
         "error_code": _acknowledge_errors(log, at).take(place),
     }
-    return log.made(schemas.ACKNOWLEDGEMENTS, row, columns, log.handled)
+    return log.rows(schemas.ACKNOWLEDGEMENTS, row, columns, log.handled)
 
 
 def _acknowledge_errors(log: Log, at: Placed) -> pa.Array:
@@ -342,14 +342,14 @@ def _current_leaders(log: Log) -> pa.RecordBatch:
     error = pc.coalesce(*map(only_where, wrong, codes))
     leader = at.partitions.of("currentLeader")
     columns = {
-        **log.asked(row, "group_id", "member_id"),
-        **at.named(),
+        **log.request_columns(row, "group_id", "member_id"),
+        **at.columns(),
         "leader_id": positive(pc.struct_field(leader, "leaderId"), 0),
         "current_leader_epoch": positive(pc.struct_field(leader, "leaderEpoch"), 0),
         "api": api,
         "error_code": error,
     }
-    every = log.made(schemas.CURRENT_LEADERS, row, columns, log.answered)
+    every = log.rows(schemas.CURRENT_LEADERS, row, columns, log.answered)
     return every.filter(error.is_valid())
 
 
@@ -360,24 +360,24 @@ def _heartbeats(log: Log) -> pa.RecordBatch:
     kind = schemas.HEARTBEATS.field("assigned_partitions").type
     partitions = pc.struct_field(log.response.of("assignment"), "topicPartitions")
     columns = {
-        **log.request.named("group_id", "member_id", "member_epoch", "rack_id"),
-        **log.request.named("subscribed_topic_names"),
-        **log.response.named("error_code", "heartbeat_interval_ms"),
+        **log.request.columns("group_id", "member_id", "member_epoch", "rack_id"),
+        **log.request.columns("subscribed_topic_names"),
+        **log.response.columns("error_code", "heartbeat_interval_ms"),
         "answered_epoch": log.response.of("memberEpoch"),
         "assigned_partitions": rename_fields(partitions, kind),
     }
-    return log.made(schemas.HEARTBEATS, log.request.row, columns)
+    return log.rows(schemas.HEARTBEATS, log.request.row, columns)
 
 
 def _descriptions(log: Log) -> pa.RecordBatch:
     _, groups = log.response.into("groups")
     columns = {
-        **groups.named("group_id", "group_state", "group_epoch", "assignment_epoch"),
-        **groups.named("assignor_name", "error_code"),
+        **groups.columns("group_id", "group_state", "group_epoch", "assignment_epoch"),
+        **groups.columns("assignor_name", "error_code"),
         "members": pc.list_value_length(groups.of("members")),
         "authorized_operations": positive(groups.of("authorizedOperations"), _NOT_ASKED + 1),
     }
-    return log.made(schemas.DESCRIPTIONS, groups.row, columns)
+    return log.rows(schemas.DESCRIPTIONS, groups.row, columns)
 
 
 def _described_members(log: Log) -> pa.RecordBatch:
@@ -387,11 +387,11 @@ def _described_members(log: Log) -> pa.RecordBatch:
     partitions = pc.struct_field(members.of("assignment"), "topicPartitions")
     columns = {
         "group_id": groups.of("groupId").take(parent),
-        **members.named("member_id", "client_id", "client_host", "rack_id", "member_epoch"),
-        **members.named("subscribed_topic_names"),
+        **members.columns("member_id", "client_id", "client_host", "rack_id", "member_epoch"),
+        **members.columns("subscribed_topic_names"),
         "assigned_partitions": rename_fields(partitions, kind),
     }
-    return log.made(schemas.DESCRIBED_MEMBERS, members.row, columns)
+    return log.rows(schemas.DESCRIBED_MEMBERS, members.row, columns)
 
 
 def _listings(log: Log) -> pa.RecordBatch:
@@ -406,11 +406,13 @@ def _listings(log: Log) -> pa.RecordBatch:
     row = pa.concat_arrays([groups.row, failed.cast(groups.row.type)])
     kind = groups.of("groupType")
     columns = {
-        **{name: beside(found) for name, found in groups.named("group_id", "group_state").items()},
+        **{
+            name: beside(found) for name, found in groups.columns("group_id", "group_state").items()
+        },
         "type": beside(only_where(pc.not_equal(kind, ""), pc.utf8_capitalize(kind))),
         "error_code": errors.take(row),
     }
-    return log.made(schemas.LISTINGS, row, columns)
+    return log.rows(schemas.LISTINGS, row, columns)
 
 
 # ---- calls of coordinators -----------------------------------------------------------------------
@@ -426,22 +428,22 @@ def _state_calls(log: Log, call: str) -> pa.RecordBatch:
     state = results if call in ("read", "summary") else asked.partitions
     columns = {
         "call": call,
-        **log.asked(row, "group_id"),
-        **asked.named(),
+        **log.request_columns(row, "group_id"),
+        **asked.columns(),
         "error_code": results.of("errorCode"),
     }
     for items in (asked.partitions, state):
         there = items.items.type
         for name in ("leader_epoch", *(("state_epoch",) if items is state else ())):
             if there.get_field_index(json_name(name)) >= 0:
-                columns |= items.named(name)
+                columns |= items.columns(name)
     for name in ("start_offset", "delivery_complete_count"):
         if state.items.type.get_field_index(json_name(name)) >= 0:
             columns[name] = positive(state.of(json_name(name)), least=0)
     if state.items.type.get_field_index("stateBatches") >= 0:
         kind = schemas.STATE_CALLS.field("state_batches").type
         columns["state_batches"] = rename_fields(state.of("stateBatches"), kind)
-    return log.made(schemas.STATE_CALLS, row, columns, log.answered)
+    return log.rows(schemas.STATE_CALLS, row, columns, log.answered)
 
 
 def _described_offsets(log: Log) -> tuple[pa.Array, Columns]:
@@ -455,7 +457,7 @@ def _described_offsets(log: Log) -> tuple[pa.Array, Columns]:
         "partition": partitions.of("partitionIndex"),
         "start_offset": positive(partitions.of("startOffset"), least=0),
         "lag": positive(partitions.of("lag"), least=0),
-        **partitions.named("leader_epoch", "error_code", "error_message"),
+        **partitions.columns("leader_epoch", "error_code", "error_message"),
     }
 
 
@@ -466,7 +468,7 @@ def _altered_offsets(log: Log) -> tuple[pa.Array, Columns]:
     row = asked.partitions.row
     whole = log.response.of("errorCode").take(row)
     return row, {
-        **log.asked(row, "group_id"),
+        **log.request_columns(row, "group_id"),
         "topic": asked.topic,
         "partition": asked.partitions.of("partitionIndex"),
         "start_offset": positive(asked.partitions.of("startOffset"), least=0),
@@ -478,15 +480,15 @@ def _altered_offsets(log: Log) -> tuple[pa.Array, Columns]:
 def _forgotten_offsets(log: Log) -> tuple[pa.Array, Columns]:
     _, topics = log.response.into("responses")
     return topics.row, {
-        **log.asked(topics.row, "group_id"),
+        **log.request_columns(topics.row, "group_id"),
         "topic": topics.of("topicName"),
-        **topics.named("topic_id", "error_code", "error_message"),
+        **topics.columns("topic_id", "error_code", "error_message"),
     }
 
 
 def _deleted_groups(log: Log) -> tuple[pa.Array, Columns]:
     _, groups = log.response.into("results")
-    return groups.row, groups.named("group_id", "error_code", "error_message")
+    return groups.row, groups.columns("group_id", "error_code", "error_message")
 
 
 _TABLES: dict[str, tuple[tuple[str, Callable[[Log], pa.RecordBatch]], ...]] = {

@@ -17,7 +17,7 @@ from sharelag.metrics.members_now import drift_arrow, member_rows
 from sharelag.model import iso, parse_states
 from sharelag.tables import gaps, views
 from sharelag.tables.arrow import flat
-from sharelag.tables.words import counted, shown_name
+from sharelag.tables.words import pluralize, shown_name
 from sharelag.workbench.ask import question
 from sharelag.workbench.opened import Tables, only
 from sharelag.workbench.questions.timeline import trend_of
@@ -36,7 +36,7 @@ def imbalance(t: Tables, group: str | None = None, by: str | None = None) -> Res
     verdicts = t.bench.ask("skew", group=group).table.sort_by([("lag", "descending")]).to_pylist()
     notes = [f"{shown_name(row['group_id'])}: {verdict_words(row)}" for row in verdicts]
     if (left := len(notes) - _MOST_NOTES) > 0:
-        rest = f"where the lag of {counted(left, 'more group')} is concentrated"
+        rest = f"where the lag of {pluralize(left, 'more group')} is concentrated"
         notes[_MOST_NOTES:] = [f"{rest}: see bench.skew() or imbalance --verdict"]
     return t.bench.base_of(evidence).answer(
         "How is the load spread?",
@@ -87,7 +87,7 @@ def members(t: Tables, group: str | None = None) -> Result:
     unknown = (*_unknown_states(t, states), *_without_members(groups))
     are_known = len(table) or not (unknown or base.unknown)
     return base.answer(
-        counted(len(table), "member") if are_known else "Members",
+        pluralize(len(table), "member") if are_known else "Members",
         table,
         views.MEMBERS,
         "assigned",
@@ -107,7 +107,7 @@ def group_states(t: Tables, group: str | None = None, states: Iterable[str] = ()
     lag = t.read.table("lag")
     lag = lag.filter(pc.is_in(lag.column("group_id"), found.column("group_id").combine_chunks()))
     return base.answer(
-        counted(len(found), "group"),
+        pluralize(len(found), "group"),
         found,
         views.GROUP_STATES,
         "lag",
@@ -121,7 +121,7 @@ def brokers(t: Tables, group: str | None = None) -> Result:
     """Return the brokers that lead a group's partitions, and those that keep their state."""
     table, base = only(t.read.table("brokers"), group), t.bench.base(t.read)
     return base.answer(
-        f"Brokers of {counted(len(table), 'share partition')}",
+        f"Brokers of {pluralize(len(table), 'share partition')}",
         table,
         views.BROKERS,
         "lag",
@@ -134,7 +134,7 @@ def brokers(t: Tables, group: str | None = None) -> Result:
 
 
 def _unknown_states(t: Tables, states: pa.Table) -> tuple[str, ...]:
-    counts = t.read.counted_groups
+    counts = t.read.group_record_counts
     were_read = counts.records + counts.rejected > 0
     return gaps.of_group_states(states, t.bench.as_of is not None, were_read)
 
@@ -162,7 +162,7 @@ def _drifting(members: pa.Table, groups: pa.Table) -> Iterator[str]:
             + (f", since {iso(since)}" if since else "")
         )
     if (left := len(rows) - _MOST_NOTES) > 0:
-        yield f"not at their target assignment either: {counted(left, 'member')}"
+        yield f"not at their target assignment either: {pluralize(left, 'member')}"
 
 
 def group_states_of(reading: Reading) -> pa.Table:
@@ -174,14 +174,14 @@ def group_states_of(reading: Reading) -> pa.Table:
     ).as_py()
     # For an earlier moment, compaction may have removed the records of a group that existed.
     # Undecodable records, or records of other files, may belong to any group.
-    may_tell = reading.as_of is None and not reading.counted_groups.rejected
+    may_tell = reading.as_of is None and not reading.group_record_counts.rejected
     is_complete = bool(
         unlisted
         and may_tell
         and "groups" not in reading.source.may_lack
         and (groups.num_rows > 0 or reading.has_group_records)
     )
-    deleted = reading.counted_groups.deleted if may_tell else frozenset()
+    deleted = reading.group_record_counts.deleted if may_tell else frozenset()
     leaders, nodes = reading.table("leaders"), reading.table("nodes")
     table = members_now.group_states(groups, lag, is_complete, leaders, nodes, deleted)
     if reading.choice.topics:  # groups without state of these topics are left out

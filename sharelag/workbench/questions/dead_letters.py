@@ -17,7 +17,7 @@ from sharelag.metrics.imbalance import name_topics
 from sharelag.model.settings import each_in_force
 from sharelag.model.settings.queues import COPIES, TOPIC
 from sharelag.tables import views
-from sharelag.tables.words import counted
+from sharelag.tables.words import pluralize
 from sharelag.workbench.ask import question
 from sharelag.workbench.next_steps import address_of
 from sharelag.workbench.opened import Tables
@@ -90,7 +90,7 @@ def dead_letters(
     known = set(found.sums.column("status").to_pylist())
     notes = (
         "; ".join(summary_words(found.sums)) or "nothing was archived, and the queue is empty",
-        f"not here, but in the DataFrame (to_spark): {counted(more, 'run')} of offsets"
+        f"not here, but in the DataFrame (to_spark): {pluralize(more, 'run')} of offsets"
         if more
         else "",
         (asked.queue.refusal or "") if known & {"missing", "stuck", "archiving"} else "",
@@ -129,8 +129,8 @@ def redrive(
     base = t.bench.base_of(t.bench.evidence(group))
     lacks = (NAMELESS,) * (UNKNOWN in found.sums.column("status").to_pylist())
     if more:
-        lacks += (f"{counted(more, 'more run')} of offsets: ask for a group or topic",)
-    words = f"lost, in neither the topic nor the queue: the records of {counted(lost, 'run')}"
+        lacks += (f"{pluralize(more, 'more run')} of offsets: ask for a group or topic",)
+    words = f"lost, in neither the topic nor the queue: the records of {pluralize(lost, 'run')}"
     return replace(base, unknown=()).answer(
         "How could dead letters be sent again?",
         table,
@@ -192,8 +192,8 @@ def _queue(source: Input, settings: pa.Table, group: str | None, queue: Any) -> 
     mine = settings.filter(pc.equal(settings.column("scope"), "group"))
     if group is not None:
         mine = mine.filter(pc.equal(mine.column("entity"), group))
-    told = mine.filter(pc.equal(mine.column("name"), TOPIC)).column("value").to_pylist()
-    names = sorted({name for name in told if name})
+    values = mine.filter(pc.equal(mine.column("name"), TOPIC)).column("value").to_pylist()
+    names = sorted({name for name in values if name})
     if len(names) != 1:
         is_read = mine.column("value").null_count < len(mine)
         found = "none is set" if is_read else "the settings of the group are unknown"

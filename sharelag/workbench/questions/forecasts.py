@@ -34,7 +34,7 @@ from sharelag.metrics.forecasts import (
 from sharelag.model import iso, milliseconds
 from sharelag.tables import views
 from sharelag.tables.arrow import keys
-from sharelag.tables.words import counted, percent
+from sharelag.tables.words import percent, pluralize
 from sharelag.version import __version__
 from sharelag.workbench.ask import question
 from sharelag.workbench.opened import Tables
@@ -52,13 +52,13 @@ def forecasts(t: Tables, ledger: str | Path, horizon: timedelta) -> Result:
     kept = keep_forecasts(t.read, place_of(ledger), horizon)
     made, graded, scored = kept.made, kept.graded, kept.scored
     better = graded.filter(graded.column("shown")).column("forecast")
-    told = f"{counted(kept.new, 'new forecast')}, {scored.num_rows:,} scored"
+    counts = f"{pluralize(kept.new, 'new forecast')}, {scored.num_rows:,} scored"
     untold = scored.column("actual_ms").null_count
     return t.bench.base_of(t.bench.evidence()).answer(
         "Forecasts of the lag",
         _show_intervals(made, pc.is_in(made.column("forecast"), better.combine_chunks())),
         views.FORECASTS,
-        notes=(*kept.sentences, f"in this run {told}"),
+        notes=(*kept.sentences, f"in this run {counts}"),
         unknown=[f"what became of {untold:,} of {scored.num_rows:,} due forecasts"] * bool(untold),
     )
 
@@ -99,11 +99,11 @@ def keep_forecasts(read: Reading, ledger: str, horizon: timedelta = HORIZON) -> 
 
 def calibration_sentences(graded: pa.Table) -> list[str]:
     """Return a sentence per kind on how often forecasts came true, by `CALIBRATION`."""
-    said = []
+    lines = []
     for row in graded.to_pylist():
-        what = f"{counted(row['scored'], 'forecast')} of {row['forecast']}"
+        what = f"{pluralize(row['scored'], 'forecast')} of {row['forecast']}"
         if not row["scored"]:
-            said.append(f"no forecast of {row['forecast']} with an interval has been scored yet")
+            lines.append(f"no forecast of {row['forecast']} with an interval has been scored yet")
             continue
         far, rate = (duration(row[name]) for name in ("crps_ms", "rate_crps_ms"))
         compared = "not shown yet: too few to compare with lag / rate"
@@ -112,8 +112,8 @@ def calibration_sentences(graded: pa.Table) -> list[str]:
         elif row["crps_ms"] >= row["rate_crps_ms"]:
             compared = f"not shown: lag / rate was off by {rate} (CRPS), they by {far}"
         true = f"at {percent(CONFIDENCE)}, {percent(row['covered'])} came true"
-        said.append(f"of {what} {true}; {compared}")
-    return said
+        lines.append(f"of {what} {true}; {compared}")
+    return lines
 
 
 def _show_intervals(made: pa.Table, better: pa.ChunkedArray) -> pa.Table:
@@ -162,21 +162,21 @@ def _latest(rows: pa.Table) -> pa.Table:
     return rows.take(pa.array(np.sort(np.unique(codes, return_index=True)[1])))
 
 
-def score_due(begun: Reading, kept: pa.Table) -> pa.Table:
+def score_due(reading: Reading, kept: pa.Table) -> pa.Table:
     """Score the forecasts that are due at the moment of a reading, within its selection."""
-    lag, now = begun.table("lag"), begun.evidence.as_of
+    lag, now = reading.table("lag"), reading.evidence.as_of
     # Forecasts due after the last known ends of logs are scored by a later reading.
     last = pc.max(lag.column("as_of")).as_py() or now
     is_due = pc.less(kept.column("due_at"), pa.scalar(last, schemas.TIMESTAMP))
     due = kept.filter(pc.and_(pc.is_null(kept.column("outcome")), is_due))
-    if begun.choice.groups:
-        chosen = pa.array(sorted(begun.choice.groups), pa.string())
+    if reading.choice.groups:
+        chosen = pa.array(sorted(reading.choice.groups), pa.string())
         due = due.filter(pc.is_in(due.column("group_id"), chosen))
-    due = begun.choice.of(due)
+    due = reading.choice.of(due)
     if not due.num_rows:
         return due
     moments, ids = moments_of(due), sorted(pc.unique(lag.column("topic_id")).to_pylist())
     # Arrival times of the oldest records need ends from before the forecasts were made.
-    ends = begun.source.past_offsets(ids, moments)
-    ends = pa.concat_tables([ends, begun.evidence.past_offsets])
-    return score(due, lag, lags_at(begun, ends, moments), ends, milliseconds(now))
+    ends = reading.source.past_offsets(ids, moments)
+    ends = pa.concat_tables([ends, reading.evidence.past_offsets])
+    return score(due, lag, lags_at(reading, ends, moments), ends, milliseconds(now))

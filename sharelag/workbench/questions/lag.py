@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from sharelag.engine import ORDER, add_topic_names
 from sharelag.errors import InputError, unknown_topic
 from sharelag.tables import gaps, views
-from sharelag.tables.words import counted
-from sharelag.workbench.ask import Beside, question
+from sharelag.tables.words import pluralize
+from sharelag.workbench.ask import LagExtras, question
 from sharelag.workbench.opened import Tables, delivery_limit, only
 from sharelag.workbench.result import Result, chart
 
@@ -21,8 +21,8 @@ def lag(t: Tables, group: str | None = None, by: str | None = None, brief: bool 
     """Return the lag of share partitions: with all terms, summed, or with Kafka's own terms."""
     base = t.bench.base(t.read)
     each = only(t.read.brief if brief else t.read.table("lag"), group)
-    told = Beside(each) if brief or by else t.bench.beside(t.read, each)
-    table, view = told.table, views.BRIEF if brief else views.lag(t.bench.metrics is not None)
+    extra = LagExtras(each) if brief or by else t.bench.beside(t.read, each)
+    table, view = extra.table, views.BRIEF if brief else views.lag(t.bench.metrics is not None)
     if by is not None:
         table = only(t.read.rollup(by), group)
         view = views.ROLLUP.without("topic") if by == "group" else views.ROLLUP
@@ -38,14 +38,14 @@ def lag(t: Tables, group: str | None = None, by: str | None = None, brief: bool 
     }
     hidden = gaps.of_hidden(each) if hasattr(t.bench.source, "config") else ()
     return base.answer(
-        f"Lag of {counted(len(each), 'share partition')}{f' by {by}' if by else ''}",
+        f"Lag of {pluralize(len(each), 'share partition')}{f' by {by}' if by else ''}",
         table,
         view,
         "lag",
         charts={} if brief else charts,
-        notes=(*told.notes, *t.bench.of_past_ends(each)),
-        unknown=(*gaps.of_lag(each), *hidden, *told.unknown, *told.lacks),
-        lacks=told.lacks,
+        notes=(*extra.notes, *t.bench.of_past_ends(each)),
+        unknown=(*gaps.of_lag(each), *hidden, *extra.unknown, *extra.lacks),
+        lacks=extra.lacks,
     )
 
 
@@ -88,8 +88,8 @@ def windows(t: Tables, group: str | None = None, held: bool = False) -> Result:
     table = t.bench.choice.of(add_topic_names(only(t.read.table("windows"), group), lag)).sort_by(
         ORDER
     )
-    told = t.bench.held_beside(t.read, lag, table, held)
-    return _windows_answer(t, group, told)
+    extra = t.bench.held_beside(t.read, lag, table, held)
+    return _windows_answer(t, group, extra)
 
 
 @question("windows", "offsets", "lag", "records")
@@ -105,14 +105,14 @@ def moments(t: Tables, group: str, topic: str | None = None, most: int = MOST_MO
         raise InputError(f"cannot show {most!r} moments: give a whole number above 0")
     most = max(min(int(most), MOST_WINDOWS // max(lag.num_rows, 1)), 1)
     table = add_topic_names(t.read.windows_at(lag, most), lag)
-    return _windows_answer(t, group, Beside(table))
+    return _windows_answer(t, group, LagExtras(table))
 
 
-def _windows_answer(t: Tables, group: str | None, told: Beside) -> Result:
+def _windows_answer(t: Tables, group: str | None, extra: LagExtras) -> Result:
     def limit() -> int | None:  # deferred, as only charts need settings
         return None if group is None else delivery_limit(t.read.table("settings"), group)
 
-    table = told.table
+    table = extra.table
     without = int(pc.sum(pc.invert(table.column("from_snapshot").fill_null(False))).as_py() or 0)
     drawn = {
         "deliveries": chart("delivery_count", table, limit=limit),
@@ -124,12 +124,12 @@ def _windows_answer(t: Tables, group: str | None, told: Beside) -> Result:
         without, len(table), "the whole state", ["no snapshot is among the records"]
     )
     return t.bench.base(t.read).answer(
-        f"Windows of {counted(len(table), 'share partition')}",
+        f"Windows of {pluralize(len(table), 'share partition')}",
         table,
         views.windows_with("notes" in table.column_names),
         "window_end_offset",
         charts=drawn,
-        notes=told.notes,
-        unknown=(*unknown, *told.lacks),
-        lacks=told.lacks,
+        notes=extra.notes,
+        unknown=(*unknown, *extra.lacks),
+        lacks=extra.lacks,
     )

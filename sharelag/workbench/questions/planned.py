@@ -30,7 +30,7 @@ from sharelag.model.versions import given_or_told
 from sharelag.replay.moment import FIRST, Choice, as_time, parse_topics
 from sharelag.tables import gaps, views
 from sharelag.tables.arrow import as_table, keys
-from sharelag.tables.words import counted, shown_name
+from sharelag.tables.words import pluralize, shown_name
 from sharelag.whatif.from_cluster import scenario_from
 from sharelag.whatif.horizon import after_reset, simulate_drain
 from sharelag.workbench.ask import question
@@ -64,13 +64,13 @@ def plan_reset(
     whole = simulate or bench.is_gathered
     evidence = bench.evidence(group) if whole else bench.state_of(group, "windows", "groups")
     plan = reset_of(t.read, evidence, group, to, shift_by, topics, local_offsets)
-    plan, said = _simulate(evidence, group, plan, simulate, members)
+    plan, more = _simulate(evidence, group, plan, simulate, members)
     if isinstance(to, timedelta):
         to = _before(evidence.as_of, to)
     commands = reset.reset_commands(group, topics, to, *address_of(source), plan)
     notes = [
         "Nothing was written. A reset forgets the delivery counts and locks of all records.",
-        said,
+        more,
         _say_refused(evidence, group),
         _beyond(plan, to),
         *(_commands_in_words(commands, source, kafka_version) if commands else [_NO_OFFSETS]),
@@ -92,16 +92,16 @@ def plan_delete(
     """Return the effects of deleting a group, or its offsets of topics; nothing is written."""
     evidence, source = t.bench.evidence(group), t.bench.source
     plan, begins = deletion_of(t.read, evidence, group, topics)
-    plan, said = _simulate(evidence, group, plan, simulate, members)
+    plan, more = _simulate(evidence, group, plan, simulate, members)
     what = f"its offsets of {', '.join(topics)}" if topics else "the group"
     gone = (
-        f"Deleting {what} forgets the state of {counted(plan.num_rows, 'share partition')}. "
+        f"Deleting {what} forgets the state of {pluralize(plan.num_rows, 'share partition')}. "
         f"Members that subscribe again start where {begins} says."
     )
     command = reset.delete_command(group, topics, *address_of(source))
     notes = [
         f"Nothing was written. {gone}",
-        said,
+        more,
         _say_refused(evidence, group),
         "" if topics else "The group's settings stay: delete them with kafka-configs.sh.",
         *_commands_in_words([command], source, kafka_version, asks=False),
@@ -296,7 +296,8 @@ def _beyond(plan: pa.Table, to: Target) -> str:
     if not beyond.num_rows:
         return ""
     return (
-        f"Offset {to} is beyond the end of {beyond.num_rows:,} of {counted(plan.num_rows, 'log')}. "
+        f"Offset {to} is beyond the end of {beyond.num_rows:,} of "
+        f"{pluralize(plan.num_rows, 'log')}. "
         "Admin.alterShareGroupOffsets does not refuse that: until such a log reaches it, Kafka "
         "does not know its lag and delivers nothing of it. kafka-share-groups.sh resets to the "
         "end of such a log."
@@ -318,8 +319,8 @@ def _remote_reads(plan: pa.Table) -> list[str]:
         return []
     worst, total = far.slice(0, 1).to_pylist()[0], pc.sum(far.column("remote")).as_py()
     words = (
-        f"Remote reads: {counted(total, 'offset')} in {far.num_rows:,} of "
-        f"{counted(plan.num_rows, 'share partition')} {'is' if total == 1 else 'are'} in remote "
+        f"Remote reads: {pluralize(total, 'offset')} in {far.num_rows:,} of "
+        f"{pluralize(plan.num_rows, 'share partition')} {'is' if total == 1 else 'are'} in remote "
         f"storage alone, which is slower; most in {worst['topic']}:{worst['partition']}, "
         f"{worst['remote']:,} from {worst['new_start_offset']} on."
     )

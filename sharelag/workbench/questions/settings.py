@@ -13,7 +13,7 @@ from sharelag.model.settings.catalogue import FIRST
 from sharelag.model.settings.queues import queues_of
 from sharelag.model.versions import given_or_told
 from sharelag.tables import gaps, views
-from sharelag.tables.words import counted
+from sharelag.tables.words import pluralize
 from sharelag.workbench.ask import question
 from sharelag.workbench.next_steps import address_of
 from sharelag.workbench.opened import Opened, Tables
@@ -39,16 +39,16 @@ def settings(
     values = {name: str(value) for name, value in (given or {}).items()}
     table = settings_in_force(known, groups, values, brokers, judged.version)
     commands = setting_commands(table, values, groups, judged.version, *address_of(source))
-    said = [f"Checked as Kafka {judged}."]
+    notes = [f"Checked as Kafka {judged}."]
     if version is None:
-        said += [f"{one}." for one in differing(values, judged.version)]
+        notes += [f"{one}." for one in differing(values, judged.version)]
     return t.bench.base(t.read).answer(
-        f"Settings of {counted(len(groups), 'share group')} and their brokers",
+        f"Settings of {pluralize(len(groups), 'share group')} and their brokers",
         table,
         views.SETTINGS,
         "problem",
         notes=(
-            *(said if values or kafka_version is not None else ()),
+            *(notes if values or kafka_version is not None else ()),
             *(f"Kafka's command: {command}" for command in commands),
         ),
         unknown=gaps.of_settings(known, groups),

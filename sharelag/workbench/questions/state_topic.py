@@ -13,7 +13,7 @@ from sharelag.metrics.health import formats, in_words
 from sharelag.schemas import SHARE_PARTITION
 from sharelag.tables import gaps, views
 from sharelag.tables.arrow import ascending, beside, keys
-from sharelag.tables.words import counted
+from sharelag.tables.words import pluralize
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.workbench.ask import question
 from sharelag.workbench.opened import Tables, only
@@ -28,15 +28,15 @@ def health(t: Tables, findings: bool = False) -> Result:
         base = t.bench.base_of_state(whole, table)
     partitions = t.bench.source.partitions(STATE_TOPIC)
     view = views.FINDINGS if findings else views.HEALTH
-    said = in_words(found)
+    notes = in_words(found)
     if table.num_rows:
-        said = [f"format of the records: {formats(table)}", *said]
+        notes = [f"format of the records: {formats(table)}", *notes]
     charts = {
         "records": chart("state_record", table),
         "keys": chart("state_key", table, partitions),
     }
-    return replace(base, notes=() if findings else tuple(said)).answer(
-        f"State topic: {counted(len(table), 'partition')}",
+    return replace(base, notes=() if findings else tuple(notes)).answer(
+        f"State topic: {pluralize(len(table), 'partition')}",
         found if findings else table,
         view,
         "" if findings else "records",
@@ -58,7 +58,7 @@ def snapshots(t: Tables) -> Result:
     table = add_topic_names(t.read.table("snapshots"), t.read.table("offsets"))
     table = t.bench.choice.of(table).sort_by(ORDER)
     return t.bench.base_of_state(t.read, table).answer(
-        f"Last snapshots: {counted(len(table), 'share partition')}",
+        f"Last snapshots: {pluralize(len(table), 'share partition')}",
         table,
         views.SNAPSHOTS,
         "updates_since",

@@ -32,7 +32,7 @@ from sharelag.replay.moment import (
 from sharelag.schemas import DIFF, SHARE_PARTITION
 from sharelag.tables import gaps, views
 from sharelag.tables.arrow import as_table, ascending, keys
-from sharelag.tables.words import counted, moment
+from sharelag.tables.words import moment, pluralize
 from sharelag.workbench.ask import question
 from sharelag.workbench.opened import Opened, Tables, only
 from sharelag.workbench.result import Result, chart
@@ -51,7 +51,7 @@ def history(t: Tables, group: str | None = None, since: str | datetime | None = 
     """Return the changes of share partitions, record by record, from a time or duration on."""
     bench, begin = t.bench, begin_of(since, t.read.now)
     # A short history is read once for all groups; of a long one, each group has its latest rows.
-    mine = None if t.read.counted.records <= MOST_ROWS else group
+    mine = None if t.read.record_counts.records <= MOST_ROWS else group
     rows = bench.keep(("history", begin, mine), lambda: t.read.history(begin, MOST_ROWS, mine))
     frame = bench.frame_of(lambda read: read.history_frame(begin, group), rows.left_out)
     table, base = only(rows.table, group), bench.base(t.read)
@@ -66,7 +66,7 @@ def history(t: Tables, group: str | None = None, since: str | datetime | None = 
             "to_spark() has all"
         )
     return base.answer(
-        f"History of {counted(count, 'share partition')}, record by record",
+        f"History of {pluralize(count, 'share partition')}, record by record",
         table,
         views.HISTORY,
         "record_timestamp",
@@ -144,7 +144,7 @@ def timeline(
     notes = [*bench.of_past_ends(only(t.read.table("lag"), group), is_past=True)]
     if rows.left_out:
         count = len(pc.unique(keys(table, SHARE_PARTITION)))
-        most = counted(count, "share partition")
+        most = pluralize(count, "share partition")
         notes.append(f"the {most} with the most lag; to_spark() has all")
     return base.answer(
         f"Lag every {duration(step / timedelta(milliseconds=1))}",
@@ -225,13 +225,13 @@ def _are_few(bench: Opened, moments: Sequence[datetime]) -> bool:
 
 
 def regular_moments(
-    begun: Reading, every: timedelta, since: datetime | None = None, over: timedelta | None = None
+    reading: Reading, every: timedelta, since: datetime | None = None, over: timedelta | None = None
 ) -> list[datetime]:
     """Return at most `MOST_MOMENTS` moments, ascending; the last is that of the reading."""
-    first, requested = since or begun.counted.first, None
-    if begun.as_of is None:
-        requested = pc.max(begun.table("offsets").column("as_of")).as_py()
-    last = requested or begun.end
+    first, requested = since or reading.record_counts.first, None
+    if reading.as_of is None:
+        requested = pc.max(reading.table("offsets").column("as_of")).as_py()
+    last = requested or reading.end
     first = max(first, last - over) if first and over else first
     if first is None or first > last:
         return []

@@ -89,8 +89,8 @@ def test_the_progress_of_a_group_is_the_same_alone_and_among_others(as_of: Any) 
         windows = QuickReading(
             WrittenInput([*early, *late]), as_of, Choice(frozenset({group})), history=False
         )
-        found = (windows.counted.first, windows.counted.last)
-        assert found == (together.counted.first, together.counted.last)
+        found = (windows.record_counts.first, windows.record_counts.last)
+        assert found == (together.record_counts.first, together.record_counts.last)
 
 
 # ---- each question to a reading is answered once, and waits for no other question ----------------
@@ -234,7 +234,7 @@ def same(one: QuickReading, other: QuickReading) -> None:
     for name in TABLES:
         assert one.table(name).equals(other.table(name)), name
     assert one.history().table.equals(other.history().table)
-    assert (one.counted, one.now, one.span) == (other.counted, other.now, other.span)
+    assert (one.record_counts, one.now, one.span) == (other.record_counts, other.now, other.span)
 
 
 @pytest.mark.parametrize("source", [WrittenInput(MOMENTS_WRITTEN), OutOfTime(MOMENTS_WRITTEN)])
@@ -254,10 +254,10 @@ def test_an_earlier_moment_has_the_rows_of_a_reading_of_its_own(
 def test_records_are_read_once_for_all_moments() -> None:
     source = WrittenInput(MOMENTS_WRITTEN)
     whole = QuickReading(source)
-    _ = whole.counted
+    _ = whole.record_counts
     source.asked.clear()
     for ago in range(10, 60, 10):
-        _ = QuickReading(source, NOW - timedelta(seconds=ago), later=whole).counted
+        _ = QuickReading(source, NOW - timedelta(seconds=ago), later=whole).record_counts
     assert source.asked == [STATE_TOPIC]
 
 

@@ -206,16 +206,16 @@ def test_a_client_that_was_answered_is_used_again_only_while_time_is_lost() -> N
 
     def ask(connection: Connection) -> int:
         used.append(connection)
-        connection.asked.is_answered = len(used) == 2
+        connection.shared.is_answered = len(used) == 2
         raise BrokerUnreachableError("nobody") if len(used) < 3 else TopicMissingError("none")
 
     with pytest.raises(TopicMissingError):
-        until_answered(config.renewed(), ask)
+        until_answered(config.renew(), ask)
     # It may still log in; who was answered has to learn who leads now.
     assert used[1].admin is used[0].admin
     assert used[2].admin is not used[1].admin
-    assert Connection(config.renewed()).admin is not first.admin
-    assert config.renewed().patience.left() == 2.0
+    assert Connection(config.renew()).admin is not first.admin
+    assert config.renew().patience.left() == 2.0
     assert pickle.loads(pickle.dumps(config)).patience.known is None
 
 

@@ -108,7 +108,7 @@ def test_every_line_is_in_a_table_a_reject_or_skipped(tmp_path: Path) -> None:
     tables = log.tables
     assert (tables["deliveries"].num_rows, tables["outcomes"].num_rows) == (1, 1)
     assert tables["rejects"].num_rows == len(broken)
-    assert log.counted == (12, 3)
+    assert log.line_counts == (12, 3)
     assert "12 lines: 2 with deliveries or outcomes, 7 that could not be read" in log.summary()
 
 
@@ -155,4 +155,4 @@ def test_a_packed_file_is_read_up_to_where_it_is_cut(tmp_path: Path) -> None:
     (reject,) = log.tables["rejects"].to_pylist()
     assert reject["source"] == "out.gz"
     assert reject["reason"] == "it is cut off, and what follows was not read"
-    assert log.counted == (4, 0)
+    assert log.line_counts == (4, 0)

@@ -111,14 +111,14 @@ def _read_printed(path: Path) -> int:
 
 def _read_lines(path: Path) -> int:
     log = RequestLog(path)
-    total, skipped = log.counted
+    total, skipped = log.line_counts
     rows = log.tables["requests"].num_rows + log.tables["rejects"].num_rows + skipped
     return abs(total - rows)
 
 
 def _read_consumed(path: Path) -> int:
     log = ConsumedLog(path)
-    total, skipped = log.counted
+    total, skipped = log.line_counts
     return max(skipped + log.tables["rejects"].num_rows - total, 0)
 
 

@@ -19,7 +19,7 @@ from sharelag.errors import BrokerUnreachableError, ClusterError, InputError
 from sharelag.inputs import KafkaInput
 from sharelag.inputs.kafka.brokers import Features, broker_features
 from sharelag.inputs.kafka.config import client_config
-from sharelag.wire.encode import unsigned_varint
+from sharelag.wire.encode import encode_varint
 from sharelag.workbench import open_workbench
 from sharelag.workbench.rights import rights_of
 from tests.support.chapters import CAPTURE
@@ -136,14 +136,14 @@ def test_a_broker_that_is_not_there_ends_the_checks_of_the_cluster() -> None:
 
 # ---- what a broker says about itself -------------------------------------------------------------
 def _compact(text: str) -> bytes:
-    return unsigned_varint(len(text) + 1) + text.encode()
+    return encode_varint(len(text) + 1) + text.encode()
 
 
 Levels = dict[str, tuple[int, int]]
 
 
 def _levels(levels: Levels) -> bytes:
-    data = unsigned_varint(len(levels) + 1)
+    data = encode_varint(len(levels) + 1)
     for name, (one, other) in levels.items():
         data += _compact(name) + struct.pack(">hh", one, other) + b"\0"
     return data
@@ -153,16 +153,16 @@ def _answer(
     apis: dict[int, int], supported: Levels | None = None, finalized: Levels | None = None
 ) -> bytes:
     """An ApiVersions response of version 3, as the protocol guide has it."""
-    body = struct.pack(">ih", 1, 0) + unsigned_varint(len(apis) + 1)
+    body = struct.pack(">ih", 1, 0) + encode_varint(len(apis) + 1)
     for key, highest in apis.items():
         body += struct.pack(">hhh", key, 0, highest) + b"\0"
     body += struct.pack(">i", 0)
     tags = {0: None if supported is None else _levels(supported), 1: struct.pack(">q", 7)}
     tags[2] = None if finalized is None else _levels(finalized)
     present = {tag: data for tag, data in tags.items() if data is not None}
-    body += unsigned_varint(len(present))
+    body += encode_varint(len(present))
     for tag, data in present.items():
-        body += unsigned_varint(tag) + unsigned_varint(len(data)) + data
+        body += encode_varint(tag) + encode_varint(len(data)) + data
     return struct.pack(">i", len(body)) + body
 
 

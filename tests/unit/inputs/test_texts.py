@@ -381,4 +381,4 @@ def test_what_consumers_printed_in_a_container(name: str, tmp_path: Path) -> Non
     assert log.tables["deliveries"].column("position").to_pylist()[0] == 0
     (outcome,) = log.tables["outcomes"].to_pylist()
     assert (outcome["first_offset"], outcome["error_message"]) == (8, '<lost> & "gone"')
-    assert log.counted == (4, 0)
+    assert log.line_counts == (4, 0)

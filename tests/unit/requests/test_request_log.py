@@ -236,7 +236,7 @@ def test_every_line_is_a_request_a_reject_or_skipped(tmp_path: Path) -> None:
     lines = good + broken + other
     random.Random(1).shuffle(lines)
     log = log_of(tmp_path, *lines)
-    assert log.log.counted == (len(lines), len(other))
+    assert log.log.line_counts == (len(lines), len(other))
     assert log.table("requests").num_rows == len(good)
     assert log.table("rejects").num_rows == len(broken)
     assert set(log.table("rejects").column("text").to_pylist()) == set(broken)
@@ -254,8 +254,8 @@ def test_a_log_that_is_cut_anywhere_is_read_up_to_there(tmp_path: Path, cases: C
         complete = sum(end <= cut for end in ends)
         # What is cut within the brackets after the JSON has all of it.
         assert log.tables["requests"].num_rows in (complete, complete + 1)
-        rest = log.tables["rejects"].num_rows + log.counted[1]
-        assert log.counted[0] == log.tables["requests"].num_rows + rest
+        rest = log.tables["rejects"].num_rows + log.line_counts[1]
+        assert log.line_counts[0] == log.tables["requests"].num_rows + rest
         assert rest <= 1
 
 
@@ -271,7 +271,7 @@ def test_pieces_of_a_file_are_the_file(tmp_path: Path, step: int) -> None:
             Piece(str(log.path), begin, min(begin + step, size), log.path.name)
         )
     ]
-    assert sum(one.total for one in pieces) == log.counted[0] == 9
+    assert sum(one.total for one in pieces) == log.line_counts[0] == 9
     for name, schema in REQUEST_TABLES.items():
         parts = [tables_of(one)[name] for one in pieces]
         assert pa.Table.from_batches(parts, schema).equals(log.tables[name]), name
@@ -352,7 +352,7 @@ def test_a_packed_file_is_read_up_to_where_it_is_cut(tmp_path: Path) -> None:
         assert reject["position"] == before.rfind(b"\n") + 1
         assert before.decode().endswith(reject["text"])
         assert reject["reason"] == "it is cut off, and what follows was not read"
-        assert found.log.counted == (before.count(b"\n") + 1, 0)
+        assert found.log.line_counts == (before.count(b"\n") + 1, 0)
     assert not packed(tmp_path, whole).log.tables["rejects"].num_rows
 
 

@@ -68,7 +68,7 @@ def run_of(
     """The replicas after each of several syncs."""
     stabilizer, replicas, found = Stabilizer(hpa, least, most), begin, []
     for number, recommended in enumerate(wanted):
-        replicas = stabilizer.desired(number * every * SECOND, replicas, recommended)
+        replicas = stabilizer.stabilize(number * every * SECOND, replicas, recommended)
         found.append(replicas)
     return found
 
@@ -146,7 +146,7 @@ def test_the_desired_members_follow_the_lag_of_the_timeline_by_the_formula() -> 
         ratio = row["metric"] / 100 / replicas
         wanted = replicas if 0.9 <= ratio <= 1.1 else math.ceil(row["metric"] / 100)
         assert row["recommended"] == wanted
-        replicas = stabilizer.desired(row["time_ms"] * 1000, replicas, row["recommended"])
+        replicas = stabilizer.stabilize(row["time_ms"] * 1000, replicas, row["recommended"])
         assert row["desired"] == replicas
     all_desired = [row["desired"] for row in rows(result)]
     assert max(all_desired) == 20

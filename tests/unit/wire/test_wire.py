@@ -22,7 +22,7 @@ from sharelag.wire import (
     encode,
     encode_record,
 )
-from sharelag.wire.encode import unsigned_varint
+from sharelag.wire.encode import encode_varint
 from sharelag.wire.fields import INT_SIZES, Field, RecordKind
 from tests.support import generators
 from tests.support.columns import with_column
@@ -163,6 +163,6 @@ def test_wrong_columns_are_named() -> None:
 
 @given(st.integers(0, 2**32 - 1))
 def test_a_varint_has_at_most_five_bytes(number: int) -> None:
-    encoded = unsigned_varint(number)
+    encoded = encode_varint(number)
     assert len(encoded) == max(1, -(-number.bit_length() // 7))
     assert sum((byte & 127) << (7 * n) for n, byte in enumerate(encoded)) == number

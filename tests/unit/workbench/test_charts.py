@@ -115,7 +115,7 @@ def test_numbers_and_lists_read_well() -> None:
     assert [text.number(value) for value in (None, float("nan"), 0, 1234567, 2.5)] == [
         "not known", "not known", "0", "1,234,567", "2.5",
     ]  # fmt: skip
-    counted = [text.counted(number, "delivery", "deliveries") for number in (1, 2)]
+    counted = [text.pluralize(number, "delivery", "deliveries") for number in (1, 2)]
     assert counted == ["1 delivery", "2 deliveries"]
     shares = [percent(part, 1000) for part in (1, 500, 999, 1000)]
     assert shares == ["under 1 %", "50 %", "over 99 %", "100 %"]

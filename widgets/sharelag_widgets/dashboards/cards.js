@@ -1,4 +1,4 @@
-// Causes of lag, a card each: the worst first, with what to do, what can be tried, and a command to copy.
+// Causes of lag as cards, worst first, each with advice, what-ifs, and a command to copy.
 
 import { button, make } from "../shared/dom.js";
 import { codeButtons } from "../shared/code.js";

@@ -1,4 +1,4 @@
-// A labelled field with its error right below it: a text, which may be stepped, or chips of which several may be pressed.
+// A labelled field with its error below: a text, which may have step buttons, or chips of which several may be on.
 
 import { button, make, ownsKeys } from "../shared/dom.js";
 import { change } from "../shared/hearing.js";
@@ -25,7 +25,7 @@ function build({ model, get, voice }) {
   return { elements: [label, box, error], paint };
 }
 
-/** A text with buttons to count up and down; arrows do the same. */
+/** A text with buttons, or arrow keys, to count up and down. */
 function entry(get, tell, model, id) {
   const input = ownsKeys(make("input", { type: "text", id, autocomplete: "off", spellcheck: "false" }));
   let shown = "";
@@ -55,7 +55,7 @@ function entry(get, tell, model, id) {
   const box = make("div", { class: "sl-entry" }, less, input, more);
   const paint = (wrong) => {
     input.placeholder = get("hint");
-    // Only what changed in Python: somebody may be typing while an error arrives.
+    // Only what changed in Python: the user may be typing when an error arrives.
     if (shown !== get("value")) input.value = shown = get("value");
     for (const one of [less, input, more]) one.disabled = get("disabled");
     for (const one of [less, more]) {
@@ -67,7 +67,7 @@ function entry(get, tell, model, id) {
   return { box, paint };
 }
 
-/** Buttons that stay pressed; they stay in the page when they change, so that the focus does too. */
+/** Toggle buttons; they are not replaced when they change, so that the focus stays. */
 function chips(get, tell, id) {
   const box = make("div", { class: "sl-chips", role: "group", "aria-labelledby": `${id}-label` });
   const made = new Map();

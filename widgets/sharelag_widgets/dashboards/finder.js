@@ -1,4 +1,4 @@
-// A choice of one among many by typing: the field shows what is chosen, and all there are when it is entered.
+// A choice of one among many by typing: the field shows the choice, and lists all options on focus.
 
 import { make, ownsKeys } from "../shared/dom.js";
 import { change } from "../shared/hearing.js";
@@ -24,17 +24,17 @@ function build({ model, get, voice }) {
   function choose(index) {
     if (index >= 0 && index !== get("index")) change(model, "index", index);
   }
-  /** The one that is named, or the first that holds what was typed. */
+  /** The option of that name, or the first that contains the typed text. */
   function found() {
     const [typed, labels] = [input.value.trim().toLowerCase(), get("labels").map((label) => label.toLowerCase())];
     if (!typed) return -1;
     const exact = labels.indexOf(typed);
     return exact >= 0 ? exact : labels.findIndex((label) => label.includes(typed));
   }
-  // A browser lists only what holds the text: an empty field offers all.
+  // A browser lists only options that contain the text: an empty field offers all.
   input.addEventListener("focus", () => (input.value = ""));
   input.addEventListener("blur", () => (input.value = chosen()));
-  // What is picked from the list comes as a whole; what is typed waits for Enter.
+  // A pick from the list takes effect at once; typed text waits for Enter.
   input.addEventListener("input", (event) => {
     if (event instanceof InputEvent && event.inputType.startsWith("insertText")) return;
     const index = get("labels").indexOf(input.value);

@@ -1,4 +1,4 @@
-// A button that shows and hides what stands below it.
+// A button that shows and hides the content below it.
 
 import { button } from "../shared/dom.js";
 import { kept } from "../shared/kept.js";

@@ -81,8 +81,8 @@ class GroupView(GroupDashboard):
         self.table.fill(lag, self._with_forecast(lag.table), names)
         members = self.bench.members(group)
         # Members are unknown without the group's own records.
-        told = group in self.bench.evidence(group).groups.column("group_id").to_pylist()
-        nobody = ("The group has no members.",) * (told and not len(members.table))
+        is_described = group in self.bench.evidence(group).groups.column("group_id").to_pylist()
+        nobody = ("The group has no members.",) * (is_described and not len(members.table))
         self.members.fill(replace(members, notes=members.notes + nobody))
 
     def _with_forecast(self, lag: pa.Table) -> pa.Table:
@@ -391,8 +391,8 @@ class PoisonHunt(GroupDashboard):
         if archived is not None:
             gone = f"{text.number(archived)} archived"
         return (
-            f"{text.counted(offsets, 'offset')} delivered at least {self.least.value} times and "
-            f"not acknowledged; {text.counted(pinned, 'start offset')} "
+            f"{text.pluralize(offsets, 'offset')} delivered at least {self.least.value} times and "
+            f"not acknowledged; {text.pluralize(pinned, 'start offset')} "
             f"{'wait' if pinned != 1 else 'waits'} for an offset listed here; {gone} over the "
             "span, including those below the start offset now"
         )

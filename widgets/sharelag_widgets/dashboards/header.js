@@ -12,13 +12,13 @@ const [TICK, KNOCK] = [1000, 5000];
 const THEMES = { "": "Auto", light: "Light", dark: "Dark" };
 const ENDED = "The kernel of this dashboard has ended: run the cell again";
 
-/** An age as 35 s, 10m, 2h 5m: in steps, so that it does not change all the time. */
+/** An age as 35 s, 10m, 2h 5m: in steps, so that it does not change constantly. */
 export function age(milliseconds) {
   const seconds = milliseconds / 1000;
   return seconds < 60 ? `${5 * Math.floor(seconds / 5)} s` : unitsOf(60 * Math.floor(seconds / 60)).join(" ");
 }
 
-/** Build it, and keep it up to date; returns what ends it. */
+/** Build it, and keep it up to date; returns a function that ends it. */
 function render({ model, el }) {
   const get = (name) => model.get(name);
   const main = get("level") < 3;
@@ -39,7 +39,7 @@ function render({ model, el }) {
     panel.hidden = !panel.hidden;
     ask4help.setAttribute("aria-expanded", String(!panel.hidden));
   }, { class: "sl-ask", "aria-expanded": "false" });
-  // What is not known is one chip, which opens the list.
+  // One chip for all unknown values, which opens their list.
   const gaps = make("div", { class: "sl-gaps", hidden: true, role: "region", "aria-label": "Not known" });
   const chip = button("", () => {
     gaps.hidden = !gaps.hidden;
@@ -73,7 +73,7 @@ function render({ model, el }) {
     send({ refresh: true });
   }
   const knock = () => send({ there: true });
-  // That a kernel ended shows only when something is sent.
+  // A dead kernel is noticed only when something is sent.
   function send(message) {
     knocked = Date.now();
     try {
@@ -100,12 +100,12 @@ function render({ model, el }) {
     if (due && now - requested >= get("every") * 1000) ask();
   }
 
-  // ---- what is shown; nothing is touched that is so already, or people could neither mark a text nor read in peace ----
+  // ---- painting; elements that are up to date are left alone, so that people can select and read their text ----
   const trouble = failureOf(root);
   function guarded(act) {
     try {
       act();
-      if (act === paint) trouble.mend(); // all is shown again; a clock that goes says nothing of the rest
+      if (act === paint) trouble.mend(); // everything was painted; a running clock proves nothing about the rest
     } catch (error) {
       if (act === paint || !("failed" in root.dataset)) trouble.tell(error);
     }
@@ -115,11 +115,11 @@ function render({ model, el }) {
     const mark = JSON.stringify(content);
     if (marks.get(element) === mark) return;
     element.replaceChildren(...elementsOf(content));
-    marks.set(element, mark); // not before: what failed is tried again
+    marks.set(element, mark); // last, so that a failed paint is tried again
   }
   function clock() {
     const own = get("as_of");
-    const at = !main && own === get("above") ? null : own; // the dashboard's header says it for all
+    const at = !main && own === get("above") ? null : own; // the dashboard's header shows it for all
     const old = at === null ? null : Math.max(0, Date.now() - at);
     const here = at === null ? "" : local(at);
     const ago = old === null ? "" : old < 5000 ? "just now" : `${age(old)} ago`;
@@ -158,7 +158,7 @@ function render({ model, el }) {
     hide(more, !get("code") && !get("about"));
     renew(picked, get("code"), (code) => codeButtons(root, voice, below, [["Copy the Python for what is picked", code]], true));
     renew(facts, ["finding", "facts", "notes"].map(get), factsOf);
-    const unknown = main ? get("unknown") : []; // of a part, the dashboard's header says it
+    const unknown = main ? get("unknown") : []; // for a part, the dashboard's header shows them
     hide(chip, !unknown.length);
     write(chip, `? ${counted(unknown.length, "thing")} not known`);
     if (!unknown.length) gaps.hidden = true;

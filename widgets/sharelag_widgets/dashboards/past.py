@@ -25,7 +25,7 @@ from sharelag.workbench import Workbench
 from ..run import Run, is_watched
 from .dashboard import GroupDashboard
 from .pieces import Tries, choice, words_of
-from .trials import BASELINE, mean, signed, watch_comparison
+from .trials import BASELINE, mean, watch_comparison, with_sign
 
 #: The size of a what-if that answers within seconds.
 SEEDS = tuple(range(7))
@@ -388,7 +388,7 @@ def _numbers(found: Comparison, variant: str) -> dict[str, Any]:
     span = [age["difference_low"], age["difference"], age["difference_high"]]
     known = [] if None in span else [float(one) for one in span]
     return numbers | {
-        "difference": signed(age, "difference"),
+        "difference": with_sign(age, "difference"),
         "span": known,
         "verdict": _verdict(age, bool(found.best(_AGE).is_small)),
     }

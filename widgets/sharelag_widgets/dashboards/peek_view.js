@@ -1,4 +1,4 @@
-// One record, read when somebody asks for it; its text stays in this page.
+// One record, read on request; its text stays in this page.
 
 import { button, make } from "../shared/dom.js";
 import { kept } from "../shared/kept.js";

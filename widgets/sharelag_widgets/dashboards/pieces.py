@@ -18,7 +18,7 @@ from sharelag.charts.figure import FACT_LINE, TITLE_LINE, merge_layouts
 from sharelag.errors import ShareLagError, first_line, list_names
 from sharelag.metrics.holders import holder_lines
 from sharelag.tables.declared import meanings_of, units_in_words
-from sharelag.tables.words import counted, moment, spell_out
+from sharelag.tables.words import moment, pluralize, spell_out
 from sharelag.workbench import Result, Workbench
 from sharelag.workbench.next_steps import input_options, next_command
 from sharelag.workbench.opened import delivery_limit, worst_first
@@ -180,10 +180,10 @@ class PeekView(Piece):
         if not message.get("peek"):
             return
         try:
-            said = {"text": self._read()}
+            reply = {"text": self._read()}
         except Exception as error:  # shown as a sentence
-            said = {"failure": words_of(error)}
-        self.send({"peeked": said})  # a message, because traits are saved with notebooks
+            reply = {"failure": words_of(error)}
+        self.send({"peeked": reply})  # a message, because traits are saved with notebooks
 
     def _words(self) -> str:
         return self.about
@@ -235,7 +235,7 @@ class CauseCards(Piece):
         cluster as of a later moment, whose causes that had begun by then are shown, too.
         """
         explained = bench.explain(group)
-        (said,) = explained.summaries
+        (summary,) = explained.summaries
         source = input_options(bench.source)
         known = bench.overview().table.select(["group_id", "members"]).to_pylist()
         (members,) = (row["members"] for row in known if row["group_id"] == group)
@@ -246,12 +246,12 @@ class CauseCards(Piece):
             {name: str(getattr(words, name)) for name in _CARD}
             | {"command": next_command(row, source, members)}
             | dict(zip(("fix", "why"), fits(row["cause"]) if fits else ("", ""), strict=True))
-            for words, row in zip(said.causes[:MOST_CARDS], rows[:MOST_CARDS], strict=True)
+            for words, row in zip(summary.causes[:MOST_CARDS], rows[:MOST_CARDS], strict=True)
         ]
         known_now = [f"known now: {list_names(begun)}"] if begun else []
         left = len(rows) - len(cards)
-        more = [f"and {counted(left, 'more cause')} in bench.explain()"] if left else []
-        self.tell(said.group, "; ".join([said.state, *known_now, *more]), cards)
+        more = [f"and {pluralize(left, 'more cause')} in bench.explain()"] if left else []
+        self.tell(summary.group, "; ".join([summary.state, *known_now, *more]), cards)
 
     def tell(self, group: str, state: str, cards: list[dict[str, str]]) -> None:
         """Show a sentence on a group, with cards."""
@@ -302,8 +302,8 @@ class Field(Piece):
             self._entered()
 
     def _words(self) -> str:
-        said = self.value if isinstance(self.value, str) else ", ".join(self.value)
-        return f"{self.label}: {said or self.hint}"
+        words = self.value if isinstance(self.value, str) else ", ".join(self.value)
+        return f"{self.label}: {words or self.hint}"
 
 
 class Chips(Field):
@@ -496,8 +496,8 @@ class ChartPart(Part):
             self.header.busy = False
             self.header.finding = meta.get("title", "")
             self.header.as_of = meta.get("as_of")
-            said = meta.get("unknown", "")
-            gaps = [said.removeprefix(_NOT_KNOWN)] if _NOT_KNOWN in said else []
+            missing = meta.get("unknown", "")
+            gaps = [missing.removeprefix(_NOT_KNOWN)] if _NOT_KNOWN in missing else []
             here = [f"Not drawn: {one}" for one in gaps if self._says_gaps]
             self.header.facts = [*meta.get("reading", []), *here]
             self.header.unknown = [] if here else gaps

@@ -16,7 +16,7 @@ from sharelag.errors import InputError
 from sharelag.schemas import AMOUNT
 from sharelag.tables.declared import meanings_of
 from sharelag.tables.views import view
-from sharelag.tables.words import MISSING, counted
+from sharelag.tables.words import MISSING, pluralize
 from sharelag.whatif import (
     Clearing,
     Comparison,
@@ -129,7 +129,7 @@ def difference_rows(comparison: Comparison) -> pa.Table:
             "variant": row["variant"],
             "baseline": bases[row["measure"]],
             "tried": mean(row),
-            "difference": signed(row, "difference"),
+            "difference": with_sign(row, "difference"),
             "interval": _interval(row),
             "verdict": trials.for_people(row)["verdict"] or _no_verdict(row),
         }
@@ -155,7 +155,7 @@ def describe_baseline(scenario: Scenario) -> str:
     """Describe the baseline in words."""
     limits, count = scenario.settings.limits, len(scenario.each_member())
     return (
-        f"As it is: assignor {scenario.assignor}, {text.counted(count, 'member')}, locks of "
+        f"As it is: assignor {scenario.assignor}, {text.pluralize(count, 'member')}, locks of "
         f"{duration(limits.lock_duration_ms)}, delivery limit {limits.delivery_count_limit}."
     )
 
@@ -215,11 +215,11 @@ def notes_of(comparison: Comparison) -> tuple[str, ...]:
     runs = comparison.runs
     seeds = sorted(set(runs.column("seed").to_pylist()))
     errors = pc.drop_null(runs.column("error")).to_pylist()
-    lost = (f"{counted(len(errors), 'run')} failed: {errors[0]}",) if errors else ()
+    lost = (f"{pluralize(len(errors), 'run')} failed: {errors[0]}",) if errors else ()
     words = "the group as it is, simulated with the same seeds"
     in_a_row = len(seeds) > 1 and seeds == list(range(seeds[0], seeds[-1] + 1))
-    said = f"{seeds[0]} to {seeds[-1]}" if in_a_row else ", ".join(map(str, seeds))
-    return (f"Seeds {said}. Baseline: {words}.", *lost)
+    listed = f"{seeds[0]} to {seeds[-1]}" if in_a_row else ", ".join(map(str, seeds))
+    return (f"Seeds {listed}. Baseline: {words}.", *lost)
 
 
 def _is_tried(row: Mapping[str, Any]) -> bool:
@@ -237,7 +237,7 @@ def _interval(row: Mapping[str, Any]) -> str:
         return MISSING
     if low == row["difference"] == high:
         return trials.IN_EVERY_RUN
-    return f"{signed(row, 'difference_low')} to {signed(row, 'difference_high')}"
+    return f"{with_sign(row, 'difference_low')} to {with_sign(row, 'difference_high')}"
 
 
 def mean(row: Mapping[str, Any]) -> str:
@@ -245,7 +245,7 @@ def mean(row: Mapping[str, Any]) -> str:
     return trials.for_people(row)["mean"] if row["unknown"] else _amount(row, "mean")
 
 
-def signed(row: Mapping[str, Any], name: str) -> str:
+def with_sign(row: Mapping[str, Any], name: str) -> str:
     """Return an amount in words, with its sign, plus included."""
     return f"{'+' if (row[name] or 0) > 0 else ''}{_amount(row, name)}"
 

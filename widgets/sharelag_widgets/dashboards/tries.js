@@ -1,4 +1,4 @@
-// What could be changed, a row each: a button, and what was found as three numbers with an interval.
+// Possible changes as rows: a button, and the result as three numbers with an interval.
 
 import { codeButtons } from "../shared/code.js";
 import { button, make } from "../shared/dom.js";
@@ -7,9 +7,9 @@ import { kept } from "../shared/kept.js";
 import { menu } from "../shared/menu.js";
 
 const CHANGING = ["rows", "sentence", "assumed", "copies", "busy"];
-/** With the class of those of numbers, which stand at the right as these do. */
+/** Uses the class of number columns, to be aligned right as they are. */
 const TRY_HEADINGS = [["What if"], ["P95 age", "sl-number"], ["Drains in", "sl-number"], ["Difference of p95 age (95 %)"]];
-/** Of the small picture of an interval, in pixels. */
+/** Size of the small picture of an interval, in pixels. */
 const [WIDE, HIGH] = [70, 14];
 
 function build({ model, get, root, voice }) {
@@ -44,10 +44,10 @@ function build({ model, get, root, voice }) {
   return { elements: [make("div", { class: "sl-wide" }, table), said, below], paint };
 }
 
-/** Low, mean and high on a line with 0 in its middle; the words beside it say the same. */
+/** Low, mean and high on a line with 0 in the middle; the text beside it has the same numbers. */
 function picture(span, reach, verdict) {
   const [low, mean, high] = span.map((value) => (WIDE / 2) * (1 + (0.94 * value) / reach));
-  // By the parser, which knows the namespace of drawings; all that is put in are numbers.
+  // Parsed as HTML, which sets the namespace of SVG; only numbers are inserted.
   const svg = document.createRange().createContextualFragment(`<svg viewBox="0 0 ${WIDE} ${HIGH}" width="${WIDE}" height="${HIGH}" aria-hidden="true"><path d="M${WIDE / 2} 0v${HIGH}" class="sl-zero"/><path d="M${low} ${HIGH / 2}H${high}" class="sl-range"/><circle cx="${mean}" cy="${HIGH / 2}" r="3.5"/></svg>`).firstChild;
   svg.dataset.verdict = verdict;
   return svg;

@@ -1,4 +1,4 @@
-// A level and a sentence with what can be done, the first thing before all; what can be copied stands in a menu.
+// A level and a sentence with advice, at the top; a menu has what can be copied.
 
 import { codeButtons } from "../shared/code.js";
 import { button, make } from "../shared/dom.js";

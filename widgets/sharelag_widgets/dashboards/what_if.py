@@ -160,7 +160,7 @@ def begun(scenario: Scenario, members: pa.Table, partitions: pa.Table) -> tuple[
         held = {member.name: by_topic(member.assigned) for member in each}
         words = "It begins with the partitions that the members have."
         if unknown:
-            who = text.counted(len(unknown), "member")
+            who = text.pluralize(len(unknown), "member")
             words += f" Of {who} that is not known: without any here."
     there = set(_places(partitions))
     kept = {
@@ -471,8 +471,8 @@ class WhatIfLab(GroupDashboard):
                 return
             answer = self.clearing or found
             why = "; ".join(answer.reasons())
-            said = [answer.verdict(), *([f"why: {why}"] if why else [])]
-            self.verdict.sentence = " ".join(map(sentence, said))
+            sentences = [answer.verdict(), *([f"why: {why}"] if why else [])]
+            self.verdict.sentence = " ".join(map(sentence, sentences))
             self.verdict.copies = [
                 ["Copy the verdict", self.verdict.sentence],
                 ["Copy the Python behind this", self._compared_code],

@@ -1,14 +1,14 @@
-// Texts that people take with them: to the clipboard, or as code into a new cell where the page lets a view add one.
+// Copies texts to the clipboard, or code into a new cell if the page lets a view add one.
 
 import { copied } from "./copied.js";
 import { button } from "./dom.js";
 
 /**
- * Buttons that copy texts; where JupyterLab shows itself to the page (as `make lab` starts it), code also goes into a new cell.
+ * Buttons that copy texts; where JupyterLab exposes its app to the page (as with `make lab`), code also goes into a new cell.
  *
  * @param {HTMLElement} root whose `data-copied` says how long the last text was
  * @param {{say: (text: string) => void}} voice
- * @param {HTMLElement} below where a field stands if the browser does not let a page copy
+ * @param {HTMLElement} below where a text field appears if the browser does not allow copying
  * @param {string[][]} copies pairs of the words on a button and the text
  * @param {boolean} isCode the words begin with "Copy"; code has another button that says where it goes
  */
@@ -19,7 +19,7 @@ export function codeButtons(root, voice, below, copies, isCode) {
   ]);
 }
 
-/** Python after the line that makes `bench` what the dashboard shows, which its header knows by what the notebook calls it. */
+/** Python, after the line that sets `bench` to the dashboard's workbench by its name in the notebook. */
 const runnable = (root, text) => (root.closest(".sharelag-dashboard")?.querySelector(".sl-level-2").dataset.names ?? "") + text;
 
 const TOLD = 2000;
@@ -32,10 +32,10 @@ async function copy(root, voice, below, words, text, asked) {
 }
 
 const commands = () => globalThis.jupyterapp?.commands;
-/** Whether there is a notebook to add a cell to: Voila has commands, too, but not this one. */
+/** Whether there is a notebook for a new cell: Voila has commands, too, but not this one. */
 const takesCells = () => Boolean(commands()?.hasCommand("notebook:insert-cell-below"));
 
-/** Below the cell that the view stands in; JupyterLab has no other way in for a view. */
+/** Below the cell of the view; JupyterLab offers views no other way. */
 async function intoCell(root, voice, text) {
   root.closest(".jp-Cell")?.dispatchEvent(new MouseEvent("mousedown", { bubbles: true }));
   await commands().execute("notebook:insert-cell-below");

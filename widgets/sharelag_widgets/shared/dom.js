@@ -1,4 +1,4 @@
-// Elements of a view: every text is text, keys stay here, what changes is announced, failures are told.
+// Elements of a view: texts are never markup, keys stay here, changes and failures are announced.
 
 /** An element. `on...` are listeners, `data` and `style` are objects, everything else is an attribute. */
 export function make(tag, attributes = {}, ...children) {
@@ -23,7 +23,7 @@ export function ownsKeys(...elements) {
   return elements[0];
 }
 
-/** Do what a key is for, which the page then does not hear; `actOf` says what that is, or nothing. */
+/** Handle a key and hide it from the page; `actOf` returns its action, or nothing. */
 export function takesKeys(element, actOf) {
   element.addEventListener("keydown", (event) => {
     const act = !event.altKey && actOf(event);
@@ -39,12 +39,12 @@ export function button(words, act, attributes = {}) {
   return ownsKeys(make("button", { type: "button", onclick: act, ...attributes }, words));
 }
 
-/** A name from outside, which may run from right to left, for itself and not over its neighbours. */
+/** A name from outside, isolated: it may run from right to left. */
 export function named(text, attributes = {}) {
   return make("bdi", { class: "sl-name", title: text, ...attributes }, text);
 }
 
-/** Says only the last of many texts in a row to a screen reader. */
+/** Announces only the last of many successive texts to a screen reader. */
 export function announcer() {
   const element = make("div", { class: "sl-unseen", role: "status", "aria-live": "polite", data: { told: 0 } });
   let timer = 0;
@@ -59,7 +59,7 @@ export function announcer() {
   return { element, say, stop: () => clearTimeout(timer) };
 }
 
-/** What stands in a view that failed, until it shows something again; what it says next to do holds for every failure. */
+/** The content of a failed view until it paints again; its advice fits every failure. */
 export function failureOf(root) {
   const text = make("p", { class: "sl-failure", role: "alert" });
   const element = make("div", {}, text, make("p", {}, "Run the cell again. The data is still in Python: the same object's .rows shows it."));

@@ -1,4 +1,4 @@
-// Where a search among ascending numbers ends. Nothing of a page.
+// Binary search among ascending numbers; without DOM.
 
 /** The first of `count` numbers from 0 on for which something holds that also holds for all after it; `count` if none. */
 export function firstOf(count, holds) {

@@ -2,7 +2,7 @@
 
 const isNone = (value) => Number.isNaN(value ?? NaN);
 
-/** A number as Python writes it: of three digits if it is small and not whole. */
+/** A number as Python writes it: with three digits if small and not whole. */
 export function number(value) {
   if (isNone(value)) return "-";
   const whole = value % 1 === 0 || Math.abs(value) >= 999.5;
@@ -47,7 +47,7 @@ function csvCell(value) {
   return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
-/** A span of time in its two largest units, as Python says it (`sharelag.durations.duration`): 1m 37s; a dash when not known. */
+/** A span of time in its two largest units, as Python writes it (`sharelag.durations.duration`): 1m 37s; a dash when not known. */
 export function duration(milliseconds) {
   if (isNone(milliseconds)) return "-";
   if (milliseconds > 0 && milliseconds < 1) return `${number(+milliseconds.toPrecision(3))} ms`;
@@ -55,7 +55,7 @@ export function duration(milliseconds) {
   return (milliseconds < 0 ? "-" : "") + (seconds < 60 ? `${number(+seconds.toPrecision(3))} s` : unitsOf(seconds).join(" "));
 }
 
-/** A span in its two largest units, each apart: a second one only if there is any of it. */
+/** A span in its two largest units, separately; the second only if it is not 0. */
 export function unitsOf(seconds) {
   let left = seconds;
   const units = Object.entries({ d: 86_400, h: 3600, m: 60, s: 1 }).filter(([, length]) => seconds >= length);
@@ -85,7 +85,7 @@ export function isolated(name) {
   return /[\u0590-\u08ff\u200e\u200f\u202a-\u202e\u2066-\u2069\ufb1d-\ufdff\ufe70-\ufefc]/.test(name) ? `\u2068${name}\u2069` : name;
 }
 
-// Names that say it worse, word for word.
+// Names that would read badly word for word.
 const HEADINGS = { cv: "Std dev/mean", group_id: "Group", max_mean: "Max/mean" };
 
 /** A column's name as words. */

@@ -1,16 +1,16 @@
-// The life of a small view: painted at once and whenever its traits change, in the page's theme, until the page lets go of it.
+// The life of a small view: painted at once and whenever its traits change, in the page's theme, until the page removes it.
 
 import { announcer, failureOf, make } from "./dom.js";
 import { hearing } from "./hearing.js";
 import { watchTheme } from "./theme.js";
 
 /**
- * What a module of such a view gives to anywidget. What fails is said in the view, and tried again with the next change.
+ * What a module of such a view gives to anywidget. A failure is shown in the view, and painting is tried again with the next change.
  *
  * @param {string} name the class of its root, after "sl-"
- * @param {string[]} traits on whose change to paint
+ * @param {string[]} traits whose changes repaint the view
  * @param {(view: {model, get, root, voice}) => {elements: Node[], paint: () => void, stop?: () => void}} build makes the elements
- *   once; `get` reads a trait, `voice` says a text, `paint` shows what the model says
+ *   once; `get` reads a trait, `voice` announces a text, `paint` shows the model
  * @param {string | null} label of the view, which then is a section
  */
 export const kept = (name, traits, build, label = null) => ({

@@ -1,3 +1,3 @@
-// Levels in a sign and a word: a colour alone would say nothing to some.
+// Levels as a sign and a word: not everyone can tell the colours apart.
 
 export const MARKS = { ok: "●", note: "◇", unknown: "?", warning: "▲", critical: "■", failed: "✕" };

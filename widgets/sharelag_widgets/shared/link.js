@@ -35,7 +35,7 @@ export function linked(model, hear) {
     try {
       model.save_changes();
     } catch {
-      // A page without a kernel: the view works, there is nobody to tell.
+      // A page without a kernel: the view works, but nothing receives picks.
     }
   };
   // Check that a kernel answers after user input, at a limited rate.
@@ -53,7 +53,7 @@ export function linked(model, hear) {
       try {
         model.send({ ping: sent });
       } catch {
-        // Told by the note.
+        // The note reports it.
       }
     }, 200);
   };
@@ -66,7 +66,7 @@ export function linked(model, hear) {
       ask();
       if (picked) bus().dispatchEvent(new CustomEvent("picked", { detail: { from: me, link: model.get("link"), picked } }));
     },
-    /** Someone is on the way to picking this: other views show it, Python hears the end only. */
+    /** A pick in progress: other views show it, Python receives only the final one. */
     show(picked) {
       bus().dispatchEvent(new CustomEvent("picked", { detail: { from: me, link: model.get("link"), picked } }));
     },

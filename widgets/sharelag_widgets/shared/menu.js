@@ -1,8 +1,8 @@
-// What is seldom wanted, behind one button.
+// Rarely used content behind one button.
 
 import { button, make } from "./dom.js";
 
-/** What stands below a button until it is pressed again, Escape is pressed, or the focus goes elsewhere. */
+/** Content below a button until it is pressed again, Escape is pressed, or the focus moves elsewhere. */
 export function menu(words, ...items) {
   const box = make("div", { class: "sl-menu-items", hidden: true }, ...items);
   const opener = button("\u22ef", () => turn(box.hidden), { class: "sl-more", "aria-label": words, "aria-expanded": "false" });
@@ -10,7 +10,7 @@ export function menu(words, ...items) {
   function turn(open) {
     box.hidden = !open;
     opener.setAttribute("aria-expanded", String(open));
-    // To the left of its button, unless it would go beyond what it stands in.
+    // To the left of its button, unless it would leave its container.
     const edge = element.closest(".sharelag-dashboard, body").getBoundingClientRect().left;
     box.classList.toggle("sl-start", opener.getBoundingClientRect().right - box.offsetWidth < edge);
   }

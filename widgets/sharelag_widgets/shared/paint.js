@@ -20,7 +20,7 @@ export function sized(canvas, height, width = canvas.clientWidth) {
 
 const brushesMade = new Map();
 
-/** Fill styles of all kinds in a theme, made once: neighbours of a kind join without a seam. */
+/** Fill styles of all kinds in a theme, made once, so that neighbours of a kind join without a seam. */
 export function brushes(context, theme) {
   const name = `${theme} ${window.devicePixelRatio}`;
   // Forced colours can change into others while the name stays.
@@ -58,7 +58,7 @@ export function brush(context, pattern, fill, ink) {
   return style;
 }
 
-/** A rectangle for a legend, with what `styleOf` its context it is filled, but for `inset` pixels around. */
+/** A rectangle for a legend, filled by `styleOf` its context, except `inset` pixels around. */
 export function filledSwatch(styleOf, inset = 0) {
   const canvas = make("canvas", { class: "sl-swatch", "aria-hidden": "true" });
   const context = sized(canvas, 16, 24);

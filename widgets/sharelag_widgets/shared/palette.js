@@ -1,6 +1,6 @@
 // One colour and one pattern for every state of an offset; colour never carries the meaning alone.
 // The four states of KIP-932 differ in lightness too, so that they stay apart for every kind of colour vision.
-// What is left to do stands out: unread is solid, what waits for another delivery is warm, what is done recedes.
+// Unfinished work stands out: unread is solid, waiting for another delivery is warm, finished recedes.
 
 /** Kinds of offsets. The first six are Kafka's delivery states by their number on the wire. */
 export const KINDS = [
@@ -63,7 +63,7 @@ const LADDERS = {
   dark: ["#2A2F38", "#2F4468", "#3B5B8A", "#4D78A9", "#74A0C8", "#A6C8E2", "#E6F2FB"],
 };
 
-/** The colours of a number from none to most, in even steps of lightness. */
+/** The colours of a number from zero to the largest, in even steps of lightness. */
 export function ladder(theme) {
   return theme === "forced" ? LADDERS.light.map(() => "CanvasText") : LADDERS[theme];
 }

@@ -2,7 +2,7 @@
 
 import { rowBytes, rowNumbers } from "./columns.js";
 
-/** Who is picked in a view of rows, and who was picked elsewhere. */
+/** The picked rows of a view, and the rows picked elsewhere. */
 export function pickedRows(model, link) {
   let [keys, byKey] = [[], new Map()];
   let [mine, missing] = [null, false];
@@ -12,16 +12,16 @@ export function pickedRows(model, link) {
       byKey = new Map();
       columns._key.values.forEach((code, row) => byKey.has(keys[code]) ? byKey.get(keys[code]).push(row) : byKey.set(keys[code], [row]));
     },
-    /** Did another view, or Python, pick what is picked now? */
+    /** Whether another view, or Python, made the current pick. */
     get elsewhere() {
       return model.get("picked") !== mine && model.get("picked")?.byteLength > 0;
     },
-    /** Did another view pick something that is not here? */
+    /** Whether another view picked something that is not here. */
     get missing() {
       return missing;
     },
     rows: () => rowNumbers(model.get("picked")),
-    /** Pick rows; or with `add` beside what is picked, of which a single row is picked no more. */
+    /** Pick rows; with `add`, in addition to the picked ones, or unpick a single picked row. */
     pick(rows, columns, add = false) {
       const before = new Set(add ? this.rows() : []);
       const all = rows.length === 1 && before.delete(rows[0]) ? [...before] : [...new Set([...before, ...rows])];
@@ -39,17 +39,17 @@ export function pickedRows(model, link) {
   };
 }
 
-/** The rows whose texts hold all words of a filter, whatever their case. */
+/** The rows whose texts contain all words of a filter, ignoring case. */
 export function holding(columns, names, rows, filter) {
   const wanted = filter.toLocaleLowerCase().split(/\s+/).filter(Boolean);
   if (wanted.length === 0) return rows;
-  // Every distinct text is looked at once, however many rows have it.
+  // Each distinct text is checked once.
   const hits = names.filter((name) => columns[name].texts).map((name) =>
     ({ values: columns[name].values, has: columns[name].texts.map((text) => wanted.map((word) => text.toLocaleLowerCase().includes(word))) }));
   return rows.filter((row) => wanted.every((_, n) => hits.some(({ values, has }) => values[row] >= 0 && has[values[row]][n])));
 }
 
-/** Rows by a column's values, ties as they were; what is not known comes last either way. */
+/** Rows sorted by a column, stable; unknown values come last in both directions. */
 export function sortedBy(column, rows, descending) {
   let { values } = column;
   if (column.texts) {
@@ -68,7 +68,7 @@ const collator = new Intl.Collator("en", { numeric: true });
 
 const ranked = new WeakMap();
 
-/** The place of every distinct text among them; comparing as people do is slow, so it is done once. */
+/** The rank of each distinct text; locale-aware comparison is slow, so it is done once. */
 function ranksOf(texts) {
   if (!ranked.has(texts)) {
     const rank = new Float64Array(texts.length);

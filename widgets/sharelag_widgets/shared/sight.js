@@ -1,4 +1,4 @@
-// Which of many rows are in sight? Nothing of a page.
+// Which of many rows are visible; without DOM.
 
 /** The rows to make, of `total` rows of one height: those in sight and a few more on either side. */
 export function inSight(top, height, rowHeight, total, more = 8) {

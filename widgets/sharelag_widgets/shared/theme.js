@@ -1,4 +1,4 @@
-// Which theme is around a view, and when does that change? JupyterLab's, the system's, forced colours, or paper.
+// The theme around a view, and its changes: JupyterLab's, the system's, forced colours, or paper.
 
 const QUERIES = ["(prefers-color-scheme: dark)", "(prefers-contrast: more)", "(forced-colors: active)", "print"];
 const CHOSEN = "sharelag-theme";
@@ -23,7 +23,7 @@ export function watchTheme(root, repaint) {
   }
   const queries = QUERIES.map((query) => matchMedia(query));
   for (const query of queries) query.addEventListener("change", apply);
-  // A view is rendered before it is put into the page; only then is there something around it.
+  // A view is rendered before it is in the page, where its surroundings are known.
   const seen = new IntersectionObserver(apply);
   seen.observe(root);
   document.addEventListener(CHOSEN, apply);
@@ -36,7 +36,7 @@ export function watchTheme(root, repaint) {
   };
 }
 
-/** Show all within an element light or dark; "" is as the page is. */
+/** Show an element's content light or dark; "" follows the page. */
 export function chooseTheme(element, theme) {
   element.dataset.slTheme = theme;
   document.dispatchEvent(new Event(CHOSEN));

@@ -7,13 +7,13 @@ import { linked } from "./link.js";
 import { watchTheme } from "./theme.js";
 
 /**
- * Build a view and keep it up to date. One that failed is tried again with whatever comes next.
+ * Build a view and keep it up to date. A failed one is tried again with the next change.
  *
  * @param {{model, el}} context anywidget's
  * @param {string} name the class of its root, after "sl-"
  * @param {(frame) => {elements: Node[], load: (columns) => void, paint: () => void | Promise<void>, hear?: (picked) => void,
- *   stop?: () => void}} build makes the elements once; `load` takes new data, `paint` shows what the model says
- * @param {string[]} watched traits on whose change to paint
+ *   stop?: () => void}} build makes the elements once; `load` takes new data, `paint` shows the model
+ * @param {string[]} watched traits whose changes repaint the view
  */
 export function view({ model, el }, name, build, watched) {
   const root = make("section", { class: `sl sl-${name}` });
@@ -28,13 +28,13 @@ export function view({ model, el }, name, build, watched) {
   let [turn, tries, timer, isLoaded] = [0, 0, 0, false];
   const later = eachFrame(() => {
     if (!isLoaded) return;
-    // JupyterLab hides all for a moment to change its theme; shown again within the frame, nothing tells that the size is back.
+    // JupyterLab hides everything briefly to change its theme; if shown again within the frame, no event reports the size.
     if (root.clientWidth === 0 && tries++ < 10) {
       timer = setTimeout(later, 100);
       return;
     }
     tries = 0;
-    // What failed before is tried again, and needs its room.
+    // A failed view is tried again, and needs its room.
     body.hidden = false;
     Promise.resolve(parts.paint()).then(failure.mend, failed);
   }, failed);
@@ -67,7 +67,7 @@ export function view({ model, el }, name, build, watched) {
     }
   };
   const events = [...watched.map((trait) => [`change:${trait}`, later]), ...["data", "title", "note"].map((trait) => [`change:${trait}`, load])];
-  // A view that fails gets smaller, which is no reason to try it again.
+  // A failing view shrinks, which must not trigger another try.
   const observer = new ResizeObserver(() => "failed" in root.dataset || later());
   root.append(heading, empty, body, link.note, voice.element);
   for (const [event, act] of events) model.on(event, act);

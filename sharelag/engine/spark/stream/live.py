@@ -56,7 +56,7 @@ from sharelag.tables import render, views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.gaps import of_lag
 from sharelag.tables.presentation import Presentation
-from sharelag.tables.words import counted, moment
+from sharelag.tables.words import moment, pluralize
 from sharelag.wire.fields import STATE_TOPIC
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ class Live(Displayable):
         """Return the current lag, and whether it is still current."""
         lag, stale = self._lag, self.stale
         return Presentation(
-            title=f"Lag of {counted(len(lag), 'share partition')}, live",
+            title=f"Lag of {pluralize(len(lag), 'share partition')}, live",
             when=f"as of {moment(pc.max(lag.column('as_of')).as_py())}",
             table=lag,
             columns=views.LAG.columns,
@@ -240,9 +240,9 @@ class Live(Displayable):
 
     def _note_failure(self, error: BaseException) -> None:
         """Keep the lag, and store the reason, which may change: another broker may be away now."""
-        said = str(raised_in_worker(error) or first_line(error))
+        message = str(raised_in_worker(error) or first_line(error))
         goes_on = ". It continues as soon as brokers answer" if are_away(error) else ""
-        self._set_stale(said + goes_on)
+        self._set_stale(message + goes_on)
 
     def _set_stale(self, why: str) -> None:
         with self._changed:
@@ -358,18 +358,18 @@ class _Topic:
     def read(self, spark: SparkSession) -> DataFrame:
         register(spark)
         # Its error is clearer than Spark's.
-        kafka.offset_ranges(self.config.renewed(), self.records)
+        kafka.offset_ranges(self.config.renew(), self.records)
         options = {"subscribe": self.records, "startingOffsets": "earliest"}
         options |= self.config.spark_options()
         return spark.readStream.format(FORMAT).options(**options).load()
 
     def is_read(self, _: StreamingQuery) -> bool:
         """Whether the topic is empty: the first micro-batch starts with its first record."""
-        ranges = kafka.offset_ranges(self.config.renewed(), self.records)
+        ranges = kafka.offset_ranges(self.config.renew(), self.records)
         return all(first == end for first, end in ranges.values())
 
     def offsets(self, topic_ids: Sequence[str]) -> pa.Table:
-        return KafkaInput(self.config.renewed()).offsets(topic_ids)
+        return KafkaInput(self.config.renew()).offsets(topic_ids)
 
     def describe(self) -> str:
         return KafkaInput(self.config).describe()
