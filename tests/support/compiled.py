@@ -16,6 +16,7 @@ import numpy as np
 import sharelag
 from sharelag.compiled import compile_kernel
 from sharelag.replay.holds import ends_of_holds
+from sharelag.replay.prepared import use_kernels
 from sharelag.replay.state import latest_windows
 from sharelag.whatif.compiled.ready import make_ready
 from sharelag.wire import STATE_TOPIC
@@ -26,6 +27,7 @@ ROOT = Path(__file__).parents[2]
 
 def compile_replay() -> None:
     """Run decoding, replay and the history of windows, whose kernels are then in the cache."""
+    use_kernels()  # else a first answer takes plain ones
     bench = sharelag.open(CAPTURE, engine="local")
     bench.windows()
     bench.history()
