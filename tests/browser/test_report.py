@@ -45,12 +45,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Any:
 class Opened(OfflinePage):
     """A report from disk, whose scripts have run."""
 
-    def __init__(
-        self, browser: Browser, path: Path, scripted: bool = True, **settings: Any
-    ) -> None:
-        super().__init__(
-            browser, path.resolve(), viewport={"width": 1200, "height": 900}, **settings
-        )
+    def __init__(self, browser: Browser, path: Path, scripted: bool = True, **more: Any) -> None:
+        super().__init__(browser, path.resolve(), viewport={"width": 1200, "height": 900}, **more)
         if scripted:
             self.page.wait_for_selector("html[data-ready]", timeout=60_000)
         self.address = path.resolve().as_uri()

@@ -112,10 +112,8 @@ def held(watched: Watched) -> dict[str, float]:
     for _ in range(3):  # what one collection lets go of can hold more
         let_paint(watched.page)
         session.send("HeapProfiler.collectGarbage")
-    metrics = {
-        one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]
-    }
-    known = {name: metrics[name] for name in ("JSEventListeners", "Nodes", "JSHeapUsedSize")}
+    told = {one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]}
+    known = {name: told[name] for name in ("JSEventListeners", "Nodes", "JSHeapUsedSize")}
     known |= {kind: all_of(kind, "function () { return this.length; }") for kind in OBSERVERS}
     known["gone"] = all_of("HTMLElement", GONE)
     session.detach()

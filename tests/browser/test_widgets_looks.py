@@ -39,9 +39,7 @@ def light(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 def themes(page: Page) -> list[str]:
-    found: list[str] = page.eval_on_selector_all(
-        ".sl", "views => views.map(view => view.dataset.theme)"
-    )
+    found: Any = page.eval_on_selector_all(".sl", "views => views.map(view => view.dataset.theme)")
     return found
 
 

@@ -51,9 +51,7 @@ def test_simple_answers_what_kafka_answers(kafka: JarAssignor, cases: Any) -> No
 
 @pytest.mark.exhaustive  # newer versions: `test_simple_answers_what_kafka_answers`
 def test_simple_4_1_answers_what_kafka_4_1_answers(kafka_4_1: JarAssignor, cases: Any) -> None:
-    seen = [
-        live(kafka_4_1, "simple-4.1", Random(f"4.1 {number}")) for number in range(cases(60, 3000))
-    ]
+    seen = [live(kafka_4_1, "simple-4.1", Random(f"4.1 {n}")) for n in range(cases(60, 3000))]
     assert sum(life.moved > 0 for life in seen) > len(seen) / 3
     assert sum(life.failed for life in seen) > len(seen) / 100
 
@@ -210,23 +208,19 @@ def change_topics(random: Random, topics: Topics) -> None:
 
 
 def join(
-    random: Random, members: dict[str, dict[str, Any]], topics: Topics, alike: bool, count: int
+    luck: Random, members: dict[str, dict[str, Any]], topics: Topics, alike: bool, count: int
 ) -> None:
     for _ in range(count):
-        id_ = random.choice(
-            [f"consumer-{random.randrange(300)}", topic_id_text(random.randbytes(16))]
-        )
-        member = {"id": id_, "subscribed": subscription(random, topics, alike), "current": {}}
+        id_ = luck.choice([f"consumer-{luck.randrange(300)}", topic_id_text(luck.randbytes(16))])
+        member = {"id": id_, "subscribed": subscription(luck, topics, alike), "current": {}}
         members.setdefault(id_, member)
 
 
-def subscription(random: Random, topics: Topics, alike: bool) -> list[str]:
+def subscription(luck: Random, topics: Topics, alike: bool) -> list[str]:
     names = list(topics)
     if alike:
         return names
-    return random.sample(names, random.randint(0, len(names))) + ["missing"] * (
-        random.random() < 0.05
-    )
+    return luck.sample(names, luck.randint(0, len(names))) + ["missing"] * (luck.random() < 0.05)
 
 
 def forget(random: Random, members: dict[str, dict[str, Any]], topics: Topics) -> None:

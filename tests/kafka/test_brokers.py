@@ -141,16 +141,14 @@ def test_a_leader_that_goes_is_an_event_of_partitions_that_it_led(cluster: Kafka
     before, lost = epochs(cluster), led_by_the_third(cluster)
     assert lost
     with without_the_third(cluster):
-        see_new_leaders(cluster, before, lost)
+        see_leaders(cluster, before, lost)
         see_no_leader(servers, alone)
     cluster.brokers[0].share_groups("--delete", "--group", "one")
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
     admin.delete_topics([alone])[alone].result(timeout=30)
 
 
-def see_new_leaders(
-    cluster: KafkaCluster, before: dict[tuple[str, int], int], lost: set[int]
-) -> None:
+def see_leaders(cluster: KafkaCluster, before: dict[tuple[str, int], int], lost: set[int]) -> None:
     servers, after = cluster.bootstrap_servers, epochs(cluster)
     where = ("--bootstrap-server", servers)
     moved = {p for p in range(PARTITIONS) if after["orders", p] > before["orders", p]}

@@ -118,12 +118,10 @@ class Kafka:
     def state_records(self) -> Counter[str]:
         """The records of the state topic about our groups, as Kafka's formatter prints them."""
         count = sum(self.ends(_STATE).values()) - sum(self.ends(_STATE, -2).values())
-        text = self.records(
-            _STATE, "--from-beginning", "--formatter", _STATE_FORMATTER, count=count
-        )
+        out = self.records(_STATE, "--from-beginning", "--formatter", _STATE_FORMATTER, count=count)
         decoder, found, at = json.JSONDecoder(), [], 0
-        while at < len(text.rstrip()):
-            record, at = decoder.raw_decode(text, at)
+        while at < len(out.rstrip()):
+            record, at = decoder.raw_decode(out, at)
             found.append(record)
         return Counter(map(_as_text, (record for record in found if _is_of_ours(record))))
 
@@ -607,9 +605,7 @@ def starts_and_lags(rows: Mapping[tuple[str, str, int], Any], group: str = "") -
 def plan_reset(live: Live) -> None:
     rows = live.rows("plan-reset", "--group", RESET, "--to-latest")
     words = ("--reset-offsets", "--group", RESET, "--all-topics", "--to-latest", "--dry-run")
-    theirs = re.findall(
-        rf"^{RESET}\s+(\S+)\s+(\d+)\s+(\d+)", live.kafka.groups(*words), re.MULTILINE
-    )
+    theirs = re.findall(rf"^{RESET}\s+(\S+)\s+(\d+)\s+(\d+)", live.kafka.groups(*words), re.M)
     found = {(row["topic"], row["partition"], row["new_start_offset"]) for row in rows}
     assert found == {(topic, int(partition), int(offset)) for topic, partition, offset in theirs}
     assert len(theirs) == 3

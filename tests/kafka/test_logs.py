@@ -55,9 +55,7 @@ def _at(seconds: float) -> datetime:
     return datetime.fromtimestamp(BEGIN / 1000, UTC) + timedelta(seconds=seconds)
 
 
-def _produce_by_the_second(
-    broker: KafkaBroker, topic: str, seconds: range, partition: int = 0
-) -> None:
+def _produce_by_second(broker: KafkaBroker, topic: str, seconds: range, partition: int = 0) -> None:
     records, times = [(partition, b"k", b"v")] * len(seconds), [BEGIN + 1000 * n for n in seconds]
     produce(broker.bootstrap_servers, topic, records, batch=3, times=times)
 
@@ -119,8 +117,8 @@ def test_retention_of_each_topic(broker: KafkaBroker, topic: str) -> None:
 # ---- ends of the past ----------------------------------------------------------------------------
 def test_ends_of_the_past_are_those_of_kafkas_tool(broker: KafkaBroker, topic: str) -> None:
     create_topics(broker.bootstrap_servers, {topic: 3})
-    _produce_by_the_second(broker, topic, range(10))
-    _produce_by_the_second(broker, topic, range(5, 15), partition=1)
+    _produce_by_second(broker, topic, range(10))
+    _produce_by_second(broker, topic, range(5, 15), partition=1)
     moments = [_at(7), _at(3.5), _at(7), _at(99)]
     table = kafka.past_offsets(_config(broker), _ids(topic), moments)
     assert table.schema == schemas.OFFSETS
@@ -138,7 +136,7 @@ def test_ends_of_the_past_are_those_of_kafkas_tool(broker: KafkaBroker, topic: s
 
 def test_the_known_stays(broker: KafkaBroker, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     create_topics(broker.bootstrap_servers, {topic: 1})
-    _produce_by_the_second(broker, topic, range(10))
+    _produce_by_second(broker, topic, range(10))
     requests: list[int] = []
 
     def counted(connection: Any, specs: Any, *more: Any) -> Any:
@@ -157,7 +155,7 @@ def test_the_known_stays(broker: KafkaBroker, topic: str, monkeypatch: pytest.Mo
     assert ends(2.5, 5.5, 9.5) == [3, 6, 10]
     assert requests == [1, 1, 1, 1, 1]  # the present ends, one a moment, the log starts
     assert (ends(5.5, 2.5), sum(requests)) == ([3, 6], 0)
-    _produce_by_the_second(broker, topic, range(20, 21))
+    _produce_by_second(broker, topic, range(20, 21))
     assert ends(9.5, 15) == [10, 10]  # there was no later record: asked again
     assert sum(requests) == 4
     delete_below(broker.bootstrap_servers, topic, {0: 8})
@@ -172,7 +170,7 @@ def test_the_known_stays(broker: KafkaBroker, topic: str, monkeypatch: pytest.Mo
 
 def test_a_log_deleted_to_its_end_does_not_say_its_end(broker: KafkaBroker, topic: str) -> None:
     create_topics(broker.bootstrap_servers, {topic: 1})
-    _produce_by_the_second(broker, topic, range(4))
+    _produce_by_second(broker, topic, range(4))
     delete_below(broker.bootstrap_servers, topic, {0: 4})
     for moment, end in ((_at(1), None), (datetime.now(UTC) + timedelta(minutes=1), 4)):
         found = kafka.past_offsets(_config(broker), _ids(topic), [moment])
@@ -192,8 +190,8 @@ def _first(table: pa.Table) -> list[tuple[int, int | None, datetime | None]]:
 
 def test_times_of_records(broker: KafkaBroker, topic: str) -> None:
     create_topics(broker.bootstrap_servers, {topic: 3})
-    _produce_by_the_second(broker, topic, range(10))
-    _produce_by_the_second(broker, topic, range(10, 20), partition=1)
+    _produce_by_second(broker, topic, range(10))
+    _produce_by_second(broker, topic, range(10, 20), partition=1)
     delete_below(broker.bootstrap_servers, topic, {1: 4})
     requests = [(0, 9), (0, 4), (1, 0), (0, 10), (0, 99), (2, 0), (1, 7), (0, 4)]
     places = [(topic, partition, offset) for partition, offset in requests]

@@ -149,7 +149,7 @@ def test_an_offset_that_is_set_by_hand_is_planned_as_kafka_then_has_it(first: Ka
         (row,) = plan.table.to_pylist()
         said = any("is beyond the end of 1 of 1 log." in note for note in plan.notes)
         assert said == (offset > 60)
-        reset_as_planned(first, plan.notes[-1], group, topic, offset, end=60)
+        reset_by(first, plan.notes[-1], group, topic, offset, end=60)
         (found,) = parse_offsets(first.share_groups_describe(group)).to_pylist()
         assert (found["start_offset"], found["lag"]) == (row["new_start_offset"], row["new_lag"])
         (lag,) = sharelag.open(servers, engine="local").lag(group).table.to_pylist()
@@ -160,9 +160,7 @@ def test_an_offset_that_is_set_by_hand_is_planned_as_kafka_then_has_it(first: Ka
     assert (row["again"], row["skipped"]) == (50, 0)  # back from beyond the end of the log
 
 
-def reset_as_planned(
-    broker: KafkaBroker, note: str, group: str, topic: str, offset: int, end: int
-) -> None:
+def reset_by(broker: KafkaBroker, note: str, group: str, topic: str, offset: int, end: int) -> None:
     """Run the command that a plan names; its tool takes offsets since 4.4, and within the log."""
     if has_reached(KAFKA_VERSION, "4.4"):
         broker.run_line(find_line([note]))

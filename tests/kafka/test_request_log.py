@@ -85,14 +85,12 @@ def run_members(servers: str) -> Ledger:
 
         for name in MEMBERS:
             clients.do("open", name, bootstrap=servers, group=GROUP, topic=TOPIC, config=config)
-        joined: set[str] = set()
+        seen: set[str] = set()
 
         def all_joined() -> bool:
             # Groups are assigned with heartbeats, which polls begin.
-            joined.update(
-                name for name in MEMBERS if not clients.do("poll", name, ms=300)["records"]
-            )
-            return len(joined) == len(MEMBERS)
+            seen.update(name for name in MEMBERS if not clients.do("poll", name, ms=300)["records"])
+            return len(seen) == len(MEMBERS)
 
         wait_until(all_joined, "all members have joined")  # so that none takes everything
         begun = _now()

@@ -256,9 +256,7 @@ def test_it_runs_as_on_its_page(broker: KafkaBroker, group: str, tmp_path: Path,
 def _run(command: list[str], environment: Mapping[str, str]) -> None:
     path = os.pathsep.join([str(ROOT), environment.get("PYTHONPATH", "")])
     env = {**environment, "PYTHONPATH": path}
-    done = subprocess.run(
-        command, env=env, capture_output=True, text=True, timeout=500, check=False
-    )
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "Why is there lag?" in done.stdout
 

@@ -237,9 +237,7 @@ def test_brokers_go_and_come_back(tmp_path: Path, injected: Inject) -> None:
         wait_until(lambda: kept_in(story.tables) == kafkas(cluster), "tables as well", every=1)
         said = story.follower.text()
         assert f"archiving into {story.archive} again" in said
-        assert not re.search(
-            r"^\s+at |\bERROR\b|\bTraceback\b|sharelag\.errors", said, re.MULTILINE
-        ), said
+        assert not re.search(r"^\s+at |\bERROR\b|\bTraceback\b|sharelag\.errors", said, re.M), said
         story.end("brokers that go and come back")
 
 

@@ -89,10 +89,8 @@ def test_valid_ones_read_as_by_kafka(topic: str, oracle_record_json: Oracle, cas
 
 @pytest.mark.parametrize("topic", TOPICS)
 def test_damaged_ones_are_refused_too(topic: str, oracle_record_json: Oracle, cases: Any) -> None:
-    random = Random(f"damaged {topic}")
-    records = [
-        generators.damaged(random, generators.record(random)) for _ in range(cases(300, 10_000))
-    ]
+    luck = Random(f"damaged {topic}")
+    records = [generators.damaged(luck, generators.record(luck)) for _ in range(cases(300, 10_000))]
     theirs = kafkas(oracle_record_json, topic, records)
     mine = ours(topic, records)
     wrong = [(n, a, b) for n, (a, b) in enumerate(zip(mine, theirs, strict=True)) if a != b]

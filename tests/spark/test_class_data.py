@@ -123,9 +123,7 @@ def test_java_passes_over_what_doesnt_fit(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(java, "archive", lambda: archive)
     options = java.archive_options()
     assert f"-XX:SharedArchiveFile={archive}" in options
-    done = subprocess.run(
-        [find_java(), *options, "-version"], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([find_java(), *options, "-version"], capture_output=True, text=True)
     assert done.returncode == 0
     assert "rchive" not in done.stdout + done.stderr
 

@@ -36,9 +36,7 @@ def same(path: Path, spark: SparkSession, generation: int | None = None) -> None
 
 
 @pytest.mark.exhaustive  # without Spark: `tests/unit/replay/test_generations.py`
-def test_older_generations_by_themselves_and_beside_todays(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_older_generations_alone_and_beside_todays(spark: SparkSession, tmp_path: Path) -> None:
     same(write(tmp_path / "0", user_log(raw(control(0))), topic_id=KEY.topic_id), spark)
     folder = write(tmp_path / "1", user_log(raw(control(1))), topic_id=KEY.topic_id)
     todays = encode_record(SHARE_SNAPSHOT, todays_row(40, [], group_id="today"))

@@ -53,11 +53,9 @@ def test_two_threads_start_one_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_active_session_is_returned_as_it_is(spark: SparkSession) -> None:
     before = spark.conf.get("spark.sql.shuffle.partitions")
     found = [session("another", spark_sql_shuffle_partitions="77")]
-    thread = Thread(
-        target=lambda: found.append(session("another", spark_sql_shuffle_partitions="78"))
-    )
-    thread.start()
-    thread.join()
+    run = Thread(target=lambda: found.append(session("another", spark_sql_shuffle_partitions="78")))
+    run.start()
+    run.join()
     assert all(one is spark for one in found)
     assert spark.conf.get("spark.sql.shuffle.partitions") == before
 

@@ -1,4 +1,4 @@
-"""Streams of Spark Connect, whose server reads, replays and writes."""
+"""Spark Connect: sessions with our settings, and streams that its server reads and writes."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sharelag.wire import SHARE_SNAPSHOT, encode_record
-from tests.support.own_process import run_python
+from tests.support.own_process import SCRIPT, run_python
 from tests.support.records import offsets, raw, row
 
 
@@ -58,3 +58,26 @@ refused(lambda: sharelag.stream.lag(windows, files), "which Spark lists once")
 refused(lambda: sharelag.stream.lag(windows, lambda: files), "it uses the session")
 refused(lambda: sharelag.stream.watch(raw), "without access to this process")
 """
+
+
+@pytest.mark.exhaustive  # a Spark Connect server of its own
+def test_spark_remote_says_where_spark_is(remote: str) -> None:
+    """The server's master, UI address and the rest stay; it gets what a session may set."""
+    code = SCRIPT.replace('session("ours"', 'session("ours", spark_master="local[7]"')
+    done = run_python("-c", code, SPARK_REMOTE=remote)
+    assert "told: True local[2] UTC 5 false 180s" in done.stdout, done.stderr[-2000:]
+    assert "Failed to set" not in done.stderr
+
+
+@pytest.mark.exhaustive
+def test_a_session_of_spark_connect_is_returned_as_it_is(remote: str) -> None:
+    code = (
+        "from pyspark.sql import SparkSession\n"
+        "from sharelag.inputs.spark import is_connect, session\n"
+        f"theirs = SparkSession.builder.remote({remote!r}).getOrCreate()\n"
+        "theirs.conf.set('spark.sql.session.timeZone', 'Asia/Tokyo')\n"
+        "print('told:', session() is theirs, is_connect(theirs), "
+        "theirs.conf.get('spark.sql.session.timeZone'))\n"
+    )
+    done = run_python("-c", code)
+    assert done.stdout == "told: True True Asia/Tokyo\n", done.stderr[-2000:]

@@ -102,9 +102,7 @@ def test_workers_with_another_python_are_a_sentence_that_names_it(tmp_path: Path
     environment = {name: value for name, value in no_session().items() if "PYSPARK" not in name}
     command = [sys.executable, "-c", SCRIPT, *map(str, (bare, cluster, later, broken, missing))]
     env = environment | {"SPARK_LOCAL_IP": "127.0.0.1"}
-    done = subprocess.run(
-        command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
     assert not done.returncode, done.stderr
     said = json.loads(done.stdout.splitlines()[-1])
     here = ".".join(map(str, sys.version_info[:2]))

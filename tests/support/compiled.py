@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 
 def compile_replay() -> None:
     """Run decoding, replay and the history of windows, whose kernels are then in the cache."""
-    use_kernels()
+    use_kernels()  # else a first answer takes plain ones
     bench = sharelag.open(CAPTURE, engine="local")
     bench.windows()
     bench.history()

@@ -113,9 +113,7 @@ def _port(server: subprocess.Popen[bytes], log: Path) -> int:
                 f"the Spark Connect server ended before it was ready; it said:\n{said[-4000:]}"
             )
         if time.monotonic() > ends:
-            raise RuntimeError(
-                f"no Spark Connect server after {_UNTIL_READY} s; it said:\n{said[-4000:]}"
-            )
+            raise RuntimeError(f"no Spark Connect after {_UNTIL_READY} s; it said:\n{said[-4000:]}")
         time.sleep(0.1)
 
 

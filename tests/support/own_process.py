@@ -23,9 +23,7 @@ made.stop()
 def run_python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run Python with what is changed of this environment; the caller checks the exit code."""
     command, env = [sys.executable, *arguments], no_session() | environment
-    return subprocess.run(
-        command, env=env, capture_output=True, text=True, check=False, timeout=500
-    )
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=500)
 
 
 def run_code(code: str, **environment: str) -> str:

@@ -1,9 +1,11 @@
 """Answers of a whole input, by one reading that is closed again."""
 
 from datetime import datetime, timedelta
+from functools import cache
 
 import pyarrow as pa
 
+import sharelag
 from sharelag import Result
 from sharelag.engine import Rows
 from sharelag.engine.engines import read
@@ -12,6 +14,12 @@ from sharelag.replay.moment import Choice, Moment
 from sharelag.workbench import Workbench
 from sharelag.workbench.questions.state_topic import judge_state_topic
 from sharelag.workbench.questions.timeline import regular_moments, timeline_of
+
+
+@cache
+def opened(sample: str) -> Workbench:
+    """A recorded cluster, which this process reads once for all tests that leave it as it is."""
+    return sharelag.open(sample, engine="local")
 
 
 def history(source: Input, engine: str, since: datetime | None = None) -> Rows:

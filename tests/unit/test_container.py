@@ -33,9 +33,7 @@ def instructions() -> list[tuple[str, str]]:
 def hadolint(text: str) -> subprocess.CompletedProcess[str]:
     found = shutil.which("hadolint", path=str(Path(sys.executable).parent))
     assert found, "hadolint is missing: make env"
-    return subprocess.run(
-        [found, "-"], input=text, capture_output=True, text=True, check=False, timeout=60
-    )
+    return subprocess.run([found, "-"], input=text, capture_output=True, text=True, timeout=60)
 
 
 def test_hadolint_has_no_complaint() -> None:

@@ -93,7 +93,7 @@ def test_files_are_of_the_room_whose_servers_they_ask_for() -> None:
     for file in files("kafka", "watch", "archive"):
         assert room(file) == "kafka and spark"
     assert [*map(room, files("kafka", "settings") + files("spark", "sweep"))] == ["kafka", "spark"]
-    elsewhere = [*files("spark", "session_connect"), *files("kafka", "secrets")]
+    elsewhere = [*files("spark", "stream_connect"), *files("kafka", "secrets")]
     assert {*map(room, elsewhere)} == {"notebooks"}
 
 

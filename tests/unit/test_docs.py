@@ -340,9 +340,7 @@ DOCS = ROOT / "docs"
 
 def left_to_the_future() -> dict[str, str]:
     """What stands beside each line of the list."""
-    rows = re.findall(
-        r"^\| ([^|`]+) \| ([^|]+) \|$", (DOCS / "future.md").read_text(), re.MULTILINE
-    )
+    rows = re.findall(r"^\| ([^|`]+) \| ([^|]+) \|$", (DOCS / "future.md").read_text(), re.M)
     return {name: words for name, words in rows if name != "Left to the future"}
 
 

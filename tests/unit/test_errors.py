@@ -20,11 +20,9 @@ from tests.support.command import refused
 
 def test_a_cell_that_fails_shows_the_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     shell = InteractiveShell(config=Config(HistoryManager={"enabled": False}))
-    failed = shell.run_cell(
-        "import sharelag; sharelag.open('chapters', engine='local').lag('nobody')"
-    )
+    run = shell.run_cell("import sharelag; sharelag.open('chapters', engine='local').lag('nobody')")
     said = "".join(capsys.readouterr())
-    assert said.strip() == f"InputError: {failed.error_in_exec}"
+    assert said.strip() == f"InputError: {run.error_in_exec}"
     assert "there is no state of share group 'nobody'" in said
     assert shell.user_ns["sharelag"] is not None
     shell.run_cell("1 / 0")

@@ -25,9 +25,7 @@ _COMMAND = "from sharelag.cli import main; main()"
 
 def run(code: str, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", _BLOCKED + code, *arguments]
-    return subprocess.run(
-        command, input=given, capture_output=True, text=True, check=False, timeout=120
-    )
+    return subprocess.run(command, input=given, capture_output=True, text=True, timeout=120)
 
 
 #: Commands that need no Spark, and what their answers have.

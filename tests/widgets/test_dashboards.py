@@ -47,6 +47,7 @@ from sharelag_widgets.view import SHARE_PARTITION, key_text
 from tests.support.cases import few_of
 from tests.support.drawn_comparisons import runs
 from tests.support.fields import assert_fields
+from tests.support.readings import opened
 from tests.support.widgets.panels import view_of
 from tests.support.widgets.samples import HOSTILE
 from tests.support.written_input import Write, WrittenInput
@@ -60,7 +61,7 @@ OF_A_GROUP = (GroupView, WindowExplorer, PoisonHunt, ImbalanceView, WhatIfLab, N
 
 @pytest.fixture(scope="module")
 def poison() -> Workbench:
-    return sharelag.open("poison", engine="local")
+    return opened("poison")
 
 
 class GoesOn(WrittenInput):
@@ -179,14 +180,12 @@ def test_a_control_changes_what_it_is_about(demo: Workbench) -> None:
     before = bars(fleet)
     fleet.by.value = "group"
     assert (before, bars(fleet)) == (30, 7)
-    hunt = PoisonHunt(sharelag.open("redelivery_storm", engine="local"))
+    hunt = PoisonHunt(opened("redelivery_storm"))
     before = len(hunt.found)
     hunt.least.value = 3
     assert 0 < len(hunt.found) < before
-    listed = {
-        r["why"]: r["delivery_count"] for r in hunt.found.to_pylist() if r["delivery_count"] < 3
-    }
-    assert {*listed} <= {PINS}
+    few = {r["why"]: r["delivery_count"] for r in hunt.found.to_pylist() if r["delivery_count"] < 3}
+    assert {*few} <= {PINS}
     balance = ImbalanceView(demo, "billing")
     balance.over.value = "topic"
     assert set(view_of(balance.table).rows.column("over").to_pylist()) == {"topic"}
@@ -209,7 +208,7 @@ def test_a_point_picks_its_share_partition_everywhere(demo: Workbench) -> None:
     assert (selection.keys, group.group, bars(fleet), bars(group)) == ((tuple(key),), key[0], 1, 1)
     fleet.parts.view.picked_keys = []
     assert bars(fleet) == 30
-    balance = ImbalanceView(sharelag.open("slow", engine="local"))
+    balance = ImbalanceView(opened("slow"))
     assert view_of(balance.table).headings["cv"] == "Std dev/mean"
     heat = balance.who.view.figure.data[0]
     key = next(one for row in heat.customdata for one in row if one)
@@ -266,7 +265,7 @@ def test_what_a_figure_says_stands_above_it_and_is_no_part_of_it(poison: Workben
     assert part.header.facts[0] == "Offsets in the windows, by how often they were delivered."
     drawn = part.view.figure
     assert drawn.layout.title.text is None
-    whole = sharelag.open("poison", engine="local").windows("poison").figure("deliveries")
+    whole = opened("poison").windows("poison").figure("deliveries")
     assert drawn.layout.height < whole.layout.height
     assert drawn.layout.height - drawn.layout.margin.t - drawn.layout.margin.b == 320
 

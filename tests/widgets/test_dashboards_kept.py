@@ -1,18 +1,34 @@
-"""A dashboard keeps its view when it is refreshed, drawn in another theme, or linked."""
+"""A dashboard keeps its view when it is read or drawn again; the hunt lists what may be stuck."""
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import sharelag
+from sharelag import schemas
+from sharelag.whatif import Member, Poison, Scenario, Service, Topic, simulate
 from sharelag.workbench import Workbench
 from sharelag_widgets import Selection
 from sharelag_widgets.dashboards import FleetView, GroupView, PoisonHunt, WindowExplorer
 from sharelag_widgets.dashboards.dashboard import Dashboard
+from sharelag_widgets.dashboards.group import (
+    GIVEN_UP,
+    NOT_PERSISTED,
+    OFTEN,
+    PINS,
+    SUSPECTS,
+    suspects,
+)
+from tests.support.fields import assert_fields
+from tests.support.readings import opened
+from tests.support.request_lines import TOPIC, fetch, log_of
+from tests.support.simulated_input import SimulatedInput
 from tests.support.widgets.panels import view_of
-from tests.support.written_input import NOW, Write, WrittenInput
+from tests.support.written_input import NOW, TOPIC_ID, Write, WrittenInput
 
 WRITES = [
     Write(60 - n, 10 + n, ((12 + n, 14 + n, 0, 2), (20 + n, 20 + n, 2, 1)), partition=p)
@@ -162,3 +178,175 @@ def test_groups_are_picked_while_all_their_share_partitions_are(demo: Workbench)
     assert sorted(rows()) == ["billing", "shipping"]
     table.picked = b""
     assert selection.keys == ()
+
+
+#: Acknowledged, given back often, archived at once, given back often: all in one share partition.
+BATCHES = ((12, 13, 2, 1), (14, 14, 0, 3), (16, 16, 4, 1), (18, 19, 0, 4))
+
+
+def hunt_of(**options: Any) -> PoisonHunt:
+    writes = [Write(60, 10, ((12, 13, 2, 1),)), Write(5, 10, BATCHES)]
+    return PoisonHunt(Workbench(WrittenInput(writes), engine="local"), **options)
+
+
+def pick(hunt: PoisonHunt, *firsts: int) -> None:
+    """As the browser does it: numbers of rows."""
+    rows = view_of(hunt.table).rows.column("first_offset").to_pylist()
+    numbers = sorted(rows.index(first) for first in firsts)
+    view_of(hunt.table).picked = np.array(numbers, np.uint32).tobytes()
+
+
+def picked(hunt: PoisonHunt) -> list[int]:
+    found: list[int] = view_of(hunt.table).picked_rows.column("first_offset").to_pylist()
+    return sorted(found)
+
+
+def window(runs: list[tuple[int, int, int, int]], **changes: Any) -> pa.Table:
+    names = ("first_offset", "last_offset", "delivery_state", "delivery_count")
+    row = dict.fromkeys(schemas.WINDOWS.names) | {"group_id": "g", "topic_id": "t", "partition": 3}
+    row |= {"runs": [dict(zip(names, run, strict=True)) for run in runs]} | changes
+    table = pa.Table.from_pylist([row], schemas.WINDOWS)
+    return table.append_column("topic", pa.array([None], pa.string()))
+
+
+def said(found: pa.Table) -> list[tuple[Any, ...]]:
+    assert found.schema == SUSPECTS
+    return [tuple(row.values())[4:] for row in found.to_pylist()]
+
+
+ENDS = {"start_offset": 5, "effective_start_offset": 5, "window_end_offset": 14}
+
+
+# ---- which are listed ----------------------------------------------------------------------------
+def test_a_head_without_a_state_pins_the_start_offset() -> None:
+    runs = [(7, 9, 2, 1), (12, 12, 4, 1), (13, 13, 0, 1)]
+    found = suspects(window(runs, **ENDS), 2, 5)
+    wanted = [(12, 12, 1, "archived", 1, None, GIVEN_UP)]
+    assert said(found) == [*wanted, (5, 5, 1, NOT_PERSISTED, None, None, PINS)]
+
+
+def test_a_head_with_a_state_says_how_often_it_was_delivered() -> None:
+    rare, often = (suspects(window([(5, 6, 0, n), (9, 13, 2, 1)], **ENDS), 3, 5) for n in (1, 4))
+    assert said(rare) == [(5, 6, 2, "available", 1, 4, PINS)]
+    assert said(often) == [(5, 6, 2, "available", 4, 1, f"{PINS}, {OFTEN}")]
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        {"start_offset": 5, "effective_start_offset": 5, "window_end_offset": 5},  # empty
+        {"start_offset": None, "effective_start_offset": None, "window_end_offset": 0},  # not begun
+    ],
+)
+def test_a_window_without_a_head_lists_nothing(ends: dict[str, Any]) -> None:
+    assert said(suspects(window([], **ends), 1, 5)) == []
+
+
+def test_what_was_delivered_often_and_not_acknowledged_is_listed() -> None:
+    runs = [(5, 7, 0, 3), (8, 9, 2, 4), (10, 10, 4, 5), (11, 11, 0, 1)]
+    found = suspects(window(runs), 3, 5)
+    assert [(row[0], row[2], row[3], row[5]) for row in said(found)] == [
+        *((10, 1, "archived", None), (5, 3, "available", 2))
+    ]
+
+
+def test_a_held_head_and_what_was_given_up_at_once_are_in_the_hunt() -> None:
+    hunt = hunt_of()
+    listed = {row["first_offset"]: row["why"] for row in hunt.found.to_pylist()}
+    assert listed == {10: PINS, 14: OFTEN, 16: GIVEN_UP, 18: OFTEN}
+    assert hunt.table.header.notes[0].startswith(
+        "3 offsets delivered at least 2 times and not acknowledged; 1 start offset waits for "
+        "an offset listed here; "
+    )
+    hunt.least.value = 10
+    assert hunt.found.column("first_offset").to_pylist() == [16, 10]
+    for sample in ("held_head", "window_full"):
+        (row,) = PoisonHunt(sharelag.open(sample, engine="local")).found.to_pylist()
+        assert_fields(row, first_offset=20, delivery_count=None, left=None, why=PINS)
+
+
+def test_the_strip_of_the_hunt_goes_back_in_time() -> None:
+    hunt = hunt_of()
+    strip = hunt.strip.view
+    assert strip.rows.num_rows == 2
+    strip.moment = 0
+    assert strip.counts() == {"unknown": 2, "acknowledged": 2}
+
+
+# ---- what is picked ------------------------------------------------------------------------------
+def test_the_row_that_is_picked_is_the_one_that_is_marked() -> None:
+    hunt = hunt_of()
+    for first, last in ((18, 19), (16, 16), (10, 10), (14, 14)):
+        pick(hunt, first)
+        assert hunt.selection.keys == (("billing", TOPIC_ID, 0),)
+        assert (hunt.selection.offsets, hunt.strip.view.offsets) == ((first, last), [first, last])
+        assert picked(hunt) == [first]
+
+
+def test_several_rows_pick_their_share_partitions_and_no_offsets() -> None:
+    hunt = hunt_of()
+    pick(hunt, 14, 18)
+    assert (hunt.selection.keys, hunt.selection.offsets) == ((("billing", TOPIC_ID, 0),), None)
+    hunt.show()
+    assert picked(hunt) == [14, 18]
+    pick(hunt)
+    assert (hunt.selection.keys, hunt.selection.offsets) == ((), None)
+
+
+def test_offsets_picked_on_the_strip_stay_picked() -> None:
+    hunt = hunt_of()
+    pick(hunt, 14)
+    for offsets, rows in (((16, 18), [16, 18]), ((40, 41), [])):
+        hunt.strip.view.offsets = [float(offset) for offset in offsets]
+        for act in (hunt.redraw, hunt.show, lambda: setattr(hunt.header, "theme", "dark")):
+            act()
+            assert (hunt.selection.offsets, picked(hunt)) == (offsets, rows)
+
+
+def test_a_pick_in_a_linked_view_is_followed_and_sets_no_offsets() -> None:
+    selection = Selection()
+    hunt = hunt_of(selection=selection)
+    selection.keys = (("billing", TOPIC_ID, 0),)
+    assert (selection.offsets, picked(hunt)) == (None, [])
+    selection.offsets = (17, 18)
+    assert (selection.offsets, picked(hunt)) == ((17, 18), [18])
+    hunt.close()
+    selection.offsets = (14, 14)
+    assert hunt._rows.keys == (("billing", TOPIC_ID, 0, 18),)
+
+
+@pytest.mark.row("RST-12")
+def test_what_was_given_up_at_the_limit_is_in_the_list_with_its_count() -> None:
+    """Of three records the first is never acknowledged, the second always released."""
+    member = Member(service=Service(10), max_poll_records=1)
+    poison = (Poison("t", 0, 0, "silent"), Poison("t", 0, 1, "release"))
+    scenario = Scenario((Topic("t", 1, backlog=3),), (member,), poison=poison, duration_ms=20_000)
+    bench = Workbench(SimulatedInput(simulate(scenario)), engine="local")
+    hunt = PoisonHunt(bench, "what-if")
+    listed, head = hunt.found.to_pylist()
+    assert (listed["first_offset"], listed["last_offset"], listed["delivery_count"]) == (1, 1, 5)
+    assert (listed["state"], listed["left"]) == ("archived", None)
+    # The first one has no persisted state, so how often it was delivered is not known; it pins the
+    # start offset.
+    assert_fields(head, first_offset=0, delivery_count=None, why="pins the start offset")
+    (why,) = [r for r in hunt.bench.explain().table.to_pylist() if r["cause"] == "poison_records"]
+    result = {one["name"]: one["value"] for one in why["evidence"]}
+    assert (result["archived at the limit"], result["limit"]) == ("1", "5")
+    assert any("archived at the limit" in str(card) for card in hunt.cards.cards)
+
+
+#: Topic `orders` of the recorded demo.
+ORDERS = "sKsPW6TOQnKQg0plb_HCDA"
+
+
+@pytest.mark.parametrize("kind", [WindowExplorer, PoisonHunt])
+def test_the_strip_names_holders(kind: type[WindowExplorer | PoisonHunt], tmp_path: Path) -> None:
+    lines = [fetch(1_000, "m-<b>7</b>", 0, [(680, 699, 1)]), fetch(50_000, "m-8", 0)]
+    text = "\n".join(lines).replace("2026-11-23 00:00:", "2026-11-21 11:45:")
+    text = text.replace(TOPIC, ORDERS).replace('"groupId":"g"', '"groupId":"billing"')
+    log = log_of(tmp_path, *text.split("\n")).log.path
+    known = kind(sharelag.open("chapters", engine="local", requests=log), "billing")
+    (said,) = known.strip.header.notes
+    assert said.startswith("orders:0: 680-699 acquired by m-<b>7</b> since 2026-11-21 11:45:00 UTC")
+    without = kind(opened("chapters"), "billing")
+    assert without.strip.header.notes == []

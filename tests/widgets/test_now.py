@@ -162,9 +162,7 @@ def test_python_begins_with_its_names(demo: Workbench, monkeypatch: pytest.Monke
     assert board.header.names == ""
 
 
-def test_the_chip_is_about_the_cluster_and_gaps_of_a_chart_stand_above_it(
-    varied: Workbench,
-) -> None:
+def test_the_chip_is_about_the_cluster_and_gaps_of_charts_stand_above_it(varied: Workbench) -> None:
     """Whichever group is picked: what is unknown of any group, and nothing of charts."""
     board = Now(varied, "billing")
     assert any(one.startswith("Not drawn: ") for one in board.over_time.header.facts)
@@ -340,13 +338,11 @@ def test_what_belongs_to_the_group_before_is_dim_until_the_next_one_is_shown(
     dims: list[bool] = []
     look = board.bench.explain
 
-    def explain(*given: Any, **options: Any) -> Any:
+    def explain(*given: Any, **more: Any) -> Any:
         dims.append("sharelag-waits" in board._dom_classes)
-        return look(*given, **options)
+        return look(*given, **more)
 
-    monkeypatch.setattr(
-        Workbench, "explain", lambda _, *given, **options: explain(*given, **options)
-    )
+    monkeypatch.setattr(Workbench, "explain", lambda _, *given, **more: explain(*given, **more))
     rows_of(board.table).selection.keys = (("shipping",),)
     assert board.cards.group == "shipping"
     assert dims

@@ -79,9 +79,7 @@ class Watched:
         self.outside.clear()
         self.complaints.clear()
         if outside or complaints:
-            raise AssertionError(
-                f"requests that left the machine: {outside}; complaints: {complaints}"
-            )
+            raise AssertionError(f"requests to others: {outside}; complaints: {complaints}")
 
     def _note(self, said: str) -> None:
         if _SLOW not in said:

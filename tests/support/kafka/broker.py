@@ -363,9 +363,7 @@ class KafkaBroker:
         deadline = time.monotonic() + self._ready_within
         while time.monotonic() < deadline:
             if process.poll() is not None:
-                raise RigError(
-                    f"the broker ended with code {process.returncode}:\n{self._log_tail()}"
-                )
+                raise RigError(f"the broker ended with {process.returncode}:\n{self._log_tail()}")
             try:
                 if admin.list_topics(timeout=1).brokers:
                     return

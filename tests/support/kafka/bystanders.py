@@ -116,12 +116,10 @@ class Exporter(Bystander):
         found = re.search(r"http://127\.0\.0\.1:\d+", self.text())
         if not found:
             return ""
-        asked = urllib.request.Request(
-            found[0] + path, headers={"Authorization": f"Bearer {token}"}
-        )
+        ask = urllib.request.Request(found[0] + path, headers={"Authorization": f"Bearer {token}"})
         begun = time.monotonic()
         try:
-            answer = urllib.request.urlopen(asked, timeout=30)
+            answer = urllib.request.urlopen(ask, timeout=30)
         except urllib.error.HTTPError as error:
             answer = error
         with answer:

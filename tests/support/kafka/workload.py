@@ -273,7 +273,7 @@ def share_consume(
                         f"group {group}: not done after {timeout:g} s "
                         f"and {len(deliveries)} deliveries"
                     )
-                held = _poll_once(consumer, decide, deliveries)
+                held = _poll(consumer, decide, deliveries)
                 if held:
                     if wait_for_locks is None:
                         raise ValueError(
@@ -312,9 +312,7 @@ def wait_until(
         time.sleep(every)
 
 
-def _poll_once(
-    consumer: ShareConsumer, decide: Decide, deliveries: list[Delivery]
-) -> list[Delivery]:
+def _poll(consumer: ShareConsumer, decide: Decide, deliveries: list[Delivery]) -> list[Delivery]:
     """Poll, decide and commit; return the deliveries that were left alone."""
     held: list[Delivery] = []
     for message in consumer.poll(0.5):

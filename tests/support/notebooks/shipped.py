@@ -89,11 +89,9 @@ def papermill(
 
 def complaints(notebook: NotebookNode) -> list[str]:
     """Errors, and what cells wrote to stderr."""
-    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
-    errors = [
-        f"{output.ename}: {output.evalue}" for output in outputs if output.output_type == "error"
-    ]
-    return errors + [output.text for output in outputs if output.get("name") == "stderr"]
+    outputs = [one for cell in notebook.cells for one in cell.get("outputs", [])]
+    errors = [f"{one.ename}: {one.evalue}" for one in outputs if one.output_type == "error"]
+    return errors + [one.text for one in outputs if one.get("name") == "stderr"]
 
 
 def texts(notebook: NotebookNode) -> list[str]:

@@ -60,21 +60,19 @@ def _batches() -> Iterator[pa.RecordBatch]:
     batches = [(100, 109, 2, 1), (110, 111, 0, 2)]
     states = (row(100, batches, delivery_complete_count=10, partition=n) for n in range(11))
     snapshots = [encode_record(SHARE_SNAPSHOT, one) for one in states]
-    hostile = encode_record(
-        SHARE_SNAPSHOT, row(-1, [], delivery_complete_count=-1, group_id=HOSTILE)
-    )
+    wrong = encode_record(SHARE_SNAPSHOT, row(-1, [], delivery_complete_count=-1, group_id=HOSTILE))
     update = encode_record(SHARE_UPDATE, row(-1, [(110, 110, 4, 2)], delivery_complete_count=11))
     bad = (snapshots[0][0], b"\0\0\1")
     member = encode_record(GROUP_KINDS[1], {"group_id": "G1", "epoch": 3, "metadata_hash": 9})
     other = (b"\0\2" + b"\0\1g", b"\0\0")
-    again = [hostile] * 90  # without these one record in fourteen could not be decoded
+    again = [wrong] * 90  # without these one record in fourteen could not be decoded
     topics = [STATE_TOPIC] * 14 + [GROUP_TOPIC] * 2 + [STATE_TOPIC] * len(again)
     offsets = [*range(14), 0, 1, *range(14, 14 + len(again))]
     place = {"partition": 0, "timestamp": NOW, "timestampType": 0}
     rows = [
         place | {"key": key, "value": value, "topic": topic, "offset": offset}
         for (key, value), topic, offset in zip(
-            [*snapshots, hostile, update, bad, member, other, *again], topics, offsets, strict=True
+            [*snapshots, wrong, update, bad, member, other, *again], topics, offsets, strict=True
         )
     ]
     yield pa.RecordBatch.from_pylist(rows, schema=schemas.RAW)
@@ -307,7 +305,7 @@ def test_a_reader_that_stops_early_is_no_error(capture: Path) -> None:
         ("check --capture poison --rules {rules} > /dev/full", 3),
         ("lint kafka-share-groups.sh --group billing --delete | true", 1),
         ("settings --capture poison --set share.delivery.count.limit=999 | true", 1),
-        ("simulate --capture demo --group billing --since 10m | true", 3),
+        ("simulate --capture demo --group billing --since 10m --seeds 2 | true", 3),
         ("doctor | true", 0),
         ("doctor --bootstrap-server localhost:1 --timeout 1s | true", 1),
         pytest.param(
@@ -337,9 +335,7 @@ def test_what_nobody_reads_ends_as_it_would(command: str, code: int, tmp_path: P
 def test_a_full_disk_is_no_fault_of_ours(capture: Path) -> None:
     with Path("/dev/full").open("w") as full:
         command = [sys.executable, "-m", "sharelag", "lag", "--capture", str(capture)]
-        answer = subprocess.run(
-            command, stdout=full, stderr=subprocess.PIPE, text=True, check=False
-        )
+        answer = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
     assert answer.returncode == 1
     said = "sharelag: No space left on device: free some space there, or write elsewhere"
     assert answer.stderr.splitlines()[-1] == said

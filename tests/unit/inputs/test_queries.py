@@ -116,9 +116,7 @@ def test_modules_are_there_without_what_came_with_pyspark_4_2() -> None:
         "from sharelag.engine.spark import stream\n"
         "data_source.require_admission_control()"
     )
-    answer = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False
-    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "SetupError: streams of a topic need pyspark 4.2 or newer" in answer.stderr
     assert "`sharelag capture` without --follow, or spark.read" in answer.stderr
 

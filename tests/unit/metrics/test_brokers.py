@@ -23,6 +23,7 @@ from sharelag.wire import GROUP_TOPIC, SHARE_SNAPSHOT, STATE_TOPIC, encode_recor
 from sharelag.wire.placement import abs_hash
 from sharelag.workbench.judged import summarize_groups
 from tests.support.fields import assert_fields
+from tests.support.readings import opened
 from tests.support.records import decode, row
 
 NOW = datetime(2026, 11, 21, 3, 10, tzinfo=UTC)
@@ -124,7 +125,7 @@ def test_partitions_without_a_leader(leaders: list[int | None], words: tuple[str
 
 
 def test_the_demo_says_which_broker_leads_nearly_all_of_a_groups_lag() -> None:
-    bench = sharelag.open("demo", engine="local")
+    bench = opened("demo")
     groups = summarize_groups(bench.evidence(), explain(bench.evidence()))
     said = {one.group: one.state for one in groups}
     assert "over 99 % of it led by broker 3" in said["fulfilment"]

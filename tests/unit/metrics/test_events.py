@@ -7,7 +7,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-import sharelag
 from sharelag import schemas
 from sharelag.metrics import events
 from sharelag.replay.history import history_arrow
@@ -15,6 +14,7 @@ from sharelag.wire import SHARE_SNAPSHOT, SHARE_UPDATE, encode_record
 from sharelag.workbench import Workbench
 from tests.support.command import ask
 from tests.support.fields import assert_fields
+from tests.support.readings import opened
 from tests.support.records import decode, raw, raw_file, row
 
 MINUTE = timedelta(minutes=1)
@@ -22,7 +22,7 @@ MINUTE = timedelta(minutes=1)
 
 @pytest.fixture(scope="module", name="demo")
 def opened_demo() -> Workbench:
-    return sharelag.open("demo", engine="local")
+    return opened("demo")
 
 
 def test_every_archived_offset_and_new_leader_of_the_history_is_an_event(demo: Workbench) -> None:
@@ -65,7 +65,7 @@ def test_members_leave_when_the_group_says_so(demo: Workbench) -> None:
 
 
 def test_resets_and_deletions_are_events_and_the_first_state_is_none() -> None:
-    shop = sharelag.open("chapters", engine="local")
+    shop = opened("chapters")
     table = shop.events().table
     resets = table.filter(pc.equal(table.column("event"), events.RESET))
     history = shop.history().table
@@ -79,7 +79,7 @@ def test_resets_and_deletions_are_events_and_the_first_state_is_none() -> None:
 
 
 def test_many_within_a_step_are_one_row_at_the_time_of_the_first() -> None:
-    history = sharelag.open("poison", engine="local").history().table
+    history = opened("poison").history().table
     history = history.select(schemas.HISTORY.names)
     begin = pc.min(history.column("record_timestamp")).as_py()
     fine = events.events_arrow(history, begin, timedelta(milliseconds=1))

@@ -125,12 +125,10 @@ def test_even_lags_have_a_ratio_of_one_and_one_lagging_partition_of_three() -> N
     assert_fields(one, total=21, mean=7, min=0, max=21, as_of=NOW)
 
 
-_NUMBERS = st.lists(
-    st.one_of(st.integers(0, 2**40), st.floats(1e-3, 1e12)), min_size=1, max_size=40
-)
+_VALUES = st.lists(st.one_of(st.integers(0, 2**40), st.floats(1e-3, 1e12)), min_size=1, max_size=40)
 
 
-@given(st.lists(_NUMBERS, min_size=1, max_size=8), st.randoms(use_true_random=False))
+@given(st.lists(_VALUES, min_size=1, max_size=8), st.randoms(use_true_random=False))
 def test_many_segments_equal_the_closed_forms(groups: list[list[float]], random: Any) -> None:
     pairs = [(value, n) for n, values in enumerate(groups) for value in values]
     random.shuffle(pairs)

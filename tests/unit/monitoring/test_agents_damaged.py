@@ -63,16 +63,14 @@ def test_odd_arguments_are_answered_or_refused(name: str, cases: Any, injected: 
         if "seconds" in types:  # simulations are short here
             given |= {"seconds": chance.choice([1, 2, -1, ""]), "seeds": chance.choice([2, -1])}
         try:
-            checked = {
-                key: TypeAdapter(types[key]).validate_python(one) for key, one in given.items()
-            }
+            read = {key: TypeAdapter(types[key]).validate_python(one) for key, one in given.items()}
         except ValidationError:
             continue
-        if repr(checked) in taken:  # it was asked before, and nothing else has changed
+        if repr(read) in taken:  # it was asked before, and nothing else has changed
             continue
-        taken.add(repr(checked))
+        taken.add(repr(read))
         try:
-            answer = tool(**checked)
+            answer = tool(**read)
         except ShareLagError as error:
             answer = {"error": str(error)}
             refused += 1

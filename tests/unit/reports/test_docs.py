@@ -18,9 +18,7 @@ DOCS = Path(__file__).parents[3] / "docs"
 
 
 def blocks(name: str, language: str) -> list[str]:
-    return re.findall(
-        rf"^```{language}\n(.*?)^```", (DOCS / name).read_text(), re.MULTILINE | re.DOTALL
-    )
+    return re.findall(rf"^```{language}\n(.*?)^```", (DOCS / name).read_text(), re.M | re.S)
 
 
 def keys_of(name: str) -> set[str]:

@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 from nbformat.v4 import new_output
 
-import sharelag
 from sharelag import gather, schemas
 from sharelag.durations import duration
 from sharelag.errors import InputError
@@ -30,6 +29,7 @@ from tests.support.captures import half_known
 from tests.support.chapters import CAPTURE
 from tests.support.columns import with_column
 from tests.support.made_runs import groups
+from tests.support.readings import opened
 from tests.support.written_input import NOW, Write, WrittenInput
 
 #: Kernels, processes or many random runs: left out of `make check`.
@@ -136,10 +136,8 @@ def test_there_is_no_forecast_where_nobody_works() -> None:
     drain = ("drain", "drain_ms", "drain_low_ms", "drain_high_ms")
     assert {tuple(row[name] for name in drain) for row in rows} == {("nobody", None, None, None)}
     assert {row["group_id"] for row in rows} == alone
-    nothing = '</td><td class="sr-n"><bdi>-</bdi>'
-    assert (
-        cells.progress(case).html.count(f"<bdi>nobody</bdi>{nothing}{nothing}") == len(rows) == 23
-    )
+    none = '</td><td class="sr-n"><bdi>-</bdi>'
+    assert cells.progress(case).html.count(f"<bdi>nobody</bdi>{none}{none}") == len(rows) == 23
     said = cells.drain(case)  # no point, so a sentence and no chart
     assert isinstance(said, Block)
     assert "there are no members in 23 of 32 share partitions." in said.text
@@ -152,10 +150,7 @@ def test_there_is_no_forecast_where_nobody_works() -> None:
 
 
 def test_a_table_leaves_out_what_has_no_value() -> None:
-    rows: list[dict[str, Any]] = [
-        {"a": "x", "b": None, "n": 1234},
-        {"a": None, "b": None, "n": None},
-    ]
+    rows: list[Any] = [{"a": "x", "b": None, "n": 1234}, {"a": None, "b": None, "n": None}]
     made = table(rows, {"A": "a", "B": "b", "N": "n"}, "c.", "")
     assert "Left out, as they are empty: B." in made.html
     headings = re.findall(r'<th scope="col"[^>]*>(\w)<', made.html)
@@ -282,10 +277,8 @@ def test_of_several_groups_the_members_of_the_one_with_most_lag_are_shown() -> N
             other = with_column(other, "lag", pc.add(other.column("lag"), 1))
         return pa.concat_tables([table, other])
 
-    known = case.evidence
-    both = replace(
-        case, evidence=replace(known, lag=renamed(known.lag), members=renamed(known.members))
-    )
+    now = case.evidence
+    both = replace(case, evidence=replace(now, lag=renamed(now.lag), members=renamed(now.members)))
     shown = cells.assignments(both)
     assert isinstance(shown, Chart)
     assert shown.light.layout.meta["title"].startswith("another: ")
@@ -296,9 +289,9 @@ def test_of_several_groups_the_members_of_the_one_with_most_lag_are_shown() -> N
 
 def test_lag_that_nobody_can_read_is_not_called_none() -> None:
     """An open transaction holds all that a group of read_committed lags behind."""
-    (found,) = judge_groups(sharelag.open("open_transaction", engine="local").evidence())
+    (found,) = judge_groups(opened("open_transaction").evidence())
     assert found["lag"] > 0
     assert found["drain"] == "stalled"
     assert 5_000 < found["age_ms"] < 7_000  # since the transaction began
-    (done,) = judge_groups(sharelag.open("healthy", engine="local").evidence())
+    (done,) = judge_groups(opened("healthy").evidence())
     assert (done["lag"], done["drain"], done["age_ms"]) == (0, "no lag", 0)

@@ -137,10 +137,8 @@ def test_kubernetes() -> None:
 
 
 def test_kubernetes_gets_files_by_mounts(tmp_path: Path) -> None:
-    rules, settings = tmp_path / "r.yaml", tmp_path / "client.secret"
-    text = defined(
-        "kubernetes", rules=str(rules), command_config=str(settings), bootstrap_server="b:1"
-    )
+    rules, own = tmp_path / "r.yaml", tmp_path / "client.secret"
+    text = defined("kubernetes", rules=str(rules), command_config=str(own), bootstrap_server="b:1")
     pod = yaml.safe_load(text)["spec"]["jobTemplate"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     args = container["args"]

@@ -190,9 +190,7 @@ NEXT_HELD = ("a", 1, 1, None)
         pytest.param(0, [SAME_MILLISECOND], [("a", 0, 0, "accept"), NEXT_HELD], id="at once"),
     ],
 )  # fmt: skip
-def test_what_ends_a_lock(
-    last: int, lines: list[str], ends: list[tuple[Any, ...]], tmp_path: Path
-) -> None:
+def test_what_ends_a_lock(last: int, lines: list[str], ends: list[Any], tmp_path: Path) -> None:
     log = log_of(tmp_path, fetch(1_000, "a", 0, [(0, last, 1)]), *lines)
     assert rows(log.table("holds"), *HOLD) == ends
 

@@ -1,12 +1,26 @@
-"""Assignors of other installed packages plug in by an entry point."""
+"""Assignors plug in by an entry point of a package, or are one's own, in twelve lines."""
 
+import re
 import sys
 from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
 from sharelag.errors import InputError
-from sharelag.whatif import assign, assignor_names, compare, named, simulate, variants
+from sharelag.whatif import (
+    ASSIGNORS,
+    Group,
+    assign,
+    assignor_descriptions,
+    assignor_names,
+    compare,
+    named,
+    simulate,
+    variants,
+)
+from sharelag.whatif.assignors.group import Member, Topic
 from tests.support.command import ask
 from tests.support.packages import Packages
 
@@ -67,3 +81,39 @@ def test_built_in_names_are_no_others(install: Install, monkeypatch: pytest.Monk
     install("simple = cold_start:last_first")
     with pytest.raises(InputError, match=r"'simple' is built in, but the package 'cold-start'"):
         simulate(named("uneven"))
+
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize("kind", [Member, Topic])
+def test_help_of_a_group_names_all_fields_it_may_use(kind: type[Member] | type[Topic]) -> None:
+    told = Group.__doc__ or ""
+    for one in fields(kind):
+        assert f"``{one.name}``" in told
+
+
+@pytest.mark.usefixtures("registered")
+def test_the_how_to_makes_an_assignor_that_can_be_compared() -> None:
+    page = (ROOT / "docs/how-to/clear.md").read_text()
+    own, compared = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[:2]
+    assert len([line for line in own.splitlines() if line]) <= 12
+    names = {"scenario": named("uneven")}
+    exec(own, names)
+    exec(compared, names)
+    made = variants(names["scenario"], assignors=["simple", "fewest-first"])
+    assert set(compare(made, seeds=[1, 2]).scenarios) == {"simple", "fewest-first"}
+    about = assignor_descriptions()["fewest-first"]
+    assert about == "Give each partition to the subscriber with the fewest."
+
+
+def test_every_assignor_has_a_line() -> None:
+    about = assignor_descriptions()
+    assert set(about) >= set(ASSIGNORS)
+    for name in ASSIGNORS:
+        assert about[name].endswith(".")
+        assert "\n" not in about[name]
+        assert len(about[name]) < 100
+    page = (ROOT / "docs/simulate.md").read_text()
+    for name in ASSIGNORS:
+        assert f"| `{name}` | {about[name]} |" in page

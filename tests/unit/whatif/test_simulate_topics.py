@@ -1,15 +1,17 @@
-"""Topics of a simulated cluster: retention, deletions, producers, transactions, requests."""
+"""Topics and members of a simulated cluster: producers, retention, and what members do."""
 
+import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
-import sharelag
 from sharelag.errors import InputError
 from sharelag.model import StateBatch, Window
 from sharelag.whatif import (
+    Behaviour,
     Burst,
+    Costs,
     Fault,
     Limits,
     Member,
@@ -26,6 +28,7 @@ from sharelag.whatif import (
 from sharelag.whatif.scenario import BEGINS_MS
 from sharelag.whatif.simulation.loop import SimulationTables
 from tests.support.own_process import run_code
+from tests.support.readings import opened
 from tests.support.simulations import at, only
 
 
@@ -62,7 +65,7 @@ def test_a_new_group_begins_where_its_settings_say(reset: Any, start: int) -> No
     scenario = Scenario((topic,), (), settings=Settings(auto_offset_reset=reset), duration_ms=1)
     assert at(simulate(scenario), 0)["start_offset"] == start
     # Until the leader has decided that, no record says it, and lag is not known.
-    rows = sharelag.open("not_started", engine="local").lag().table.to_pylist()
+    rows = opened("not_started").lag().table.to_pylist()
     assert {(row["start_offset"], row["lag"]) for row in rows} == {(None, None)}
 
 
@@ -215,3 +218,205 @@ for count in (1, 3000):
 """
     few, many = map(int, run_code(code).split())
     assert many - few < 200
+
+
+# ---- members and what happens to them ----
+@pytest.mark.row("ACK-01")
+def test_members_do_four_things_with_records() -> None:
+    behaviour = Behaviour(accept=0.9, release=0.05, reject=0.03, silent=0.02)
+    topic = Topic("t", 2, backlog=10_000, batch_records=10)
+    member = Member(service=Service(0.1), behaviour=behaviour)
+    settings = Settings(Limits(delivery_count_limit=10))
+    scenario = Scenario((topic,), (member,), settings=settings, duration_ms=600_000)
+    result = simulate(scenario)
+    row = only(result.summary)
+    ways = {
+        name: sum(result.deliveries.column(name).to_pylist())
+        for name in ("acknowledged", "released", "rejected")
+    }
+    ways["silent"] = row["expired"]
+    assert row["lag_end"] == 0
+    assert sum(ways.values()) == row["deliveries"]
+    for name, share in zip(ways, (0.9, 0.05, 0.03, 0.02), strict=True):
+        spread = 4 * math.sqrt(share * (1 - share) / row["deliveries"])
+        assert ways[name] / row["deliveries"] == pytest.approx(share, abs=spread)
+    assert row["archived"] == ways["rejected"]
+    with pytest.raises(InputError, match="sum up to 1"):
+        Behaviour(accept=0.9, release=0.2)
+
+
+@pytest.mark.parametrize("commit", ["poll", "error", "record"])
+@pytest.mark.parametrize(("hold_ms", "late"), [(18_000, 1), (9_000, 0)])
+def test_a_member_holds_a_record_past_its_lock_then_goes_on(
+    commit: Literal["poll", "error", "record"], hold_ms: int, late: int
+) -> None:
+    """It acknowledges the rest of its poll first, and what it holds too late, or in time."""
+    held = Poison("t", 0, 5, "hold", 1, hold_ms=hold_ms)
+    topic, settings = Topic("t", 1, backlog=40), Settings(Limits(lock_duration_ms=15_000))
+    member = Member(max_poll_records=10, service=Service(1), behaviour=Behaviour(commit=commit))
+    scenario = Scenario((topic,), (member,), settings=settings, poison=(held,), duration_ms=60_000)
+    result = simulate(scenario)
+    (row,) = result.deliveries.to_pylist()
+    assert (row["acknowledged"], row["refused"], row["redeliveries"]) == (40, late, late)
+    assert only(result.summary)["expired"] == late
+    rest = [one for one in result.finished().to_pylist() if one["last_offset"] < 10]
+    alone = max(rest, key=lambda one: one["time_ms"])
+    assert (alone["first_offset"], alone["last_offset"]) == (5, 5)
+    assert all(one["time_ms"] < 100 for one in rest if one is not alone)
+    assert alone["time_ms"] > hold_ms
+    assert only(result.summary)["drain_ms"] == pytest.approx(hold_ms, abs=1_000)
+    with pytest.raises(InputError, match="give hold_ms"):
+        replace(held, hold_ms=None)
+    with pytest.raises(InputError, match="give hold_ms"):
+        replace(held, how="release")
+
+
+def test_a_member_renews_what_it_holds_and_holds_one_record_after_the_other() -> None:
+    poison = tuple(Poison("t", 0, offset, "hold", 1, hold_ms=3000) for offset in (2, 7))
+    topic, member = Topic("t", 1, backlog=10), Member(behaviour=Behaviour(renew_ms=1000))
+    settings = Settings(Limits(lock_duration_ms=2000))
+    scenario = Scenario((topic,), (member,), settings=settings, poison=poison, duration_ms=30_000)
+    result = simulate(scenario)
+    assert only(result.summary)["expired"] == 0
+    finished = [(one["time_ms"], one["first_offset"]) for one in result.finished().to_pylist()]
+    late = [(first, round(time, -3)) for time, first in finished if time > 1000]
+    assert late == [(2, 3000), (7, 6000)]
+
+
+def test_a_crash_gives_records_back_at_once() -> None:
+    scenario = Scenario(
+        (Topic("t", 1, backlog=10, batch_records=10),),
+        (Member("a", service=Service(1000)), Member("b", service=Service(1), join_ms=1000)),
+        settings=Settings(assignment_interval_ms=0),
+        faults=(Fault(3000, "crash", "a"),),
+        assignor="all-to-all",
+        duration_ms=60_000,
+    )
+    result = simulate(scenario)
+    assert only(result.summary)["drain_ms"] == pytest.approx(3015, abs=10)
+    a = result.members.to_pylist()[0]
+    assert (a["ended"], a["left_ms"], a["busy_ms"]) == ("crashed", 3000, pytest.approx(3000, abs=5))
+    hung = simulate(replace(scenario, faults=(Fault(3000, "hang", "a"),)))
+    assert only(hung.summary)["drain_ms"] == pytest.approx(30_015, abs=10)
+
+
+def test_a_member_that_worked_in_one_of_its_lives_is_not_idle() -> None:
+    member = Member("a", service=Service(10), behaviour=Behaviour(restart_ms=2000))
+    crash = (Fault(5000, "crash", "a"),)
+    scenario = Scenario((Topic("t", 1, backlog=20),), (member,), faults=crash, duration_ms=60_000)
+    result = simulate(scenario)
+    assert [life["deliveries"] for life in result.members.to_pylist()] == [20, 0]
+    assert only(result.summary)["idle_members"] == 0
+
+
+def test_a_restarted_member_is_a_new_one() -> None:
+    restarts = Behaviour(restart_ms=2000)
+    member = Member("a", service=Service(100), max_poll_records=10, behaviour=restarts)
+    crash = (Fault(500, "crash", "a"),)
+    scenario = Scenario((Topic("t", 1, backlog=100),), (member,), faults=crash, duration_ms=60_000)
+    lives = simulate(scenario).members.to_pylist()
+    told = [(life["life"], life["joined_ms"], life["ended"]) for life in lives]
+    assert told == [(0, 0, "crashed"), (1, 2500, None)]
+    assert lives[0]["member_id"] != lives[1]["member_id"]
+    assert sum(life["deliveries"] for life in lives) == 110
+
+
+def test_members_join_and_leave_by_heartbeats() -> None:
+    member = Member("a", max_poll_records=10)
+    members = (member, replace(member, name="b", join_ms=2000, leave_ms=12_000))
+    costs = Costs(0.5, 1, 3)
+    scenario = Scenario((Topic("t", 2, backlog=1000),), members, costs=costs, duration_ms=30_000)
+    result = simulate(scenario)
+    a, b = result.members.to_pylist()
+    assert (a["left_ms"], a["ended"]) == (None, None)
+    assert (b["joined_ms"], b["ended"]) == (2000, "left")
+    assert 12_000 <= b["left_ms"] <= 12_510  # when the fetch that it waits for is over
+    assert result.assignments.column("members").to_pylist() == [1, 2, 1]
+    assert result.assignments.column("assignment_epoch").to_pylist() == [1, 2, 3]
+    # b has it with the answer to its first heartbeat, a with its next; the same after b left.
+    assert result.assignments.column("time_ms").to_pylist() == [0.5, 2000.5, 15_002.5]
+    assert b["unassigned_ms"] == 1
+
+
+@pytest.mark.row("LCK-03")
+def test_at_the_limit_one_more_record_is_acquired_after_each_accept() -> None:
+    """201 members take a record each; the last one waits until the first has accepted its own."""
+    first = Member("first", max_poll_records=1, service=Service(10_000))
+    slow = replace(first, name="m", count=200, service=Service(500_000), join_ms=100)
+    scenario = Scenario(
+        (Topic("t", 1, backlog=300, batch_records=1),),
+        (first, slow),
+        settings=Settings(Limits(max_record_locks=200, lock_duration_ms=600_000), max_size=300),
+        assignor="all-to-all",
+        duration_ms=12_000,
+        step_ms=1000,
+    )
+    result = simulate(scenario)
+    rows = [row for row in result.timeline.to_pylist() if row["time_ms"] >= 6000]
+    seen = [(row["start_offset"], row["window_end_offset"], row["in_flight"]) for row in rows]
+    assert seen == [(0, 200, 200)] * 5 + [(1, 201, 200)] * 2
+    assert sum(result.deliveries.column("deliveries").to_pylist()) == 201
+
+
+@pytest.mark.row("GRP-12")
+def test_a_silent_member_is_removed_after_the_session_timeout() -> None:
+    topic, settings = Topic("t", 2), Settings(assignment_interval_ms=0)
+    members = (Member("silent"), Member("b", join_ms=1))
+    fault = Fault(1, "hang", "silent")
+    scenario = Scenario((topic,), members, settings=settings, faults=(fault,), duration_ms=60_000)
+    defaults = scenario.settings
+    assert defaults.session_timeout_ms == 9 * defaults.heartbeat_interval_ms == 45_000
+    made = simulate(scenario).assignments.to_pylist()
+    assert [one["members"] for one in made] == [1, 2, 1]
+    # The next heartbeat of b, 1 ms later, gets the partitions of the removed member.
+    assert 45_001 <= made[-1]["time_ms"] <= 45_002
+    assert made[-1]["pairs"] == 2
+
+
+@pytest.mark.row("GRP-13")
+def test_a_removed_member_can_still_acknowledge() -> None:
+    topic, producer = Topic("t", 1), Producer("t", 10, "steady", 10, begin_ms=39_000, end_ms=40_000)
+    members = (Member("a", service=Service(1000)), Member("b", join_ms=60_000))
+    fault = Fault(100, "mute", "a", 51_000)
+    scenario = Scenario(
+        (topic,), members, (producer,), faults=(fault,), assignor="all-to-all", duration_ms=70_000
+    )
+    result = simulate(scenario)
+    of = {row["member"]: row for row in result.deliveries.to_pylist()}
+    assert (of["a"]["deliveries"], of["a"]["acknowledged"], of["a"]["refused"]) == (10, 10, 0)
+    assert 50_000 < only(result.summary)["drain_ms"] < 50_020  # out of the group since 45 s
+    joined = result.assignments.to_pylist()
+    assert joined[1]["members"] == 1
+    assert 50_000 < joined[1]["time_ms"] < 56_000
+
+
+def test_targets_are_computed_once_an_interval() -> None:
+    """Eight members join within a second: the first gets all, the rest at their next heartbeat."""
+    members = tuple(Member(f"m{n}", join_ms=n * 100) for n in range(8))
+    many = Scenario((Topic("t", 4),), members, duration_ms=20_000)
+    times = simulate(many).assignments.column("time_ms").to_pylist()
+    assert times == [0.1, 5000.3]
+    eager = replace(many, settings=Settings(assignment_interval_ms=0))
+    assert simulate(eager).assignments.num_rows == 8
+
+
+def test_a_new_group_waits_for_its_share_partitions() -> None:
+    new = Scenario((Topic("t", 1, backlog=10),), (Member(),), initialized=False, duration_ms=20_000)
+    result = simulate(new)
+    assert 5000 < only(result.summary)["drain_ms"] < 5100
+    assert result.members.column("unassigned_ms").to_pylist()[0] > 5000
+
+
+def test_an_assignor_by_lag_runs_again() -> None:
+    uneven = Scenario(
+        (Topic("t", 2),),
+        (Member(count=4, service=Service(10, "exponential"), max_poll_records=20),),
+        (Producer("t", 300, weights=(9, 1)),),
+        assignor="lag-aware-sticky",
+        settings=Settings(rebalance_interval_ms=5000),
+        duration_ms=60_000,
+    )
+    by_lag, by_count = simulate(uneven), simulate(replace(uneven, assignor="simple"))
+    assert at(by_count, 60_000)["members"] == 2
+    assert at(by_lag, 60_000)["members"] > 2
+    assert only(by_lag.summary)["age_p95_ms"] < only(by_count.summary)["age_p95_ms"] / 2

@@ -49,9 +49,7 @@ def test_commands_and_workbench_say_the_same(of_demo: Path) -> None:
         assert "of all share groups: 9 accept" in said
 
 
-def test_a_relative_path_means_the_folder_where_it_was_opened(
-    of_demo: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_relative_path_is_of_its_opening(of_demo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(of_demo.parent)
     benches = [
         package.open(engine="local", broker_metrics=place)

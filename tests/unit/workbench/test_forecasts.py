@@ -1,14 +1,24 @@
-"""What becomes of a group's lag is told in the same words on a terminal, in dashboards, in reports."""
+"""What becomes of a lag is told alike everywhere; a ledger says how good forecasts were."""
 
-from datetime import UTC, datetime
+import re
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Barrier
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 import sharelag
-from sharelag import samples
+from sharelag import samples, schemas
+from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput
+from sharelag.inputs.files.parquet import append_rows
 from sharelag.inputs.recorded import folder_of
+from sharelag.metrics.forecasts import LEAST, calibration
 from sharelag.metrics.rates import (
     DRAINED,
     DRAINS,
@@ -21,11 +31,18 @@ from sharelag.metrics.rates import (
 )
 from sharelag.monitoring.checks.judge import check, check_reading
 from sharelag.monitoring.checks.rules import parse_rules, read_rules
+from sharelag.reports import cells
 from sharelag.reports.case import read, verdict
 from sharelag.workbench.judged import COLUMNS, forecast
+from sharelag.workbench.questions.forecasts import calibration_sentences, read_ledger
 from tests.support.cases import few_of
+from tests.support.charts import SCENARIOS
+from tests.support.command import ask
+from tests.support.command import sharelag as sharelag_command
+from tests.support.readings import opened
 from tests.support.rules import EXAMPLES
 from tests.support.stories import VARIED
+from tools import forecasts_page
 
 RULES = parse_rules("version: 1\nrules: [{name: gone, measure: drain, critical: 10d}]")
 
@@ -83,7 +100,7 @@ def test_it_is_the_same_everywhere(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def bench() -> Any:
-    return sharelag.open("demo", engine="local")
+    return opened("demo")
 
 
 def rows(result: Any) -> list[dict[str, Any]]:
@@ -153,3 +170,200 @@ def test_causes_are_dated_from_when_the_lag_began_and_what_has_healed_is_none(be
 
     assert at(1) < causes["hot_partition"]["since"] < at(4)
     assert at(5) < causes["slow_consumers"]["since"] < at(10)
+
+
+_FIRST = datetime(2026, 11, 23, 12, 20, tzinfo=UTC)
+_HORIZON = timedelta(minutes=2)
+
+
+def _run(ledger: Path, minutes: int, **options: object) -> sharelag.workbench.Result:
+    at = _FIRST + timedelta(minutes=minutes)
+    with sharelag.open(engine="local", as_of=at, **options) as bench:  # type: ignore[arg-type]
+        return bench.forecasts(ledger, _HORIZON)
+
+
+def test_a_later_run_scores_what_is_due_once(tmp_path: Path) -> None:
+    ledger = tmp_path / "told"
+    made = _run(ledger, 0)
+    assert made.table.schema == schemas.FORECASTS
+    assert made.table.num_rows == read_ledger(str(ledger)).num_rows > 5
+    assert "no forecast of age with an interval has been scored yet" in made.notes
+    # The same moment again: nothing is made twice, and nothing is due.
+    again = _run(ledger, 0)
+    assert again.notes[-1] == "in this run 0 new forecasts, 0 scored"
+    later = _run(ledger, 4)
+    assert later.notes[-1].endswith(f", {made.table.num_rows} scored")
+    kept = read_ledger(str(ledger))
+    assert kept.num_rows == made.table.num_rows + later.table.num_rows
+    told = kept.filter(pc.is_valid(kept.column("outcome")))
+    assert told.num_rows == made.table.num_rows
+    # Nobody works on returns: its age grew by the two minutes. Ends of logs were noted every 40 s.
+    row = next(one for one in told.to_pylist() if one["group_id"] == "returns-desk")
+    assert (row["drain"], row["outcome"]) == ("nobody", "no interval")
+    assert row["actual_ms"] == pytest.approx(row["trend_ms"], abs=40_000)
+    # The ledger is only appended to: the forecast is there as it was made, and with its outcome.
+    found = DeltaTable(str(ledger)).to_pyarrow_dataset().count_rows()
+    assert found == kept.num_rows + told.num_rows
+    assert _run(ledger, 4).notes[-1] == "in this run 0 new forecasts, 0 scored"
+
+
+def test_a_ledger_goes_on_without_its_oldest_forecasts(tmp_path: Path) -> None:
+    _run(tmp_path, 0)
+    later = _run(tmp_path, 4)
+    page = (Path(__file__).parents[3] / "docs/forecasts.md").read_text()
+    (code,) = re.findall(r"^```python\n(from deltalake.*?)^```", page, re.MULTILINE | re.DOTALL)
+    removal = code.replace("/var/lib/sharelag/forecasts", str(tmp_path))
+    until = (_FIRST + timedelta(minutes=4)).isoformat()
+    exec(removal.replace("2026-11-01T00:00:00Z", until))
+    assert read_ledger(str(tmp_path)).num_rows == later.table.num_rows
+    assert set(read_ledger(str(tmp_path))["as_of"].to_pylist()) == {_FIRST + timedelta(minutes=4)}
+    # What is there is not made again, and is scored when it is due.
+    assert _run(tmp_path, 4).notes[-1] == "in this run 0 new forecasts, 0 scored"
+    assert _run(tmp_path, 8).notes[-1].endswith(f", {later.table.num_rows} scored")
+
+
+def test_a_relative_path_is_of_its_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = sharelag.open(engine="local", as_of=_FIRST)
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        told = bench.forecasts("ledger", _HORIZON).notes
+        assert read_ledger("ledger").num_rows
+        assert "in this run 0 new" not in told[-1]
+
+
+def test_only_what_is_chosen_is_scored(tmp_path: Path) -> None:
+    _run(tmp_path, 0)
+    _run(tmp_path, 4, groups="analytics")
+    kept = read_ledger(str(tmp_path))
+    told = kept.filter(pc.is_valid(kept.column("outcome")))
+    assert set(told.column("group_id").to_pylist()) == {"analytics"}
+
+
+def test_the_command_prints_what_the_method_returns(tmp_path: Path) -> None:
+    place = ("--capture", "demo", "--as-of", "2026-11-23T12:20:00Z", "--engine", "local")
+    rows = ask("forecasts", "--ledger", str(tmp_path / "a"), "--horizon", "2m", *place)
+    told = _run(tmp_path / "b", 0).table.select(["group_id", "partition", "trend_ms"])
+    assert [{name: row[name] for name in told.column_names} for row in rows] == (told.to_pylist())
+
+
+def test_other_tables_are_refused(tmp_path: Path) -> None:
+    write_deltalake(str(tmp_path), schemas.OFFSETS.empty_table().select(["topic"]))
+    said = "is not a table of forecasts of share groups: choose another folder"
+    with pytest.raises(InputError, match=said):
+        _run(tmp_path, 0)
+
+
+def test_a_ledger_of_another_cluster_is_refused_and_kept_as_it_is(tmp_path: Path) -> None:
+    made = _run(tmp_path, 0)
+    with (
+        sharelag.open(SCENARIOS / "burst", engine="local") as other,
+        pytest.raises(
+            InputError,
+            match=r"has the forecasts of share groups of cluster \S+, not of \S+: choose",
+        ),
+    ):
+        other.forecasts(tmp_path, _HORIZON)
+    assert read_ledger(str(tmp_path)).column("outcome").null_count == made.table.num_rows
+    # A ledger that an earlier version made says nothing of its cluster.
+    write_deltalake(
+        str(tmp_path / "older"), made.table.slice(0, 1), name="forecasts of share groups"
+    )
+    assert _run(tmp_path / "older", 0).notes[-1].startswith("in this run ")
+
+
+def test_processes_that_create_a_ledger_at_once_all_write_to_it(tmp_path: Path) -> None:
+    together = Barrier(8)
+
+    def append(place: Path, number: int) -> None:
+        together.wait()
+        append_rows(place, pa.table({"number": [number]}), "forecasts", {})
+
+    for place in map(tmp_path.joinpath, "abcdef"):  # in the first, they wait for their imports
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(append, [place] * 8, range(8)))
+        numbers = DeltaTable(place).to_pyarrow_table().column("number").to_pylist()
+        assert sorted(numbers) == [*range(8)]
+
+
+def test_reports_say_how_often_forecasts_came_true(tmp_path: Path) -> None:
+    case = cells.read(capture="demo", engine="local", as_of=_FIRST.isoformat())
+    assert cells.forecasts(case, None) is None
+    shown = cells.forecasts(case, str(tmp_path))
+    assert shown is not None
+    assert shown.text.startswith("No forecast of age with an interval has been scored yet.")
+    assert read_ledger(str(tmp_path)).num_rows
+
+
+def test_what_answers_and_dashboards_foretell_is_kept(tmp_path: Path) -> None:
+    def opened(minutes: int) -> sharelag.workbench.Workbench:
+        at = _FIRST + timedelta(minutes=minutes)
+        return sharelag.open(engine="local", as_of=at, ledger=tmp_path)
+
+    untold = "no forecast of age with an interval has been scored yet"
+    bench = opened(0)
+    for answer in (bench.overview(), bench.explain(), bench.progress()):
+        assert untold in answer.notes
+    made = read_ledger(str(tmp_path))
+    assert made.num_rows > 5
+    assert not pc.any(pc.is_valid(made.column("outcome"))).as_py()
+    # What is looked back at is not foretold, and an answer that foretells nothing keeps nothing.
+    bench.at(_FIRST - timedelta(minutes=5)).progress()
+    opened(2).lag()
+    assert read_ledger(str(tmp_path)).num_rows == made.num_rows
+
+    dashboard = opened(6).dashboard()
+    assert untold in dashboard.header.notes
+    kept = read_ledger(str(tmp_path))
+    assert pc.sum(pc.is_valid(kept.column("outcome"))).as_py() == made.num_rows
+    found = sharelag.open(engine="local", as_of=_FIRST).progress().notes
+    assert found == bench.progress().notes[:2]
+
+
+def test_a_check_keeps_forecasts_and_says_how_often_they_came_true(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.yaml"
+    rules.write_text("version: 1\nrules:\n- {name: lag, measure: lag, warn: 1}\n")
+    place = ("--capture", "demo", "--engine", "local", "--rules", str(rules))
+    for at in ("2026-11-23T12:20:00Z", "2026-11-23T12:26:00Z"):
+        ledger = ("--as-of", at, "--ledger", str(tmp_path / "told"))
+        done = sharelag_command("check", *place, *ledger, code=1)
+        assert "no forecast of age with an interval has been scored yet" in done.stderr
+    kept = read_ledger(str(tmp_path / "told"))
+    assert len(set(kept.column("as_of").to_pylist())) == 2
+    assert pc.any(pc.is_valid(kept.column("outcome"))).as_py()
+    silent = sharelag_command("check", *place, "--as-of", "2026-11-23T12:26:00Z")
+    assert "forecast" not in silent.stderr
+    # A table that is no ledger takes nothing from what was judged.
+    write_deltalake(str(tmp_path / "other"), schemas.OFFSETS.empty_table().select(["topic"]))
+    failed = sharelag_command("check", *place, "--ledger", str(tmp_path / "other"), code=1)
+    assert "no forecast was kept: " in failed.stderr
+    assert "is not a table of forecasts of share groups" in failed.stderr
+
+
+def test_sentences_say_what_is_shown_and_why_not() -> None:
+    each = {"forecast": "age", "scored": 212, "came_true": 168, "covered": 168 / 212}
+    better = each | {"crps_ms": 3200.0, "rate_crps_ms": 5100.0, "shown": True}
+    worse = each | {"crps_ms": 5100.0, "rate_crps_ms": 3200.0, "shown": False}
+    few = better | {"scored": 2, "shown": False}
+    rows = [dict.fromkeys(schemas.CALIBRATION.names) | row for row in (better, worse, few)]
+    said = calibration_sentences(pa.Table.from_pylist(rows, schema=schemas.CALIBRATION))
+    begin = "forecasts of age at 80 %, 79 % came true; "
+    assert [one.partition(begin)[2] for one in said] == [
+        "they were off by 3.2 s (CRPS), lag / rate by 5.1 s",
+        "not shown: lag / rate was off by 3.2 s (CRPS), they by 5.1 s",
+        "not shown yet: too few to compare with lag / rate",
+    ]
+    assert said[0].startswith(f"of 212 {begin}")
+
+
+@pytest.mark.exhaustive
+def test_a_thousand_forecasts_come_true_as_often_as_they_say() -> None:
+    """Recorded and simulated histories; each forecast knows nothing later than its moment."""
+    histories = map(forecasts_page.simulate_group, range(forecasts_page.SIMULATED))
+    given = [forecasts_page.open_recorded()], histories
+    ledgers = [forecasts_page.make_forecasts(some) for some in given]
+    kept = pa.concat_tables(ledgers)
+    assert len(kept) - kept.column("actual_ms").null_count >= 1000
+    graded = [row for row in calibration(kept).to_pylist() if row["scored"] >= LEAST]
+    assert 0.75 <= sum(r["came_true"] for r in graded) / sum(r["scored"] for r in graded) <= 0.85
+    assert all(row["crps_ms"] < row["rate_crps_ms"] for row in graded)

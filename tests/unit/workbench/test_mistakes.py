@@ -9,11 +9,12 @@ import pytest
 import sharelag
 from sharelag.errors import InputError, ShareLagError
 from sharelag.workbench import Workbench
+from tests.support.readings import opened
 
 
 @pytest.fixture(scope="module")
 def bench() -> Workbench:
-    return sharelag.open("chapters", engine="local")
+    return opened("chapters")
 
 
 def test_a_result_is_at_hand_like_a_table_of_pandas(bench: Workbench) -> None:
@@ -84,7 +85,7 @@ def test_a_misspelled_name_is_told(ask: Callable[[Any], Any], said: str, bench: 
     assert str(found.value) == said
 
 
-def opened(**given: Any) -> Workbench:
+def chosen(**given: Any) -> Workbench:
     return sharelag.open("chapters", engine="local", **given)
 
 
@@ -144,12 +145,12 @@ MISTAKES: list[tuple[Callable[[Workbench], Any], str]] = [
         lambda b: b.only(["billing"]),  # type: ignore[arg-type]
         "give groups one after the other, as strings, not as (['billing'],)",
     ),
-    (lambda _: opened(as_of=NAIVE), "has no time zone: add tzinfo=UTC"),
-    (lambda _: opened(groups=3), "give groups by their names, as strings, not as 3"),
-    (lambda _: opened(topics=[1]), "give topics by their names, as strings, not as [1]"),
-    (lambda _: opened(topics={"orders": 1}), "give lists of partitions, as {'orders': [0]}, not"),
-    (lambda _: opened(topics={1: [0]}), "give topics by their names, as strings"),
-    (lambda _: opened(over="soon"), "invalid duration 'soon': use a number with a unit"),
+    (lambda _: chosen(as_of=NAIVE), "has no time zone: add tzinfo=UTC"),
+    (lambda _: chosen(groups=3), "give groups by their names, as strings, not as 3"),
+    (lambda _: chosen(topics=[1]), "give topics by their names, as strings, not as [1]"),
+    (lambda _: chosen(topics={"orders": 1}), "give lists of partitions, as {'orders': [0]}, not"),
+    (lambda _: chosen(topics={1: [0]}), "give topics by their names, as strings"),
+    (lambda _: chosen(over="soon"), "invalid duration 'soon': use a number with a unit"),
     (lambda _: sharelag.open("chapter", engine="local"), "did you mean 'chapters'?"),
     (lambda _: sharelag.open(3), "cannot open 3: give a cluster as HOST:PORT"),  # type: ignore[arg-type]
     (lambda _: sharelag.open("nope"), "there is nothing at 'nope': give a cluster as HOST:PORT"),
@@ -166,8 +167,8 @@ def test_mistakes_have_words(ask: Callable[[Workbench], Any], said: str, bench: 
 
 def test_names_may_be_given_by_anything_that_has_them() -> None:
     names = (name for name in ["billing", "shipping"])
-    assert opened(groups=names).groups == ("billing", "shipping")
-    of_one = opened(groups="billing", topics="orders").lag()
+    assert chosen(groups=names).groups == ("billing", "shipping")
+    of_one = chosen(groups="billing", topics="orders").lag()
     assert set(of_one["topic"]) == {"orders"}
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import sharelag
 from sharelag import schemas
 from sharelag.durations import parse_duration
 from sharelag.errors import InputError
@@ -17,27 +16,28 @@ from sharelag.whatif.horizon import Drained, after_reset, simulate_drain
 from sharelag.workbench.questions.planned import deletion_of
 from tests.support.command import refused
 from tests.support.command import sharelag as command
+from tests.support.readings import opened
 
 RESET = "share.auto.offset.reset"
 
 
 def begins(value: str | None) -> tuple[list[int | None], str]:
     """New start offsets of the first group of a recording that has this setting."""
-    bench = sharelag.open("chapters", engine="local")
+    bench = opened("chapters")
     evidence = bench.evidence("billing")
     rows = [row for row in evidence.settings.to_pylist() if row["name"] != RESET]
     if value is not None:
         row = {"scope": "group", "entity": "billing", "name": RESET, "value": value}
         rows.append(row | {"source": "group"})
     settings = pa.Table.from_pylist(rows, schema=schemas.SETTINGS)
-    object.__setattr__(evidence, "settings", settings)
-    plan, words = deletion_of(bench.reading, evidence, "billing", ["payments"])
+    changed = replace(evidence, settings=settings)
+    plan, words = deletion_of(bench.reading, changed, "billing", ["payments"])
     assert set(plan.column("topic").to_pylist()) == {"payments"}
     return plan.column("new_start_offset").to_pylist(), words
 
 
 def test_a_deleted_group_begins_where_its_setting_says() -> None:
-    ends = sharelag.open("chapters", engine="local").lag("billing").table.to_pylist()
+    ends = opened("chapters").lag("billing").table.to_pylist()
     last = [row["end_offset"] for row in ends if row["topic"] == "payments"]
     first = [row["log_start_offset"] for row in ends if row["topic"] == "payments"]
     assert begins("earliest") == (first, f"{RESET}=earliest")
@@ -62,7 +62,7 @@ def test_a_deletion_is_planned_with_kafkas_command() -> None:
     given = ("plan-delete", "--capture", "chapters", "--group", "billing")
     done = command(*given, "--topic", "payments", code=0)
     assert done.stderr.count("--group billing --topic payments --delete-offsets") == 1
-    plan = sharelag.open("chapters", engine="local").plan_delete("billing", "payments")
+    plan = opened("chapters").plan_delete("billing", "payments")
     said = f"start where {RESET}="
     assert said in plan.notes[0]
     assert said in done.stderr
@@ -79,7 +79,7 @@ def test_a_deletion_is_planned_with_kafkas_command() -> None:
 
 @pytest.mark.exhaustive
 def test_the_time_after_a_reset_is_simulated_at_todays_rates() -> None:
-    bench = sharelag.open("demo", engine="local")
+    bench = opened("demo")
     far = bench.plan_reset("billing", "earliest", simulate=True)
     (words,) = [note for note in far.notes if note.startswith("At current rates")]
     found = re.fullmatch(
@@ -112,7 +112,7 @@ def test_the_time_after_a_reset_is_simulated_at_todays_rates() -> None:
 
 
 def test_a_reset_leaves_nothing_but_a_start_offset() -> None:
-    bench = sharelag.open("demo", engine="local")
+    bench = opened("demo")
     plan = bench.plan_reset("billing", 100).table
     scenario = bench.scenario("billing")
     after = after_reset(scenario, plan, members=3)
@@ -134,7 +134,7 @@ def test_a_reset_leaves_nothing_but_a_start_offset() -> None:
 
 
 def test_a_group_without_members_has_to_be_told_with_how_many() -> None:
-    bench = sharelag.open("no_members", engine="local")
+    bench = opened("no_members")
     (group,) = set(bench.lag().table.column("group_id").to_pylist())
     with pytest.raises(InputError, match="the group has no members now: say with how many"):
         bench.plan_reset(group, "earliest", simulate=True)

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from functools import cache
 
 import pyarrow as pa
 import pytest
@@ -17,6 +16,7 @@ from sharelag.workbench import Workbench
 from sharelag.workbench.ask import QUESTIONS, find_question
 from tests.support.command import rows_of
 from tests.support.command import sharelag as command
+from tests.support.readings import opened
 from tests.support.written_input import Write, WrittenInput
 
 #: A command and the question that it asks.
@@ -55,11 +55,6 @@ OPTIONS: dict[str, dict[str, object]] = {
 }
 
 
-@cache
-def opened(sample: str) -> Workbench:
-    return sharelag.open(sample, engine="local")
-
-
 #: In the other sample no group has members, and some share partitions were never fetched.
 ASKED = [("demo", line) for line in COMMANDS]
 ASKED += [("chapters", line) for line in ("lag", "members", "progress")]
@@ -93,7 +88,7 @@ def test_a_question_reads_no_topic_that_it_does_not_need(name: str, topics: list
 
 def test_options_that_differ_have_answers_that_differ() -> None:
     """Also mappings that come to lie where another one lay in memory."""
-    bench, name = sharelag.open("poison", engine="local"), "share.record.lock.duration.ms"
+    bench, name = opened("poison"), "share.record.lock.duration.ms"
     for value in ("20000", "30000", "40000"):
         rows = bench.settings(given={name: value}).table.to_pylist()
         assert {row["value"] for row in rows if row["name"] == name} == {value}
@@ -115,7 +110,7 @@ def test_the_state_topic_is_read_once_for_its_health(monkeypatch: pytest.MonkeyP
 def test_every_question_is_a_method_and_names_tables_that_there_are() -> None:
     within = {"skew", "imbalance_trend"}  # asked by `imbalance`, with --verdict and --every
     assert {name for name in QUESTIONS if not hasattr(Workbench, name)} <= within
-    bench = sharelag.open("poison", engine="local")
+    bench = opened("poison")
     for name in QUESTIONS:
         for table in find_question(name).needs - {"evidence", "records", "history", "health"}:
             bench.reading.table(table)
