@@ -119,7 +119,7 @@ def write(lines: Iterable[str], output: str = "human") -> None:
         # The reader has closed the pipe; without this, Python would report it again when it closes
         # the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        leave(click.get_current_context().ensure_object(Call).status)
+        exit_now(click.get_current_context().ensure_object(Call).status)
 
 
 def print_rows(
@@ -217,13 +217,13 @@ def summarize(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
     noted = getattr(answer, "as_of", None) or of_column("as_of", pc.max)
     if as_of or noted:
         notes.append(f"as of {as_of or iso(noted)}")
-    tell(", ".join([*notes, whence(source, answer.engine)]))
+    tell(", ".join([*notes, source_words(source, answer.engine)]))
     if refused := of_column("rejected_records", pc.sum):
         records = pluralize(refused, "record")
         tell(f"{records} could not be replayed; -o json shows of which share partitions")
 
 
-def whence(source: Any, engine: str) -> str:
+def source_words(source: Any, engine: str) -> str:
     """Return the source of an answer, in words that fit a line of 80 columns.
 
     A capture has the name that the user gave: its cluster id and moment would only repeat "as of".
@@ -252,7 +252,7 @@ def read_by(evidence: Any, source: Any, past: bool = False, lacks: Iterable[str]
     from sharelag.engine.engines import past_by_records
     from sharelag.tables.gaps import of_repeated
 
-    tell(f"as of {iso(evidence.as_of)}, {whence(source, evidence.engine)}")
+    tell(f"as of {iso(evidence.as_of)}, {source_words(source, evidence.engine)}")
     tell(*of_repeated(evidence.repeated), *(past_by_records(source, evidence.lag) if past else ()))
     generation = click.get_current_context().params.get("generation")
     note(one for one in evidence.unknown(past, generation) if one not in lacks)
@@ -317,7 +317,7 @@ def exit_code(error: Exception) -> int:
     return 3 if is_of(NoLeaderError, error) else 1
 
 
-def leave(status: int) -> None:
+def exit_now(status: int) -> None:
     """End the process immediately."""
     if "pyspark" not in sys.modules:
         # Python would unload modules one by one, a sixth of a quick command's CPU time (row I6 of

@@ -179,7 +179,7 @@ def test_what_is_missing_is_never_bridged() -> None:
         "x", pa.array([0, 0, 0])
     )
     order = LogOrder()
-    assert order.goes_on(kept.rename_columns({"record_partition": "partition", "partition": "_"}))
+    assert order.continues(kept.rename_columns({"record_partition": "partition", "partition": "_"}))
     gaps = order.gaps
     (gap,) = gaps.to_pylist()
     topic, partition = (kept[name][0].as_py() for name in ("topic", "record_partition"))

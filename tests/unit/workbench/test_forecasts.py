@@ -22,7 +22,7 @@ from sharelag.metrics.rates import (
 from sharelag.monitoring.checks.judge import check, check_reading
 from sharelag.monitoring.checks.rules import parse_rules, read_rules
 from sharelag.reports.case import read, verdict
-from sharelag.workbench.judged import COLUMNS, forecast
+from sharelag.workbench.verdicts import COLUMNS, forecast
 from tests.support.cases import few_of
 from tests.support.rules import EXAMPLES
 from tests.support.stories import VARIED
