@@ -15,7 +15,7 @@ from importlib import import_module
 import click
 
 from sharelag.cli.options import Call, Grouped
-from sharelag.cli.output import Later, Without, exit_code, exit_now, one_line, tell
+from sharelag.cli.output import Later, Without, exit_code, leave, one_line, tell
 from sharelag.tables.words import terminal
 from sharelag.version import __version__
 
@@ -44,7 +44,7 @@ def main() -> None:
             traceback.print_exc()
         tell(one_line(error))
         sys.exit(asked.status or exit_code(error))
-    exit_now(status if isinstance(status, int) else 0)
+    leave(status if isinstance(status, int) else 0)
 
 
 class _Warning(logging.Formatter):

@@ -119,7 +119,7 @@ def write(lines: Iterable[str], output: str = "human") -> None:
         # The reader has closed the pipe; without this, Python would report it again when it closes
         # the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        exit_now(click.get_current_context().ensure_object(Call).status)
+        leave(click.get_current_context().ensure_object(Call).status)
 
 
 def print_rows(
@@ -317,7 +317,7 @@ def exit_code(error: Exception) -> int:
     return 3 if is_of(NoLeaderError, error) else 1
 
 
-def exit_now(status: int) -> None:
+def leave(status: int) -> None:
     """End the process immediately."""
     if "pyspark" not in sys.modules:
         # Python would unload modules one by one, a sixth of a quick command's CPU time (row I6 of
