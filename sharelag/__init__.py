@@ -60,7 +60,7 @@ __all__ = [
 ]
 
 #: Functions of `sharelag.engine.spark` that are public here, too.
-_OF_PIPELINE = (
+_PIPELINE_NAMES = (
     *("consumed", "decode", "groups", "health", "history", "imbalance", "lag", "members"),
     *("offsets", "read_kafka", "windows"),
 )
@@ -83,7 +83,7 @@ _HOMES = {
     "sweep": ("sharelag.engine.spark.sweep", "sweep"),
     "whatif": ("sharelag.whatif", ""),
     "wire": ("sharelag.wire", ""),
-} | {name: ("sharelag.engine.spark", name) for name in _OF_PIPELINE}
+} | {name: ("sharelag.engine.spark", name) for name in _PIPELINE_NAMES}
 #: Former names, and their replacements.
 _MOVED = {
     "Decoded": ("sharelag.engine.spark", "Decoded"),

@@ -148,12 +148,12 @@ def is_worth_it(work: int, count: bool = True) -> bool:
     return not is_left or steps >= WORTH_COMPILING
 
 
-def has_left_much() -> bool:
+def would_pay() -> bool:
     """Whether this process used plain kernels for so many steps that compiled ones would pay."""
     return is_left and _steps >= WORTH_IT
 
 
-def leave_compiling(are_compiled: Callable[[], bool]) -> None:
+def defer_compiling(are_compiled: Callable[[], bool]) -> None:
     """Let `is_worth_it` check, once there is enough work, whether kernels are compiled already."""
     global _are_compiled
     _are_compiled = are_compiled

@@ -132,7 +132,7 @@ def _compared_title(known: list[dict[str, Any]], measure: str, baseline: str) ->
 #: Distinguishable lines; pixels of both panels, and between the labels at the ends of lines.
 _MOST_CURVES, _PANELS, _LABEL_LINE = 6, 380, 15
 #: Maximum number of curves whose last values the title states.
-_TOLD = 3
+_MOST_NAMED = 3
 #: The panels from the bottom: columns, and shares of the height.
 _LAG, _AGE = ("lag", "low", "high"), ("age_ms", "age_low_ms", "age_high_ms")
 _ABOVE, _BELOW = [0.55, 1.0], [0.0, 0.45]
@@ -208,7 +208,7 @@ def projection_figure(
         if (level := (levels or {}).get(columns[0])) is not None:
             layout["shapes"].append(_level(level / unit_ms, place, theme))
     final = {name: round(float(mine.column("lag")[-1].as_py())) for name, mine in drawn.items()}
-    if len(final) > _TOLD:  # of many, the first and the smallest
+    if len(final) > _MOST_NAMED:  # of many, the first and the smallest
         extremes = (next(iter(final)), min(final, key=lambda name: final[name]))
         final = {name: final[name] for name in extremes}
     finals = [f"{text.number(lag)} for {text.name(name)}" for name, lag in final.items()]

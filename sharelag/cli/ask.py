@@ -39,7 +39,7 @@ from sharelag.tables.words import in_runs
 
 if TYPE_CHECKING:
     from sharelag.replay.moment import Choice
-    from sharelag.workbench.opened import Opened
+    from sharelag.workbench.base import Opened
     from sharelag.workbench.result import Result
 
 T = TypeVar("T")
@@ -110,7 +110,7 @@ def ask(name: str, options: dict[str, Any], **given: Any) -> Answered:
             f"the sum lacks {' and '.join(result.lacks)}: give all records of the state topic, or "
             "leave out --by"
         )
-    if is_chosen and not silent_in(source):
+    if is_chosen and not silent_partitions(source):
         require_rows(choice, moment_of(options), groups, source, result.rejected)
     return Answered(result, source, groups, choice, options["as_of"])
 
@@ -143,7 +143,7 @@ def open_bench(source: Any, options: dict[str, Any]) -> Iterator[Opened]:
     """Open a workbench of an input, with a progress bar while its records are read."""
     engine = start(options["engine"], source)  # before the imports that it skips
     from sharelag.engine import OVER
-    from sharelag.workbench.opened import Opened
+    from sharelag.workbench.base import Opened
 
     with reading_bar(source) as read:
         bench = Opened(
@@ -163,8 +163,8 @@ def open_bench(source: Any, options: dict[str, Any]) -> Iterator[Opened]:
 def whole_or_partial(source: Input, ask: Callable[[Any], T]) -> tuple[T, Any]:
     """Ask an input; if some state partitions do not answer, ask again without them.
 
-    Return the answer and its input; see `silent_in`. It is a `NoLeaderError` if no state partition
-    could be read, or another topic does not answer.
+    Return the answer and its input; see `silent_partitions`. It is a `NoLeaderError` if no state
+    partition could be read, or another topic does not answer.
     """
     while True:
         try:
@@ -177,7 +177,7 @@ def whole_or_partial(source: Input, ask: Callable[[Any], T]) -> tuple[T, Any]:
             source = rest
 
 
-def silent_in(source: Any) -> list[int]:
+def silent_partitions(source: Any) -> list[int]:
     """Return the state partitions that an answer lacks, sorted; none if it is complete."""
     unread: NoLeaderError | None = getattr(source, "unread", None)
     return sorted(unread.silent) if unread else []
@@ -195,9 +195,9 @@ def write_lacking(
 
     Rows are as for `print_rows`, ``lacks`` are sentences, ``repeated`` is the number of duplicate
     records left out, and ``source`` is the input, if it may have been read in part; see
-    `silent_in`.
+    `silent_partitions`.
     """
-    silent, rows = silent_in(source), plain(rows)
+    silent, rows = silent_partitions(source), plain(rows)
     mark: dict[str, Any] = {"complete": False} if silent or lacks else {}
     if mark:
         Call.will_end(PARTIAL)
@@ -206,15 +206,15 @@ def write_lacking(
     if repeated:  # formats with human columns have this only in a note
         mark["repeated_records"] = repeated
     print_rows((row | mark for row in rows) if mark else rows, output, columns)
-    write(below_table(source, output, lacks))
+    write(footer_lines(source, output, lacks))
 
 
-def below_table(source: Any, output: str, lacks: Sequence[str] = ()) -> list[str]:
+def footer_lines(source: Any, output: str, lacks: Sequence[str] = ()) -> list[str]:
     """Return the lines to print below a table for people, if it lacks something."""
     if output != "human":
         return []
     lines = [f"INCOMPLETE: not known: {one}" for one in lacks]
-    if silent := silent_in(source):
+    if silent := silent_partitions(source):
         where = in_runs(silent, "state partition")
         lines.append(f"INCOMPLETE: share partitions whose state is in {where} are missing")
     return lines
@@ -225,7 +225,7 @@ def note_partial(
 ) -> int | None:
     """Print what could not be read on standard error; return the exit code, None if complete.
 
-    For people, `below_table` has already printed what else the answer ``lacks``. ``missing`` are
+    For people, `footer_lines` has already printed what else the answer ``lacks``. ``missing`` are
     chosen groups that no readable partition has.
     """
     unread: NoLeaderError | None = getattr(source, "unread", None)

@@ -10,7 +10,7 @@ import click
 
 from sharelag.cli import options as option
 from sharelag.cli.options import VERBOSE, command, with_options
-from sharelag.cli.output import note, plain, print_rows, start, tell, whence, write
+from sharelag.cli.output import note, plain, print_rows, source_words, start, tell, write
 from sharelag.errors import InputError
 from sharelag.inputs.recorded import DEMO, folder_of
 from sharelag.model import iso
@@ -56,7 +56,7 @@ def demo(out: Path, report: bool, engine: str) -> None:
     how = _report(out / "reports", engine) if report else _overview(source, start(engine, source))
     write([f"{how['headline']}\n"])
     print_rows(how["groups"], "human", views.OVERVIEW_IN_SHORT.columns)
-    tell(f"as of {how['as_of']}, {whence(source, how['engine'])}")
+    tell(f"as of {how['as_of']}, {source_words(source, how['engine'])}")
     note(how["unknown"])
     if report:
         _say_next(out / "reports" / "daily" / "latest" / "report.html", how)
@@ -81,7 +81,7 @@ def _report(out: Path, engine: str) -> dict[str, Any]:
     """Make the daily report; return its verdict, as `_overview` does."""
     from sharelag.reports import report
     from sharelag.reports.execute import execute
-    from sharelag.workbench.judged import worst_cause
+    from sharelag.workbench.verdicts import worst_cause
 
     given, run = {"capture": str(CAPTURE), "engine": engine}, partial(execute, progress=tell)
     made = report("daily", given, out, keep=5, figures=False, run=run, progress=tell)

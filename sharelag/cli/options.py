@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sharelag.inputs import Input
     from sharelag.inputs.kafka.config import ClientConfig
     from sharelag.replay.moment import Choice, Moment
-    from sharelag.workbench.beside import BrokerMetrics, Requests
+    from sharelag.workbench.side_inputs import BrokerMetrics, Requests
 
 
 @dataclass
@@ -261,7 +261,7 @@ def requests_of(options: Options) -> Requests | None:
             raise click.UsageError("--requests-zone needs --requests: add it.")
         return None
     from sharelag.inputs.files.request_log import RequestLog
-    from sharelag.workbench.beside import Requests
+    from sharelag.workbench.side_inputs import Requests
 
     return Requests(RequestLog(options["requests"], options["requests_zone"]))
 
@@ -270,7 +270,7 @@ def metrics_in(options: Options) -> BrokerMetrics | None:
     """Return the brokers' metrics that are named; None without any."""
     if not options["broker_metrics"]:
         return None
-    from sharelag.workbench.beside import metrics_of
+    from sharelag.workbench.side_inputs import metrics_of
 
     return metrics_of(options["broker_metrics"], options["timeout"].total_seconds())
 

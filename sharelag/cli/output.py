@@ -225,13 +225,13 @@ def summarize(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
     noted = getattr(answer, "as_of", None) or of_column("as_of", pc.max)
     if as_of or noted:
         notes.append(f"as of {as_of or iso(noted)}")
-    tell(", ".join([*notes, whence(source, answer.engine)]))
+    tell(", ".join([*notes, source_words(source, answer.engine)]))
     if refused := of_column("rejected_records", pc.sum):
         records = pluralize(refused, "record")
         tell(f"{records} could not be replayed; -o json shows of which share partitions")
 
 
-def whence(source: Any, engine: str) -> str:
+def source_words(source: Any, engine: str) -> str:
     """Return the source of an answer, in words that fit a line of 80 columns.
 
     A capture has the name that the user gave: its cluster id and moment would only repeat "as of".
@@ -260,7 +260,7 @@ def read_by(evidence: Any, source: Any, past: bool = False, lacks: Iterable[str]
     from sharelag.engine.engines import past_by_records
     from sharelag.tables.gaps import of_repeated
 
-    tell(f"as of {iso(evidence.as_of)}, {whence(source, evidence.engine)}")
+    tell(f"as of {iso(evidence.as_of)}, {source_words(source, evidence.engine)}")
     tell(*of_repeated(evidence.repeated), *(past_by_records(source, evidence.lag) if past else ()))
     generation = click.get_current_context().params.get("generation")
     note(one for one in evidence.unknown(past, generation) if one not in lacks)

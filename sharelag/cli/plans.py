@@ -187,7 +187,7 @@ def plan_reset(output: str, **options: Any) -> int | None:
         raise click.UsageError(f"choose one of {', '.join(others)} or {last}.")
     to, shift_by = _target(given[0], chosen[given[0]])
     require_target(to, shift_by)
-    asked = {name: options.pop(name) for name in ("topics", "local_offsets", *_ASKED)}
+    asked = {name: options.pop(name) for name in ("topics", "local_offsets", *_SHARED_OPTIONS)}
     return print_answer("plan_reset", output, options, to=to, shift_by=shift_by, **asked)
 
 
@@ -210,7 +210,7 @@ def plan_delete(output: str, **options: Any) -> int | None:
     command.
     """
     _require_simulate(options)
-    asked = {name: options.pop(name) for name in ("topics", *_ASKED)}
+    asked = {name: options.pop(name) for name in ("topics", *_SHARED_OPTIONS)}
     return print_answer("plan_delete", output, options, **asked)
 
 
@@ -223,7 +223,7 @@ def _require_simulate(options: dict[str, Any]) -> None:
 
 
 #: Options that are passed on unchanged.
-_ASKED = ("group", "simulate", "members", "kafka_version")
+_SHARED_OPTIONS = ("group", "simulate", "members", "kafka_version")
 _TARGETS = ("to_earliest", "to_latest", "to_offset", "shift_by", "to_datetime", "by_duration")
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from sharelag.cli import options as option
-from sharelag.cli.ask import Answered, ask, below_table, open_bench, print_answer
+from sharelag.cli.ask import Answered, ask, footer_lines, open_bench, print_answer
 from sharelag.cli.options import (
     choice_of,
     command,
@@ -41,12 +41,12 @@ from sharelag.tables.words import client_words, pluralize, shell_word
 )
 def explain(output: str, patience: timedelta | None, **options: Any) -> int | None:
     """Show why each group lags: causes with their evidence, most severe first."""
-    from sharelag.workbench.judged import summary_lines
+    from sharelag.workbench.verdicts import summary_lines
 
     answered = ask("explain", options, patience=patience)
     if output == "human":
         write(summary_lines(answered.result.summaries))
-        write(below_table(None, output, answered.result.lacks))
+        write(footer_lines(None, output, answered.result.lacks))
     else:
         answered.write(output, answered.result.table, {})
     return answered.note(output)
@@ -253,7 +253,7 @@ _PRINTED = option.text(
     type=click.File("rb"),
 )
 #: Options that cannot be combined with --kafka-output.
-_OF_INPUT = (
+_INPUT_OPTIONS = (
     *("bootstrap_server", "command_config", "command_property", "capture", "raw", "segments"),
     *("generation", "topic", "as_of", "engine", "timeout"),
 )
@@ -323,7 +323,7 @@ def _read_printed(file: Any, options: dict[str, Any]) -> Any:
     from sharelag.inputs.kafka.described import of_groups, parse_groups
     from sharelag.inputs.texts import text_of
 
-    if ignored := given_options(_OF_INPUT):
+    if ignored := given_options(_INPUT_OPTIONS):
         raise click.UsageError(f"--kafka-output ignores {flags(ignored)}: remove one of them.")
     every = parse_groups(text_of(file.read(), "replace"))
     chosen = choice_of(options).groups
@@ -392,7 +392,7 @@ def windows(output: str, since: str | None, picture: bool, **options: Any) -> in
         from sharelag.workbench.show import pictures
 
         write(pictures(rows, _paint if sys.stdout.isatty() else None))
-        write(below_table(answered.source, output, answered.result.lacks))
+        write(footer_lines(answered.source, output, answered.result.lacks))
     else:
         answered.write(output, rows, answered.result.columns)
     return answered.note(output, "share partition")

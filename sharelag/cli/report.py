@@ -57,7 +57,7 @@ _HOW = [
     ),
 ]
 _WHAT = [_PARAMETER, _FILE, _OUT, *option.INPUT, *option.CHOICE_AT_A_TIME]
-_NAMES_OF_HOW = ("overlap", "keep", "keep_days", "cell_timeout", "figures")
+_RUN_OPTIONS = ("overlap", "keep", "keep_days", "cell_timeout", "figures")
 _SCHEDULERS = ("crontab", "systemd", "airflow", "kubernetes", "jupyter-scheduler")
 
 
@@ -209,7 +209,7 @@ def schedule_(name: str, cron: str, kind: str, zone: str | None, out: Path, **op
         raise click.UsageError(
             "name an input, such as --bootstrap-server: a scheduler does not see this environment."
         )
-    how = _said(options)
+    how = _run_options(options)
     write(schedule(name, cron, kind, parameters, out, zone=zone, options=how).splitlines())
     if words := note(kind, name):
         tell(words)
@@ -235,11 +235,11 @@ def _valid_parameters(name: str, options: dict[str, Any]) -> dict[str, Any]:
     return parameters
 
 
-def _said(options: dict[str, Any]) -> list[str]:
+def _run_options(options: dict[str, Any]) -> list[str]:
     """Return options of the report, other than parameters, that differ from their defaults."""
     notes = []
     for one in make.params:
-        if not isinstance(one, click.Option) or one.name not in _NAMES_OF_HOW:
+        if not isinstance(one, click.Option) or one.name not in _RUN_OPTIONS:
             continue
         value = options[one.name]
         if value is None or _word(value) == str(one.default):

@@ -71,7 +71,7 @@ def requests(
 
     from sharelag.inputs.files.request_log import RequestLog
     from sharelag.replay.moment import parse_time
-    from sharelag.workbench.beside import Requests
+    from sharelag.workbench.side_inputs import Requests
 
     for name, value, needs in (("--as-of", as_of, "held"), ("--capture", capture, "findings")):
         if value and show != needs:
@@ -165,7 +165,7 @@ def metrics(
     readings of one broker give rates. --broker-metrics of lag, progress and explain takes the same.
     """
     start_local()
-    from sharelag.workbench.beside import BrokerMetrics, metrics_answer
+    from sharelag.workbench.side_inputs import BrokerMetrics, metrics_answer
 
     read = BrokerMetrics(places, timeout.total_seconds())
     found = metrics_answer(read, group or None, everything)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from sharelag.workbench.result import Result
 
 #: Options that select data of an input.
-_OF_INPUT = ("all_groups", "topic", "engine", "timeout")
+_INPUT_OPTIONS = ("all_groups", "topic", "engine", "timeout")
 #: Placeholder for the group in a command, if none was given.
 _ANY_GROUP = "GROUP"
 
@@ -98,7 +98,7 @@ def settings(
                 "--consumer-config cannot be used with --set, --kafka-version, --before or "
                 "--problems: remove them."
             )
-        ignored = given_options(("group", *_OF_INPUT))
+        ignored = given_options(("group", *_INPUT_OPTIONS))
         if has_input:
             ignored = given_options(("all_groups", "topic", "engine"))
         if ignored:
@@ -111,7 +111,7 @@ def settings(
             )
         return _drift(before, output, engine, options)
     if values and not has_input:
-        if ignored := given_options(_OF_INPUT):
+        if ignored := given_options(_INPUT_OPTIONS):
             raise click.UsageError(f"{flags(ignored)} only with an input: add one, or remove them.")
         from sharelag.workbench.result import Result
 
@@ -139,12 +139,12 @@ def _in_force(
     kafka_version: str | None,
 ) -> int:
     from sharelag.metrics.settings import choose_basis, is_refused, settings_in_force
-    from sharelag.model.versions import given_or_told
+    from sharelag.model.versions import given_or_own
 
     source = source_of(options)
     known, groups, read = _read_settings(source, engine, options, queues_of(given))
     brokers = source.nodes().num_rows or None
-    version, whose = given_or_told(kafka_version, source.kafka_version)
+    version, whose = given_or_own(kafka_version, source.kafka_version)
     judged = choose_basis(known, version, FIRST, whose)
     found = settings_in_force(known, sorted(groups), given, brokers, version)
     answer = replace(read, table=found)

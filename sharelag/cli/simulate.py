@@ -262,7 +262,7 @@ def _tune(
 ) -> str:
     """Print the settings that fit, or the trade-offs, and return the verdict."""
     from sharelag.metrics.settings import choose_basis
-    from sharelag.model.versions import told
+    from sharelag.model.versions import resolve_version
     from sharelag.whatif.tune import tune
     from sharelag.workbench.next_steps import address_of
 
@@ -270,7 +270,9 @@ def _tune(
     known: dict[str, Any] = {"settings": settings}
     if settings is not None:
         source = source_of(options)
-        known["kafka_version"] = choose_basis(settings, told(source.kafka_version)).version
+        known["kafka_version"] = choose_basis(
+            settings, resolve_version(source.kafka_version)
+        ).version
         known["server"], known["command_config"] = address_of(source)
     if sweep := _sweep(options):
         known["runs"] = sweep

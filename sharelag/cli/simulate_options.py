@@ -373,7 +373,7 @@ def _from_input(options: dict[str, Any]) -> tuple[Scenario, pa.Table]:
 
 
 #: Options about an input, which a scenario replaces.
-_OF_INPUT = (
+_INPUT_OPTIONS = (
     *("bootstrap_server", "command_config", "command_property", "capture", "raw", "segments"),
     "generation",
     *("group", "all_groups", "topic", "as_of", "engine", "timeout"),
@@ -411,7 +411,7 @@ _ALONE = (
     ("fewest_members", "autoscale", "and {} both vary the number of members: choose one"),
 )
 #: The options that apply to the suite's scenarios.
-_OF_SUITE = ("suite", "assignor", "baseline", "seed", "sweep", "output", "verbose")
+_SUITE_OPTIONS = ("suite", "assignor", "baseline", "seed", "sweep", "output", "verbose")
 _QUESTIONS = (
     *("against", "compare", "what_clears", "fewest_members", "timeline", "show_scenario"),
     *("since", "tune", "members_wanted", "suite"),
@@ -429,7 +429,7 @@ def require_one_question(options: dict[str, Any]) -> None:
         if others := [name for name in given if name not in ("assignor", "output")]:
             raise click.UsageError(f"--assignor list runs nothing: remove {flags(others)}.")
         return
-    if options["scenario"] is not None and (of_input := given_options(_OF_INPUT)):
+    if options["scenario"] is not None and (of_input := given_options(_INPUT_OPTIONS)):
         are = "are" if len(of_input) > 1 else "is"
         raise click.UsageError(
             f"{flags(of_input)} {are} for an input and cannot be used with --scenario: remove one."
@@ -481,7 +481,7 @@ def _require_one(options: dict[str, Any]) -> None:
     if options["tune"] and (len(options["assignor"]) > 1 or len(options["seed"]) > 1):
         raise click.UsageError("--tune takes one assignor and one seed: give each once.")
     if options["suite"]:
-        if others := [name for name in given_options() if name not in _OF_SUITE]:
+        if others := [name for name in given_options() if name not in _SUITE_OPTIONS]:
             raise click.UsageError(f"--suite brings its own scenarios: remove {flags(others)}.")
         if not options["assignor"] or len(options["seed"]) > 1:
             raise click.UsageError("--suite needs --assignor, and takes one --seed at most.")

@@ -39,7 +39,7 @@ def choose(requested: str, source: Input) -> str:
     return "spark" if source.size() >= SPARK_FROM_RECORDS else "local"
 
 
-def is_sooner_here(source: Input) -> bool:
+def is_faster_here(source: Input) -> bool:
     """Return whether this process answers sooner than Spark.
 
     It does only if records can be counted without reading them, and without Spark.

@@ -29,7 +29,7 @@ from sharelag.engine import (
 )
 from sharelag.inputs import Input
 from sharelag.model import milliseconds
-from sharelag.model.versions import Told
+from sharelag.model.versions import Version
 from sharelag.replay.columns import by_share_partition
 from sharelag.replay.moment import Choice, Moment, filter_groups, up_to
 from sharelag.replay.prepared import prepare_at_exit
@@ -96,7 +96,7 @@ class Kept(NamedTuple):
     goes_back: bool  # whether a record may be older than the one before: clocks are set back
 
     def up_to(
-        self, as_of: datetime, groups: frozenset[str], version: Told, whole: pa.Table | None
+        self, as_of: datetime, groups: frozenset[str], version: Version, whole: pa.Table | None
     ) -> StateTopic:
         """Return the same as `read_whole`; ``whole`` is the history of all, if known."""
         from sharelag.replay.history import history_arrow
@@ -139,7 +139,7 @@ def _goes_back(records: pa.RecordBatch) -> bool:
 
 
 def _replay(
-    raw: EachOnce, as_of: Moment, choice: Choice, with_health: bool, version: Told
+    raw: EachOnce, as_of: Moment, choice: Choice, with_health: bool, version: Version
 ) -> StateTopic:
     from sharelag.metrics.health import COUNTS, health_counts
     from sharelag.replay.history import HISTORY_KEY, next_history

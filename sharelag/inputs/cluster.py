@@ -18,7 +18,7 @@ from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.kafka.records import record_times
 from sharelag.inputs.offsets import is_noted, without_ends
-from sharelag.model.versions import Told
+from sharelag.model.versions import Version
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class KafkaInput(RecordsOnly):
         return kafka.cluster_id(self.config)
 
     @property
-    def kafka_version(self) -> Told:
+    def kafka_version(self) -> Version:
         return partial(_release, self.config)
 
     def batches(self, topic: str) -> Iterator[pa.RecordBatch]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 
 from sharelag import schemas
-from sharelag.model.versions import Told
+from sharelag.model.versions import Version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,7 +56,7 @@ class Input(Protocol):
         return None
 
     @property
-    def kafka_version(self) -> Told:
+    def kafka_version(self) -> Version:
         """The version or release of the brokers, possibly requested by Spark's tasks."""
         return None
 

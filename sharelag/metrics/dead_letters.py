@@ -226,8 +226,8 @@ STATUSES = (
     *(UNKNOWN, "missing", "stuck", "unexpected", "unreadable"),
     *("duplicate", "archiving", "written", "passed", "marker"),
 )
-_OF_LAG = ("topic", "start_offset", "effective_start_offset", "log_start_offset", "end_offset")
-_OF_RUN = ("delivery_count", "status", "reason", "letters", "queue", "queue_partition", "copied",
+_LAG = ("topic", "start_offset", "effective_start_offset", "log_start_offset", "end_offset")
+_RUN = ("delivery_count", "status", "reason", "letters", "queue", "queue_partition", "copied",
            "retained")  # fmt: skip
 
 
@@ -257,7 +257,7 @@ def ledger_arrow(archived: Arrow, letters: Arrow, lag: Arrow, limits: Arrow, now
         both = mine
         for name, kind, _, _ in _SUMMED:
             both = both.append_column(name, pa.nulls(both.num_rows, kind))
-    both = both.join(as_table(lag).select([*place, *_OF_LAG]), place)
+    both = both.join(as_table(lag).select([*place, *_LAG]), place)
     both = both.join(as_table(limits), "group_id")
     both = both.sort_by(ascending(*place, "offset")).combine_chunks()
     names = ["queue", "queue_partition", "reason", "first_queue_offset", "letters"]
@@ -337,7 +337,7 @@ def _runs(rows: pa.Table) -> pa.Table:
         return schemas.LEDGER.empty_table()
     # In a run offsets grow by 1, as rows do.
     offset = numbers(rows, "offset")[0] - np.arange(rows.num_rows)
-    begins = changes(offset, *(codes(rows.column(name)) for name in (*SHARE_PARTITION, *_OF_RUN)))
+    begins = changes(offset, *(codes(rows.column(name)) for name in (*SHARE_PARTITION, *_RUN)))
     table = rows.append_column("run", pa.array(np.cumsum(begins)))
     first = table.filter(pa.array(begins))
     summed = {

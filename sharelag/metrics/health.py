@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from sharelag import schemas
 from sharelag.metrics.columns import STATE, begins, last_of, mask, present
 from sharelag.model import DeliveryState
-from sharelag.model.versions import Told
+from sharelag.model.versions import Version
 from sharelag.schemas import FINDINGS, SHARE_PARTITION, Arrow
 from sharelag.tables.arrow import as_table, ascending, batch_of, flat, table_of
 from sharelag.tables.arrow import keys as texts
@@ -221,7 +221,7 @@ def health_arrow(
 
 
 def health_counts(
-    raw: Arrow, generation: int | None = None, kafka_version: Told = None
+    raw: Arrow, generation: int | None = None, kafka_version: Version = None
 ) -> pa.Table:
     """Count one part of the state topic, as `COUNTS`.
 
@@ -241,7 +241,7 @@ def combine(counts: Arrow) -> pa.Table:
 
 
 def gather(
-    batches: Iterable[Arrow], generation: int | None = None, kafka_version: Told = None
+    batches: Iterable[Arrow], generation: int | None = None, kafka_version: Version = None
 ) -> pa.Table:
     """Count a stream of parts, with about one row per share partition in memory."""
     pieces = [COUNTS.empty_table()]
@@ -401,8 +401,8 @@ def formats(health: Arrow) -> str:
 
 
 #: Columns taken from the last record, and from the last snapshot.
-_OF_LAST = (*STATE, "from_snapshot", "record_offset", "record_timestamp")
-_OF_SNAPSHOT = {
+_LAST_COLUMNS = (*STATE, "from_snapshot", "record_offset", "record_timestamp")
+_SNAPSHOT_COLUMNS = {
     "snapshot_offset": "record_offset",
     "snapshot_timestamp": "record_timestamp",
     "snapshot_epoch": "snapshot_epoch",
@@ -428,9 +428,9 @@ def snapshots_arrow(history: Arrow) -> pa.RecordBatch:
     snapshot = last_of(exists & mask(pc.equal(table.column("record_kind"), "snapshot")), first)
     seen = snapshot > removed
     after = np.maximum(np.maximum(snapshot, removed), first - 1)
-    rows = {name: flat(table.column(name)).take(pa.array(last)) for name in _OF_LAST}
+    rows = {name: flat(table.column(name)).take(pa.array(last)) for name in _LAST_COLUMNS}
     place = pa.array(snapshot, mask=~seen)
-    rows |= {name: flat(table.column(of)).take(place) for name, of in _OF_SNAPSHOT.items()}
+    rows |= {name: flat(table.column(of)).take(place) for name, of in _SNAPSHOT_COLUMNS.items()}
     for name, kind in _SINCE.items():
         total = np.append(0, np.cumsum(mask(pc.equal(table.column("record_kind"), kind))))
         rows[name] = pa.array(total[last + 1] - total[after + 1])

@@ -37,7 +37,7 @@ from sharelag.tables.arrow import (
     table_of,
 )
 
-_OF_GROUP = "GROUP_AUTHORIZATION_FAILED"
+_GROUP_DENIED = "GROUP_AUTHORIZATION_FAILED"
 #: The position of a request in the log.
 _LINE = ("source", "position")
 #: Requests by their names in tables.
@@ -98,7 +98,7 @@ def request_errors(tables: Mapping[str, Arrow]) -> pa.Table:
     known = [ERRORS.get(code) for code in counted.column("error_code").to_pylist()]
     groups = counted.column("group_id").to_pylist()
     advice = [
-        one and one.what_to_do(group if group and one.name == _OF_GROUP else "NAME")
+        one and one.what_to_do(group if group and one.name == _GROUP_DENIED else "NAME")
         for one, group in zip(known, groups, strict=True)
     ]
     columns = {
@@ -483,7 +483,7 @@ def _ends(made: pa.Table, first: Bools, begins: Bools, epoch: Ints) -> tuple[Int
     return end, why
 
 
-_OF_MEMBER = (*SHARE_PARTITION, "member_id")
+_MEMBER_KEY = (*SHARE_PARTITION, "member_id")
 _RENEW = 4
 
 
@@ -502,26 +502,26 @@ def batching(tables: Mapping[str, Arrow]) -> pa.Table:
     counts = pc.and_not(counts, acknowledged.column("legacy"))
     acknowledged = acknowledged.filter(counts.fill_null(False))
     begins, ends = (
-        pc.is_in(keys(acknowledged, (*_OF_MEMBER, name)), keys(acquired, (*_OF_MEMBER, name)))
+        pc.is_in(keys(acknowledged, (*_MEMBER_KEY, name)), keys(acquired, (*_MEMBER_KEY, name)))
         for name in ("first_offset", "last_offset")
     )
     whole = pc.and_(begins, ends)
     each = [_count(acquired, "acquired"), _count(acknowledged, "acknowledged", whole)]
     both = pa.concat_tables(each, promote_options="default")
-    names = [name for name in schemas.BATCHING.names if name not in (*_OF_MEMBER, "whole_ratio")]
-    summed = both.group_by(list(_OF_MEMBER)).aggregate([(name, "sum") for name in names])
-    columns = {name: flat(summed.column(name)) for name in _OF_MEMBER}
+    names = [name for name in schemas.BATCHING.names if name not in (*_MEMBER_KEY, "whole_ratio")]
+    summed = both.group_by(list(_MEMBER_KEY)).aggregate([(name, "sum") for name in names])
+    columns = {name: flat(summed.column(name)) for name in _MEMBER_KEY}
     columns |= {name: flat(summed.column(f"{name}_sum")).fill_null(0) for name in names}
     runs = columns["acknowledged_runs"]
     runs = pc.if_else(pc.equal(runs, 0), pa.scalar(None, pa.int64()), runs)
     columns["whole_ratio"] = pc.divide(columns["whole_runs"].cast(pa.float64()), runs)
-    return table_of(columns, schemas.BATCHING).sort_by(ascending(*_OF_MEMBER))
+    return table_of(columns, schemas.BATCHING).sort_by(ascending(*_MEMBER_KEY))
 
 
 def _count(rows: pa.Table, name: str, whole: pa.Array | None = None) -> pa.Table:
     size = pc.add(pc.subtract(rows.column("last_offset"), rows.column("first_offset")), 1)
     counted = {
-        **{key: rows.column(key) for key in _OF_MEMBER},
+        **{key: rows.column(key) for key in _MEMBER_KEY},
         f"{name}_runs": pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows),
         f"{name}_offsets": size,
     }

@@ -111,7 +111,7 @@ def repairs(
         lines = []
         for one in _with_describe(right):
             about = [rule for rule in mine if _matches(rule, one)]
-            denials = [rule for rule in about if _says(rule, "DENY", {one.operation, "ALL"})]
+            denials = [rule for rule in about if _covers(rule, "DENY", {one.operation, "ALL"})]
             lines += [allow_again(rule, server) for rule in denials]
         allows = [rule for rule in mine if rule["permission"] == "ALLOW"]
         if lines and not _is_allowed(allows, right):
@@ -135,25 +135,25 @@ def _with_describe(right: Right) -> list[Right]:
     return [right, right._replace(operation="DESCRIBE")]
 
 
-def _says(rule: Mapping[str, Any], permission: str, operations: Collection[str]) -> bool:
+def _covers(rule: Mapping[str, Any], permission: str, operations: Collection[str]) -> bool:
     return rule["permission"] == permission and rule["operation"] in operations
 
 
 def _is_allowed(rules: Sequence[dict[str, Any]], right: Right) -> bool | None:
     about = [rule for rule in rules if _matches(rule, right)]
-    denied = _decides(about, "DENY", {right.operation, "ALL"})
+    denied = _applies(about, "DENY", {right.operation, "ALL"})
     if denied:
         return False
     also = _IMPLIED_BY.get(right.operation, frozenset())
-    allowed = _decides(about, "ALLOW", {right.operation, "ALL"} | also)
+    allowed = _applies(about, "ALLOW", {right.operation, "ALL"} | also)
     return None if allowed and denied is None else allowed
 
 
-def _decides(
+def _applies(
     rules: Sequence[dict[str, Any]], permission: str, operations: Collection[str]
 ) -> bool | None:
     """Return whether a rule applies to all hosts; None if only to some."""
-    hosts = {rule["acl_host"] for rule in rules if _says(rule, permission, operations)}
+    hosts = {rule["acl_host"] for rule in rules if _covers(rule, permission, operations)}
     return True if _ANY in hosts else None if hosts else False
 
 
@@ -173,8 +173,8 @@ _EVIDENCE = (
     *("explain", "progress", "forecasts", "imbalance", "check", "report", "capture", "export"),
     *("simulate", "plan-reset --simulate", "plan-delete", "history --events", "dlq", "mcp"),
 )
-_OF_GROUPS = ("capture", "groups", "members", "decode")
-_WITHOUT_GROUPS = (*(one for one in _EVIDENCE if one not in _OF_GROUPS), "plan-reset")
+_GROUP_COMMANDS = ("capture", "groups", "members", "decode")
+_WITHOUT_GROUPS = (*(one for one in _EVIDENCE if one not in _GROUP_COMMANDS), "plan-reset")
 _SETTINGS = ("settings", "settings --all-groups")
 _STATE = (
     *_EVIDENCE,
@@ -205,9 +205,9 @@ class Need(NamedTuple):
 NEEDS = (
     Need("DESCRIBE", "TOPIC", STATE_TOPIC, _STATE, (), "partitions and ends of the share state"),
     Need("READ", "TOPIC", STATE_TOPIC, _STATE, (), "records of the share state; no lag without"),
-    Need("DESCRIBE", "TOPIC", GROUP_TOPIC, _OF_GROUPS, (*_WITHOUT_GROUPS, "brokers"),
+    Need("DESCRIBE", "TOPIC", GROUP_TOPIC, _GROUP_COMMANDS, (*_WITHOUT_GROUPS, "brokers"),
          "partitions and ends of the groups' records; group coordinators"),
-    Need("READ", "TOPIC", GROUP_TOPIC, _OF_GROUPS, _WITHOUT_GROUPS,
+    Need("READ", "TOPIC", GROUP_TOPIC, _GROUP_COMMANDS, _WITHOUT_GROUPS,
          "records of groups, members and assignments"),
     Need("DESCRIBE", "TOPIC", None, (CONSUMERS, _DESCRIBE),
          tuple(one for one in _STATE if one not in ("decode", "health", "settings --all-groups")),

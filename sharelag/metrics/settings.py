@@ -81,7 +81,7 @@ def cautions(
 NO_CONFLICT = "no setting conflicts with another, or with what Kafka accepts"
 #: The start of a problem with a value that Kafka accepts but that does not work.
 ACCEPTED = "Kafka accepts it, but "
-_UNTOLD = "by the settings that are known, as the input does not have their version"
+_VERSION_UNKNOWN = "by the settings that are known, as the input does not have their version"
 _GIVEN = "given"
 
 
@@ -124,7 +124,7 @@ def choose_basis(
     untold, names = ASSUMED, set(settings.column("name").to_pylist())
     if names:
         is_later = any(one.name in names for one in LATER)
-        untold = Basis(NEWEST if is_later else "4.3", _UNTOLD)
+        untold = Basis(NEWEST if is_later else "4.3", _VERSION_UNKNOWN)
     return basis(kafka_version, untold, oldest, whose)
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 from sharelag.errors import InputError
 
 #: A version of Kafka such as 4.3.1, or a function that determines it; None: unknown.
-Told: TypeAlias = str | Callable[[], str | None] | None
+Version: TypeAlias = str | Callable[[], str | None] | None
 #: The releases that have share groups, by the minimum ``metadata.version`` that their brokers have
 #: to support; it does not reveal the patch level.
 _BY_LEVEL = {25: "4.0", 27: "4.1", 29: "4.2", 30: "4.3", 31: "4.4"}
@@ -88,25 +88,25 @@ def basis(
     return Basis(plain, whose if plain == version else f"which is {named}")
 
 
-def require_version(version: Told) -> None:
+def require_version(version: Version) -> None:
     """Refuse a text that is not a version before it is used; errors as of `version_of`."""
     if isinstance(version, str):
         version_of(version)
 
 
-def told(version: Told) -> str | None:
+def resolve_version(version: Version) -> str | None:
     """Return a version, determined now if it is a function."""
     return version() if callable(version) else version
 
 
-def given_or_told(version: str | None, by_input: Told) -> tuple[str | None, str]:
+def given_or_own(version: str | None, by_input: Version) -> tuple[str | None, str]:
     """Return the given version, or else the input's, and its origin."""
-    return (version, "") if version is not None else (told(by_input), "of the input")
+    return (version, "") if version is not None else (resolve_version(by_input), "of the input")
 
 
-def has_reached(version: Told, release: str) -> bool:
+def has_reached(version: Version, release: str) -> bool:
     """Return whether a version belongs to a release or a later one; None means the newest."""
-    return version_of(told(version) or NEWEST)[:2] >= version_of(release)
+    return version_of(resolve_version(version) or NEWEST)[:2] >= version_of(release)
 
 
 def release_of(highest_metadata_version: int) -> str | None:

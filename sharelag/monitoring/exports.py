@@ -60,7 +60,7 @@ _SHOWN_TIMES, _SHOWN_SECONDS = 3.0, 10.0
 _LABELS = ("group", "topic", "partition")
 _PREFIX = "kafka_share_group_"
 #: Metrics of share partitions by name: the prefix and the column of their numbers; and help.
-_OF_LAG = {
+_LAG = {
     f"{_PREFIX}lag": "End offset - start offset - delivery complete count (KIP-1226).",
     f"{_PREFIX}start_offset": "The share-partition start offset, as persisted.",
     f"{_PREFIX}delivery_complete_count": "Records completed at or after the start offset, as "
@@ -73,7 +73,7 @@ _WINDOW = (
     ("complete", "window_complete"),
 )
 #: Metrics of each group: name, help, key of `scaling`.
-_OF_GROUP = (
+_GROUP = (
     ("kafka_share_group_sum_lag", "Total lag of the share partitions of the group.", "lag"),
     (
         "kafka_share_group_sum_lag_excluding_stuck",
@@ -261,7 +261,7 @@ def _share_partitions(evidence: Evidence) -> Iterator[Metric]:
         [str(row["group_id"]), str(row["topic"]), str(row["partition"])]
         for row in evidence.lag.select(["group_id", "topic", "partition"]).to_pylist()
     ]
-    for name, words in _OF_LAG.items():
+    for name, words in _LAG.items():
         numbers = facts.lag(name.removeprefix(_PREFIX))
         yield _gauge(name, words, _LABELS, labels, numbers, chosen)
     words = "Age of the oldest unfinished record."
@@ -290,7 +290,7 @@ def _groups(evidence: Evidence, groups: Mapping[str, Mapping[str, Any]]) -> Iter
         and not row["unknown"]
     }
     found = [
-        *((name, words, [one[key] for one in groups.values()]) for name, words, key in _OF_GROUP),
+        *((name, words, [one[key] for one in groups.values()]) for name, words, key in _GROUP),
         (
             "kafka_share_group_max_lag",
             "The largest lag of a share partition.",

@@ -15,7 +15,7 @@ from sharelag import schemas
 from sharelag.compiled import kernel
 from sharelag.model import NO_TIMESTAMP, UNINITIALIZED_START_OFFSET
 from sharelag.model import UNINITIALIZED_DELIVERY_COMPLETE_COUNT as _NO_COUNT
-from sharelag.model.versions import Told
+from sharelag.model.versions import Version
 from sharelag.replay import layout as k
 from sharelag.replay.merge import FIRST, LAST, RANK, joins_neighbours
 from sharelag.schemas import Bools, Ints
@@ -117,7 +117,7 @@ def windows_table(
     runs: Any,
     runs_at: Any,
     *,
-    kafka_version: Told = None,
+    kafka_version: Version = None,
 ) -> pa.RecordBatch:
     """Return `sharelag.schemas.WINDOWS`, one row per existing state.
 

@@ -27,7 +27,7 @@ import numpy as np
 
 from sharelag.compiled import part
 from sharelag.model import UNINITIALIZED_START_OFFSET, StateBatch
-from sharelag.model.versions import Told, has_reached
+from sharelag.model.versions import Version, has_reached
 from sharelag.replay import layout as k
 
 # Columns of the matrix of `combine_rows`, in the order of comparison.
@@ -88,7 +88,7 @@ def combine(
     return join_neighbours(found) if joins_neighbours(kafka_version) else found
 
 
-def joins_neighbours(kafka_version: Told) -> bool:
+def joins_neighbours(kafka_version: Version) -> bool:
     """Return whether a version's coordinator joins equal neighbours; None: the newest."""
     return has_reached(kafka_version, "4.4")
 

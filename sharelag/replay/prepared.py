@@ -47,13 +47,13 @@ def prepare_at_exit() -> None:
     is faster without compiling. If there was much of it, this process starts another one of lowest
     priority at its end, for later processes.
     """
-    compiled.leave_compiling(are_compiled)
+    compiled.defer_compiling(are_compiled)
     atexit.register(compile_later)
 
 
 def compile_later() -> None:
     """Start the process that compiles, if this one has used plain kernels for much work."""
-    if compiled.has_left_much() and not are_compiled():
+    if compiled.would_pay() and not are_compiled():
         compiled.begin_later(_LATER)
 
 

@@ -38,7 +38,7 @@ def drop_repeats(raw: _Rows) -> tuple[_Rows, int]:
     one place are an InputError. If the offsets of each partition ascend, the records are returned
     unchanged; otherwise they are sorted by topic, partition and offset.
     """
-    if LogOrder().goes_on(raw):
+    if LogOrder().continues(raw):
         return raw, 0
     topic, partition, offset = codes = _codes(raw)
     order = np.lexsort(codes[::-1])
@@ -66,7 +66,7 @@ class LogOrder:
         """
         return pa.concat_tables(self._gaps)
 
-    def goes_on(self, raw: Arrow) -> bool:
+    def continues(self, raw: Arrow) -> bool:
         """Return whether offsets ascend in each partition, continuing earlier batches.
 
         If they do not, later results are meaningless. Records without a place are ignored, as no
@@ -131,7 +131,7 @@ class EachOnce:
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         self._order = LogOrder()
         for batch in self._read() if self._sorted is None else self._sorted:
-            if not self._order.goes_on(batch):
+            if not self._order.continues(batch):
                 raise NotInLogOrderError
             yield batch
 

@@ -26,7 +26,7 @@ from sharelag.model import (
     Window,
 )
 from sharelag.model import UNINITIALIZED_DELIVERY_COMPLETE_COUNT as _NO_COUNT
-from sharelag.model.versions import Told, require_version
+from sharelag.model.versions import Version, require_version
 from sharelag.replay import layout as k
 from sharelag.replay.columns import (
     by_share_partition,
@@ -100,7 +100,7 @@ def replay(
     return dict(window_items(windows))
 
 
-def replay_arrow(records: Arrow, kafka_version: Told = None) -> pa.RecordBatch:
+def replay_arrow(records: Arrow, kafka_version: Version = None) -> pa.RecordBatch:
     """Return the state of every share partition after these records.
 
     Parameters
@@ -216,7 +216,7 @@ WINDOWS_AT = schemas.WINDOWS.append(pa.field("as_of", schemas.TIMESTAMP))
 WINDOWS_ORDER = ascending("as_of", *schemas.SHARE_PARTITION, "record_topic", "record_partition")
 
 
-def replay_at(records: Arrow, moments: Ints, kafka_version: Told = None) -> pa.Table:
+def replay_at(records: Arrow, moments: Ints, kafka_version: Version = None) -> pa.Table:
     """Return the `replay_arrow` of the records up to each moment, as `WINDOWS_AT`.
 
     The moments are milliseconds, ascending. Records without a timestamp are left out. The rows are
@@ -268,7 +268,7 @@ def going_back(steps: Ints, bounds: Ints) -> Bools:
     return np.asarray(np.logical_or.reduceat(back, bounds[:-1]))
 
 
-def _one_by_one(records: pa.RecordBatch, moments: Ints, kafka_version: Told) -> list[pa.Table]:
+def _one_by_one(records: pa.RecordBatch, moments: Ints, kafka_version: Version) -> list[pa.Table]:
     found = []
     times = pa.array(moments).view(schemas.TIMESTAMP).to_pylist()
     for at, time in zip(moments, times, strict=True):
@@ -312,7 +312,7 @@ def latest_windows(
     choose: Choose | None = None,
     generation: int | None = None,
     until: Choose | None = None,
-    kafka_version: Told = None,
+    kafka_version: Version = None,
 ) -> Latest:
     """Return the state of every share partition after some raw records, and counts of these.
 
@@ -354,7 +354,7 @@ def _by_tables(
     choose: Choose | None,
     generation: int | None,
     until: Choose | None,
-    kafka_version: Told,
+    kafka_version: Version,
 ) -> Latest:
     count = Count()
 
@@ -376,7 +376,7 @@ def _replay_stream(
     choose: Choose | None,
     generation: int | None,
     until: Choose | None,
-    kafka_version: Told,
+    kafka_version: Version,
 ) -> Latest:
     states, count = RunningStates(), Count()
     for batch in raw:
@@ -489,7 +489,7 @@ class RunningStates:
         self._stand[touched, _LAST_TIME] = times.view(pa.int64()).fill_null(0).to_numpy()
         self._stand[touched, _HAS_TIME] = times.is_valid().to_numpy(zero_copy_only=False)
 
-    def windows(self, kafka_version: Told = None) -> pa.RecordBatch:
+    def windows(self, kafka_version: Version = None) -> pa.RecordBatch:
         """Return `sharelag.schemas.WINDOWS`, sorted by group, topic id, partition."""
         used = self._state[: len(self.keys) * k.STATE_COLUMNS]
         lists = compile_kernel(put_states)(used, self._heap)

@@ -18,7 +18,7 @@ from sharelag.tables import words
 from sharelag.tables.level import LEVELS, rank
 from sharelag.tables.lines import cell, lines
 from sharelag.tables.words import MISSING, THOUSANDS, is_number, shell_word, terminal
-from sharelag.workbench.judged import CLUSTER, evidence_in_words
+from sharelag.workbench.verdicts import CLUSTER, evidence_in_words
 
 #: The MIME type of the verdict in an executed notebook.
 VERDICT_MIME = "application/vnd.sharelag.verdict+json"

@@ -35,8 +35,8 @@ from sharelag.tables.level import CHECKED, worst
 from sharelag.tables.words import sentence
 from sharelag.wire.generations import require_generation
 from sharelag.workbench import Workbench, open_workbench
-from sharelag.workbench.judged import headline, judge_groups, rule_of
 from sharelag.workbench.result import Result
+from sharelag.workbench.verdicts import headline, judge_groups, rule_of
 
 #: Parameters that name a notebook's input; a notebook with all of them reads it with `read`.
 PLACES = ("bootstrap_server", "command_config", "capture", "raw", "segments")

@@ -40,7 +40,7 @@ from sharelag.tables import render, report_views
 from sharelag.tables.arrow import ascending
 from sharelag.tables.lines import plain_rows
 from sharelag.tables.words import pluralize, sentence, terminal
-from sharelag.workbench.opened import delivery_limit
+from sharelag.workbench.base import delivery_limit
 from sharelag.workbench.questions.forecasts import keep_forecasts
 from sharelag.workbench.result import chart, load_view
 

@@ -45,7 +45,7 @@ _TAKEN = {
     "timestamp": ("timestamp",),
 }
 #: Arrow's equivalents of Spark's simple types.
-_OF_SPARK = {
+_SPARK_TYPES = {
     "byte": pa.int8(), "short": pa.int16(), "integer": pa.int32(), "long": pa.int64(),
     "float": pa.float32(), "double": pa.float64(), "boolean": pa.bool_(), "void": pa.null(),
     "string": pa.string(), "binary": pa.binary(), "date": pa.date32(),
@@ -140,7 +140,7 @@ def _arrow_type(kind: Any) -> pa.DataType:
         case "decimal":
             return pa.decimal128(kind.precision, kind.scale)
         case name:
-            return _OF_SPARK[name]
+            return _SPARK_TYPES[name]
 
 
 def without_place(what: str) -> str:

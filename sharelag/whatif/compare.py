@@ -399,7 +399,7 @@ class Comparison(Displayable):
                 best.setdefault(one.names, []).append(measure)
         # The variants with figures: the best, others as far as they fit, and the baseline.
         apart = {self.baseline}.union(*best)
-        fits = len(self.names) <= words.MOST_TOLD
+        fits = len(self.names) <= words.MOST_NAMED
         others = [(name,) for name in self.names if fits and name not in apart]
         shown = list(dict.fromkeys([*best, *others, (self.baseline,)]))
         # A variant that alone is named before the colon is not named again after it.

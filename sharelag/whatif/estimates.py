@@ -53,7 +53,7 @@ class Assumption(str):
         return Assumption, (self.code, self.what, self.why)
 
 
-def said_of(places: Sequence[str], words: str) -> list[str]:
+def assume_for(places: Sequence[str], words: str) -> list[str]:
     """Return one sentence about an assumption for some places, or none."""
     return [f"{list_names(places)}: {words}"] if places else []
 
@@ -306,7 +306,7 @@ def poison_of(
                 f"far{pace}"
             )
     until = f"keeps failing until it is archived at the limit of {limits.delivery_count_limit}"
-    assumed += said_of(notes, until)
+    assumed += assume_for(notes, until)
     return tuple(found)
 
 

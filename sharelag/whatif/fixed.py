@@ -72,7 +72,7 @@ def with_assignment(scenario: Scenario, assignment: ByName) -> Scenario:
 
 
 #: The label of each measure, and the meaning of an unknown value.
-_TOLD = {
+_SENTENCES = {
     "drain_ms": ("Time until drained", "not drained in every run"),
     "age_p95_ms": ("Age of the oldest record, p95", ""),
     "lag_max": ("Lag, largest", ""),
@@ -122,12 +122,12 @@ def what_if(
             comparison = compare(sides, seeds=seeds, progress=report)
     except CancelledError:
         return None
-    return pa.Table.from_pylist([_row(comparison, one) for one in _TOLD], schema=_DIFFERENCE)
+    return pa.Table.from_pylist([_row(comparison, one) for one in _SENTENCES], schema=_DIFFERENCE)
 
 
 def _row(comparison: Comparison, measure: str) -> dict[str, Any]:
     usual, found = (comparison.cells[name, measure] for name in ("baseline", "edited"))
-    about, (words, unknown) = MEASURED[measure], _TOLD[measure]
+    about, (words, unknown) = MEASURED[measure], _SENTENCES[measure]
     is_same = found["difference"] == 0 and found["difference_low"] == found["difference_high"]
     verdicts = {True: "better", False: "worse", None: "same" if is_same else "unclear"}
     return {

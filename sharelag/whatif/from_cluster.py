@@ -226,9 +226,9 @@ def _build_topics(
         retention = logs.get((id_, min(starts)), {}).get("retention_ms") or 0
         kept_ms, in_racks = retention if retention > 0 else None, of_topic if any(of_topic) else ()
         topics.append(Topic(name, count, id_, starts=known, racks=in_racks, retention_ms=kept_ms))
-    assumed += estimates.said_of(endless, "left out, since the end offset is not known")
-    assumed += estimates.said_of(ageless, "the backlog arrived just now, since no age is known")
-    assumed += estimates.said_of(never, "without state, so nothing arrives there")
+    assumed += estimates.assume_for(endless, "left out, since the end offset is not known")
+    assumed += estimates.assume_for(ageless, "the backlog arrived just now, since no age is known")
+    assumed += estimates.assume_for(never, "without state, so nothing arrives there")
     return topics
 
 
@@ -311,7 +311,7 @@ def _note_transactions(
     places = [
         f"{names[at]}:{at[1]} from offset {offset}" for at, (offset, _) in sorted(open_.items())
     ]
-    assumed += estimates.said_of(places, estimates.STAYS_OPEN)
+    assumed += estimates.assume_for(places, estimates.STAYS_OPEN)
     stable = stable_ends(evidence, settings)
     brief = sum(
         stable.get(place, end) < end

@@ -29,7 +29,7 @@ _ENABLED = "share.renew.acknowledge.enable"
 #: The version of Kafka that introduced lock renewals (KIP-1222).
 _RENEW_SINCE = "4.2"
 #: Tuned settings of groups, and the steps between their values.
-_OF_GROUP = {
+_GROUP_KNOBS = {
     "share.record.lock.duration.ms": 1000,
     "share.partition.max.record.locks": 100,
     "share.delivery.count.limit": 1,
@@ -92,7 +92,7 @@ class Edge:
     bad: int | None = None
     cliff: str = ""
 
-    def told(self, missed: Sequence[str], knob: Knob) -> Edge:
+    def update(self, missed: Sequence[str], knob: Knob) -> Edge:
         """Return the edge after the next value was tried."""
         if not missed and self.bad is None:
             return replace(self, good=self.next)
@@ -114,7 +114,7 @@ def knobs(
     (force,) = each_in_force(table, [scenario.group_id]).values()
     values = {name: one.value for name, one in force.items() if one.source != "assumed"}
     found = []
-    for name, step in _OF_GROUP.items():
+    for name, step in _GROUP_KNOBS.items():
         own = find(name, kafka_version)
         setting = own or find(f"group.{name}", kafka_version)
         if setting is None:
@@ -175,7 +175,7 @@ def as_it_is(scenario: Scenario, each: Sequence[Knob]) -> dict[str, Value | None
         POLL: {one.max_poll_records for one in members},
         MODE: {one.acquire_mode for one in members},
         RENEW: {one.behaviour.renew_ms is not None for one in members},
-        **{name: {getattr(limits, KAFKA_NAMES[name])} for name in _OF_GROUP},
+        **{name: {getattr(limits, KAFKA_NAMES[name])} for name in _GROUP_KNOBS},
     }
     return {
         one.name: next(iter(seen[one.name])) if len(seen[one.name]) == 1 else None for one in each

@@ -28,7 +28,7 @@ from sharelag.tables.arrow import as_table
 from sharelag.tables.words import moment, pluralize
 from sharelag.whatif import fates
 from sharelag.whatif.comparison.intervals import curve
-from sharelag.whatif.estimates import STAYS_OPEN, WORK, place_of, said_of
+from sharelag.whatif.estimates import STAYS_OPEN, WORK, assume_for, place_of
 from sharelag.whatif.from_cluster import of_group, scenario_from, stable_ends
 from sharelag.whatif.scenario import Behaviour, Burst, Member, Producer, Scenario, Service
 from sharelag.whatif.simulate import simulate
@@ -280,7 +280,7 @@ def _find_arrivals(
         starts[topic.name, number] = replace(start, end_offset=first, open_from=since)
         weights = tuple(float(place == number) for place in range(topic.partitions))
         producers += _produce(topic.name, weights, times, offsets, blocked)
-    assumed += said_of(blocks, STAYS_OPEN)
+    assumed += assume_for(blocks, STAYS_OPEN)
     if late:
         assumed.append(
             f"the end offsets of {pluralize(late, 'partition')} at the beginning are the last "

@@ -206,9 +206,9 @@ class StateTopic:
         self._rows.append((*encode_record(kind, key._asdict() | row), partition, offset, now))
 
 
-_OF_WINDOW = tuple(one.name for one in fields(Window) if one.name != "batches")
+_WINDOW_FIELDS = tuple(one.name for one in fields(Window) if one.name != "batches")
 
 
 def _row(window: Window, batches: Iterable[StateBatch]) -> dict[str, object]:
-    own = {name: getattr(window, name) for name in _OF_WINDOW}
+    own = {name: getattr(window, name) for name in _WINDOW_FIELDS}
     return own | {"state_batches": [batch._asdict() for batch in batches]}

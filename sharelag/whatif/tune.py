@@ -485,7 +485,7 @@ class _Tuner:
             asked = {where: one for where, one in edges.items() if one.next != one.good}
             points = [best | {knob.name: one.next} for (knob, _), one in asked.items()]
             for where, values in zip(asked, self._measure(points, _CHECK), strict=True):
-                edges[where] = asked[where].told(list(self._broken(values, _CHECK)), where[0])
+                edges[where] = asked[where].update(list(self._broken(values, _CHECK)), where[0])
         return edges
 
     def front(self) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.compiled import compile_kernel, is_worth_it
-from sharelag.model.versions import Told, require_version
+from sharelag.model.versions import Version, require_version
 from sharelag.schemas import Arrow
 from sharelag.tables.arrow import flat, one_batch
 from sharelag.wire.fields import BATCHES, STATE_KINDS, STATE_TOPIC, batch_numbers, record_numbers
@@ -51,7 +51,7 @@ def decode_arrow(
     batch: Arrow,
     topic: str = STATE_TOPIC,
     generation: int | None = None,
-    kafka_version: Told = None,
+    kafka_version: Version = None,
 ) -> Decoded:
     """Decode the records of one of the two Kafka topics with share group metadata.
 
@@ -129,7 +129,7 @@ def has_older(strange: pa.RecordBatch | None) -> bool:
     return read_older(strange, rows, today=np.zeros(0, np.int64)) is not None
 
 
-def _with_older(batch: Arrow, generation: int | None, kafka_version: Told) -> Decoded:
+def _with_older(batch: Arrow, generation: int | None, kafka_version: Version) -> Decoded:
     """Decode with the interpreter: older records first, the rest in today's format."""
     state, program = np.array(topic_mask(batch, STATE_TOPIC), bool), program_for(STATE_TOPIC)
     rows = Rows(program, batch, wanted=state, kafka_version=kafka_version)
@@ -399,7 +399,7 @@ class StateColumns:
 
 
 def decode_columns(
-    batch: Arrow, keys: ShareKeys | None = None, kafka_version: Told = None
+    batch: Arrow, keys: ShareKeys | None = None, kafka_version: Version = None
 ) -> StateColumns:
     """Decode the state records among raw records.
 
@@ -469,7 +469,7 @@ def _find_long_tombstones(chosen: Arrow, value_null: NDArray[np.bool_]) -> NDArr
 
 
 def _interpret_odd(
-    found: StateColumns, batch: Arrow, odd: NDArray[np.int64], kafka_version: Told
+    found: StateColumns, batch: Arrow, odd: NDArray[np.int64], kafka_version: Version
 ) -> None:
     """Insert the interpreter's results for some rows, and remove its rejects."""
     taken = batch.take(pa.array(odd))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.compiled import ready
-from sharelag.model.versions import Told, has_reached
+from sharelag.model.versions import Version, has_reached
 from sharelag.schemas import FIRST_MS, LAST_MS, Arrow
 from sharelag.tables.arrow import batch_of, flat, of_distinct
 from sharelag.wire.fields import BATCHES, GROUP_TOPIC, STATE_TOPIC, Field
@@ -102,7 +102,7 @@ class Decoded(NamedTuple):
     skipped: int
 
 
-def interpret(batch: Arrow, topic: str, kafka_version: Told = None) -> Decoded:
+def interpret(batch: Arrow, topic: str, kafka_version: Version = None) -> Decoded:
     """Decode records; parameters, results and errors as for `sharelag.wire.decode_arrow`."""
     rows = Rows(program_for(topic), batch, topic, kafka_version=kafka_version)
     return Decoded(
@@ -150,7 +150,7 @@ class Rows:
         batch: Arrow,
         topic: str = STATE_TOPIC,
         wanted: NDArray[np.bool_] | None = None,
-        kafka_version: Told = None,
+        kafka_version: Version = None,
     ) -> None:
         self.program = program
         self.batch = batch

@@ -44,7 +44,7 @@ WITHOUT_HISTORY = frozenset(
 class Question:
     """A question about share groups."""
 
-    #: Takes `sharelag.workbench.opened.Tables` and the question's options.
+    #: Takes `sharelag.workbench.base.Tables` and the question's options.
     answer: Callable[..., Result]
     needs: frozenset[str]  # tables of the reading that the answer uses
     #: Whether rows are independent: all records of a share partition are in one partition of the

@@ -23,15 +23,15 @@ from sharelag.whatif.horizon import Wanted, members_wanted
 from sharelag.whatif.past import Past
 from sharelag.whatif.scenario import Scenario, Service
 from sharelag.workbench import rights as preflight
-from sharelag.workbench.beside import metrics_answer
-from sharelag.workbench.opened import Opened, delivery_limit, worst_first
+from sharelag.workbench.base import Opened, delivery_limit, worst_first
 from sharelag.workbench.pasts import gather_past
-from sharelag.workbench.peeked import Mask, PeekedRecord, peek
+from sharelag.workbench.peek import Mask, PeekedRecord, peek
 from sharelag.workbench.questions.forecasts import place_of
 from sharelag.workbench.questions.lag import MOST_MOMENTS
 from sharelag.workbench.questions.planned import Target, require_target
 from sharelag.workbench.questions.timeline import trends
 from sharelag.workbench.result import Dashboard, Result, Strip, load_view
+from sharelag.workbench.side_inputs import metrics_answer
 
 _BESIDE_QUESTIONS = (
     *("as_of", "at", "close", "describe", "evidence", "frames", "groups", "only", "refresh"),

@@ -18,7 +18,7 @@ from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.metrics.age import request_offsets
 from sharelag.metrics.lag import lag_arrow
-from sharelag.model.versions import told
+from sharelag.model.versions import resolve_version
 from sharelag.tables import gaps
 from sharelag.tables.arrow import keys
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
@@ -50,7 +50,7 @@ def capture_kafka(
         requested = offsets.column("as_of")[0].as_py() if offsets.num_rows else datetime.now(UTC)
         source = KafkaInput(config)
         extras, lacks = _extras(source, records, offsets, requested)
-        version = told(source.kafka_version)
+        version = resolve_version(source.kafka_version)
         return {"offsets": offsets, **extras}, CaptureInfo(
             cluster,
             requested,

@@ -14,7 +14,7 @@ from sharelag.metrics.causes import HEADS, Cause, known_causes
 from sharelag.tables.words import shell_word
 
 #: Commands that take ``--topic``.
-_OF_TOPIC = ("windows", "history", "progress", "reconcile", "explain", "plan-reset")
+_TOPIC_COMMANDS = ("windows", "history", "progress", "reconcile", "explain", "plan-reset")
 
 
 def next_command(cause: Mapping[str, Any], source: str, members: int | None = None) -> str:
@@ -39,7 +39,7 @@ def next_command(cause: Mapping[str, Any], source: str, members: int | None = No
         return " ".join(["sharelag peek", source, *named])
     words = (declared or Cause).command.format(more=(members or 1) + 2)
     parts = [words, source, f"--group {shell_word(cause['group_id'])}"]
-    if cause["topic"] and words.split()[0] in _OF_TOPIC:
+    if cause["topic"] and words.split()[0] in _TOPIC_COMMANDS:
         partition = "" if cause["partition"] is None else f":{cause['partition']}"
         parts.append(f"--topic {shlex.quote(cause['topic'] + partition)}")
     return " ".join(["sharelag", *filter(None, parts)])

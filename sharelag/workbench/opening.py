@@ -21,7 +21,7 @@ from sharelag.inputs.recorded import DEMO, folder_of, samples
 from sharelag.replay.moment import Choice, Moment, as_moment
 from sharelag.wire.generations import require_generation
 from sharelag.workbench.bench import Workbench
-from sharelag.workbench.beside import Requests, metrics_of
+from sharelag.workbench.side_inputs import Requests, metrics_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ from sharelag.model import iso
 from sharelag.replay.moment import parse_time
 from sharelag.whatif.past import MOST_WINDOWS, Past, past_of
 from sharelag.whatif.scenario import Service
-from sharelag.workbench.opened import Opened
+from sharelag.workbench.base import Opened
 from sharelag.workbench.questions.timeline import begin_of
 
 #: Number of moments of the span at which lag is read.

@@ -396,7 +396,7 @@ def test_end_offsets_are_sampled_while_no_records_come(
             "samples are merged",
         )
         assert source.size() == 0
-        monkeypatch.setattr(job, "_LET_GO", 0.0)
+        monkeypatch.setattr(job, "_LOCK_WAIT", 0.0)
         with pytest.raises(InputError, match="another job is writing"):
             follow(config, folder, topics=[f"{topic}-idle"])
     finally:

@@ -18,7 +18,7 @@ from sharelag.inputs.files.request_log import RequestLog
 from sharelag.inputs.kafka.config import client_config
 from sharelag.replay.holds import held_at
 from sharelag.schemas import INSTANT
-from sharelag.workbench.beside import Requests
+from sharelag.workbench.side_inputs import Requests
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.oracles import ShareHolders
 from tests.support.kafka.workload import (

@@ -13,7 +13,7 @@ from sharelag.engine.spark.text_files import consumed, request_frame
 from sharelag.errors import InputError
 from sharelag.inputs.files.request_log import ConsumedLog, RequestLog
 from sharelag.schemas import BATCHING, CONSUMED_TABLES, HOLDS, MEMBERSHIPS, REQUEST_TABLES, SESSIONS
-from sharelag.workbench.beside import Requests
+from sharelag.workbench.side_inputs import Requests
 from tests.support.request_lines import (
     acknowledge,
     described,

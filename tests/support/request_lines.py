@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from sharelag.inputs.files.request_log import RequestLog
-from sharelag.workbench.beside import Requests
+from sharelag.workbench.side_inputs import Requests
 from tests.support.command import ask
 
 #: A topic id as Kafka prints it.

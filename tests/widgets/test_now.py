@@ -417,7 +417,7 @@ def test_of_many_moments_the_last_one_is_shown(demo: Workbench) -> None:
 
 def test_lag_comes_first_then_the_verdict_the_past_last(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in a notebook on Spark, where everything takes ten times as long as lag."""
-    monkeypatch.setattr(Now, "_takes_a_while", lambda _: True)
+    monkeypatch.setattr(Now, "_is_slow", lambda _: True)
     judged, read, is_shown = threading.Event(), threading.Event(), threading.Event()
     overview, moments, show = Workbench.overview, Workbench.moments, Now.show
 
@@ -488,7 +488,7 @@ def test_everything_is_shown_before_spark_starts_and_stays(monkeypatch: pytest.M
         return overview(bench)
 
     monkeypatch.setattr(Workbench, "overview", judge)
-    monkeypatch.setattr(Now, "_takes_a_while", lambda board: board._is_on_spark())
+    monkeypatch.setattr(Now, "_is_slow", lambda board: board._is_on_spark())
     monkeypatch.setattr("sharelag.inputs.spark.sessions._session", fail)
     board = Now(sharelag.open("chapters", engine="spark"))
     lag = sharelag.open("chapters", engine="local").reading.table("lag").column("lag")
@@ -509,7 +509,7 @@ def test_everything_is_shown_before_spark_starts_and_stays(monkeypatch: pytest.M
 
 
 def test_a_silent_cluster_is_a_sentence_there_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Now, "_takes_a_while", lambda _: True)
+    monkeypatch.setattr(Now, "_is_slow", lambda _: True)
     board = Now(sharelag.open("127.0.0.1:1", timeout=1, engine="local"))
     assert "no broker answered at 127.0.0.1:1" in board.header.failure
     assert not board.header.busy

@@ -14,8 +14,8 @@ import pytest
 import sharelag
 from sharelag.metrics import explain
 from sharelag.workbench import Workbench
-from sharelag.workbench.judged import summary_lines
 from sharelag.workbench.questions import timeline
+from sharelag.workbench.verdicts import summary_lines
 from sharelag_widgets.dashboards import Now, past
 from tests.support.synthetic import capture_of
 

@@ -31,7 +31,7 @@ class Run:
     ) -> None:
         self._act, self._progressed, self._ended = act, progressed, ended
         self._cancelled = threading.Event()
-        self._said = -_PAUSE
+        self._reported_at = -_PAUSE
         # A daemon thread, so that closing the notebook does not wait for a simulation.
         self._thread = threading.Thread(target=self._go, name="sharelag-what-if", daemon=True)
 
@@ -58,8 +58,8 @@ class Run:
 
     def _progress(self, done: int, total: int) -> None:
         now = time.monotonic()
-        if done >= total or now - self._said >= _PAUSE:
-            self._said = now
+        if done >= total or now - self._reported_at >= _PAUSE:
+            self._reported_at = now
             self._progressed(self, int(done), int(total))
 
 

@@ -42,7 +42,7 @@ from sharelag.metrics.lag import OFFSET_KEYS, diff_arrow, lag_arrow, rollup_arro
 from sharelag.metrics.observed import observe
 from sharelag.metrics.progress import progress_of
 from sharelag.metrics.reconcile import reconcile_arrow
-from sharelag.model.versions import Told, require_version
+from sharelag.model.versions import Version, require_version
 from sharelag.replay.members import find_deleted_groups, groups_arrow, members_arrow
 from sharelag.replay.moment import Moment, as_moment
 from sharelag.tables.arrow import as_table, for_spark, one_batch
@@ -65,7 +65,7 @@ def decode(
     raw: Tabular,
     topic: str = STATE_TOPIC,
     generation: int | None = None,
-    kafka_version: Told = None,
+    kafka_version: Version = None,
 ) -> Decoded:
     """Decode raw Kafka records from any connector, table or stream.
 

@@ -238,12 +238,12 @@ class SparkReading(Reading):
             until = self._known_end() if whole else None
             # Answers name missing states, by the initialized topics of groups.
             with_members = whole or "groups" in self.source.may_lack
-            return self._pass(records, True, until, with_members and self._members_come_along)
+            return self._pass(records, True, until, with_members and self._finds_members)
 
         return self.once("states", find)
 
     @property
-    def _members_come_along(self) -> bool:
+    def _finds_members(self) -> bool:
         """Whether the moment is a time, so that one pass finds states and members up to it."""
         is_time = self.as_of is None or isinstance(self.as_of, datetime)
         return is_time and GROUP_TOPIC in self._whole_records.topics
@@ -289,7 +289,7 @@ class SparkReading(Reading):
 
         def find() -> Pass:
             done = self._states()
-            with_members = self._members_come_along and not done.with_members
+            with_members = self._finds_members and not done.with_members
             until = None if done.until == self.now else self.now
             if until is None and not with_members:
                 return done

@@ -184,7 +184,7 @@ def _collect(frame: DataFrame, made: int, runs: int, progress: Progress | None) 
     own = Own(frame.sparkSession, f"sharelag: {runs - made} simulations")
 
     def collect() -> pa.Table:
-        with own.begun():
+        with own.counting():
             return frame.toArrow()
 
     with ThreadPoolExecutor(1) as pool:

@@ -45,7 +45,7 @@ from sharelag.inputs.spark.files import are_in_reach
 from sharelag.inputs.spark.frames import find_files, holds_whole_partitions
 from sharelag.inputs.spark.sessions import has_stopped, tasks_at_once
 from sharelag.inputs.spark.workers import Task, map_in_arrow
-from sharelag.model.versions import Told
+from sharelag.model.versions import Version
 from sharelag.replay import members
 from sharelag.replay.columns import cut_by_share_partition
 from sharelag.replay.history import history_arrow
@@ -185,7 +185,7 @@ class Records:
     choose: tuple[Choose, ...] = ()  # further filters
     decoded: bool = False  # the source is a DataFrame of decoded records of one topic
     packed: bool = False  # the source is a DataFrame from `pack`
-    kafka_version: Told = None
+    kafka_version: Version = None
 
     def where(self, choose: Choose) -> Records:
         """Return the records that pass another filter."""
@@ -345,7 +345,7 @@ class TaskRecords:
         generation: int | None = None,
         until: Choose | None = None,
         choose: Sequence[Choose] = (),
-        kafka_version: Told = None,
+        kafka_version: Version = None,
     ) -> None:
         self.generation, self.kafka_version = generation, kafka_version
         self._until, self._choose = until, choose

@@ -46,10 +46,10 @@ _COUNTS = pa.schema(
         *(("reason", pa.string()), ("text", pa.string())),
     ]
 )
-_OF_HOLDS = ("requests", "acquisitions", "acknowledgements", "state_calls")
+_HOLDS_TABLES = ("requests", "acquisitions", "acknowledgements", "state_calls")
 #: Tables that need all requests of a group, with their inputs and functions.
 _BY_GROUP: dict[str, tuple[pa.Schema, tuple[str, ...], Callable[..., pa.Table]]] = {
-    "holds": (HOLDS, _OF_HOLDS, holds_of),
+    "holds": (HOLDS, _HOLDS_TABLES, holds_of),
     "memberships": (MEMBERSHIPS, ("heartbeats",), memberships),
     "sessions": (SESSIONS, ("requests", "session_partitions"), sessions),
     "batching": (BATCHING, ("acquisitions", "acknowledgements"), batching),

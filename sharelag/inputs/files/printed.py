@@ -345,13 +345,13 @@ _BEGIN = re.compile(r'\{\s*"(?:key|reject)"\s*:')
 #: The text before an object if the consumer prints partition and offset.
 _WHERE = re.compile(r"(?:CreateTime:-?\d+\t)?Partition:(\d{1,9})\tOffset:(\d{1,18})\t$")
 #: The last line of a consumer, and the delimiters of a list of objects.
-_ENDS, _OF_LIST = "Processed a total of", ("[", "]", ",")
+_ENDS, _MARKS = "Processed a total of", ("[", "]", ",")
 #: A line of another program, perhaps after its container's name; not the end of a record.
-_OF_OTHERS = re.compile(
+_OTHER_LINES = re.compile(
     rf'(?:[^\s{{}}"]{{1,200}}\s{{1,9}}){{0,12}}?(?:\[\d{{4}}-|{OTHERS.pattern})'
 )
 #: What the truncated end of a record contains before any other object.
-_OF_RECORD = re.compile(r'"\w+":|\}$')
+_RECORD_PART = re.compile(r'"\w+":|\}$')
 _PLACES = ("CreateTime:", "Partition:", "Offset:")
 #: How often each character may be read again, because an object is incomplete and another may begin
 #: within it; and how many characters count for an object whose fault has no position.
@@ -441,7 +441,7 @@ def _read_objects(text: str, path: Path) -> Iterator[pa.RecordBatch | tuple[_Row
             yield _reject(text[at:begin], count), f"{text[at:begin][:40]!r} is not an object"
         elif begin < 0:
             return
-        elif words not in _OF_LIST and _is_of_others(words):  # a log line that contains an object
+        elif words not in _MARKS and _is_of_others(words):  # a log line that contains an object
             end = text.find("\n", begin)
             begin, count = len(text) if end < 0 else end, count - 1
         else:
@@ -472,16 +472,16 @@ def _read_objects(text: str, path: Path) -> Iterator[pa.RecordBatch | tuple[_Row
 def _is_logged(line: str) -> bool:
     """Whether to skip a line, or the part of it before an object."""
     words = line.strip()
-    if not words or words in _OF_LIST or words.startswith(_ENDS) or _is_of_others(words):
+    if not words or words in _MARKS or words.startswith(_ENDS) or _is_of_others(words):
         return True
     return words.startswith(_PLACES) and "\t" in line[len(line.rstrip()) :]
 
 
 def _is_of_others(words: str) -> bool:
     """Whether another program wrote a line; without a log level, it must not end a record."""
-    if words[:1] != "[" and not _OF_OTHERS.match(words):
+    if words[:1] != "[" and not _OTHER_LINES.match(words):
         return False
-    return re.match(LEVEL, words) is not None or not _OF_RECORD.search(words)
+    return re.match(LEVEL, words) is not None or not _RECORD_PART.search(words)
 
 
 def _next(text: str, at: int) -> int:

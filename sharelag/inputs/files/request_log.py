@@ -109,7 +109,7 @@ class RequestLog(TextLog):
     """
 
     zone: str | None = None
-    _told: set[int] = field(default_factory=set, init=False, compare=False, repr=False)
+    _zone_sources: set[int] = field(default_factory=set, init=False, compare=False, repr=False)
 
     _SCHEMAS = REQUEST_TABLES
     _MISSING = (
@@ -118,9 +118,9 @@ class RequestLog(TextLog):
     )
 
     @property
-    def told_by(self) -> frozenset[int]:
+    def zone_sources(self) -> frozenset[int]:
         """The sources of the zones of its times, as in `sharelag.wire.requests.lines`."""
-        return frozenset(self._told if self.tables else ())
+        return frozenset(self._zone_sources if self.tables else ())
 
     @cached_property
     def covers(self) -> tuple[int, int] | None:
@@ -133,7 +133,7 @@ class RequestLog(TextLog):
 
     def _parts(self, piece: Piece) -> Iterator[tuple[int, int, dict[str, pa.RecordBatch]]]:
         for lines in read_requests(piece, self.zone):
-            self._told.update(lines.told_by)
+            self._zone_sources.update(lines.zone_sources)
             yield lines.total, lines.skipped, tables_of(lines)
 
 

@@ -147,15 +147,15 @@ _COLUMNS = {
     "MEMBER-EPOCH": "member_epoch",
     "ASSIGNMENT": "assignment",
 }
-_OF_MEMBERS = ["GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS"]
-_OF_STATE = ["GROUP", "COORDINATOR (ID)", "STATE"]
+_MEMBER_HEADINGS = ["GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS"]
+_STATE_HEADINGS = ["GROUP", "COORDINATOR (ID)", "STATE"]
 _HEADERS = [
     ["GROUP", "STATE"],
     ["GROUP", "TYPE", "PROTOCOL"],
-    [*_OF_STATE, "#MEMBERS"],
-    [*_OF_STATE, "GROUP-EPOCH", "ASSIGNMENT-EPOCH", "#MEMBERS"],
-    [*_OF_MEMBERS, "ASSIGNMENT"],
-    [*_OF_MEMBERS, "MEMBER-EPOCH", "ASSIGNMENT"],
+    [*_STATE_HEADINGS, "#MEMBERS"],
+    [*_STATE_HEADINGS, "GROUP-EPOCH", "ASSIGNMENT-EPOCH", "#MEMBERS"],
+    [*_MEMBER_HEADINGS, "ASSIGNMENT"],
+    [*_MEMBER_HEADINGS, "MEMBER-EPOCH", "ASSIGNMENT"],
 ]
 #: A line with two of these words is a header, whatever separates them.
 _HEADINGS = {word for one in (*_HEADERS, *HEADERS) for name in one for word in name.split()}

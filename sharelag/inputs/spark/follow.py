@@ -58,7 +58,7 @@ from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 _LOG = logging.getLogger(__name__)
 
 # Seconds to wait, because a job that has just ended still locks the archive for a moment.
-_LET_GO = 5.0
+_LOCK_WAIT = 5.0
 
 #: A task's report of a file that it wrote, or of a gap.
 _REPORT = pa.schema([("task", pa.int32()), ("path", pa.string()), *GAP])
@@ -117,7 +117,7 @@ def follow(
     require_streams(spark, "follow into an archive from a process with its own Spark")
     info = begin(folder, kafka.cluster_id(config), there, config, ids)
     with ExitStack() as stack:
-        if not stack.enter_context(hold_lock(folder / ".following", wait=_LET_GO)):
+        if not stack.enter_context(hold_lock(folder / ".following", wait=_LOCK_WAIT)):
             raise InputError(
                 f"another job is writing to {folder}: stop it first, or choose another folder"
             )

@@ -85,7 +85,7 @@ def frame_of(spark: SparkSession, table: schemas.Arrow) -> DataFrame:
 
 def _with_types(frame: DataFrame, schema: pa.Schema, what: str) -> DataFrame:
     schemas.require_conformable(frame.schema, schema, what)
-    _require_told_apart(frame, schema, what)
+    _require_distinct(frame, schema, what)
     there = {field.name: field for field in frame.schema.fields}
     casts = {
         wanted.name: made
@@ -97,7 +97,7 @@ def _with_types(frame: DataFrame, schema: pa.Schema, what: str) -> DataFrame:
     return frame.select([casts.get(name, name) for name in schema.names])
 
 
-def _require_told_apart(frame: DataFrame, schema: pa.Schema, what: str) -> None:
+def _require_distinct(frame: DataFrame, schema: pa.Schema, what: str) -> None:
     """Reject columns whose names are equal for Spark, such as ``key`` and ``Key``."""
     there = frame.schema.names
     for name in schema.names:

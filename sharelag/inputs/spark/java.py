@@ -240,7 +240,7 @@ def _pass_on(reader: int) -> None:
 #: Number of requests before the jobs are left alone.
 _ATTEMPTS = 10
 #: The module with pyspark's own handler.
-_OF_PYSPARK = "pyspark.core.context"
+_PYSPARK_MODULE = "pyspark.core.context"
 #: The context that we created.
 _OURS: list[Any] = []
 
@@ -259,7 +259,7 @@ def cancel_jobs() -> None:
     if not _OURS or current_thread() is not main_thread() or _context() is not _OURS[0]:
         return
     there = signal.getsignal(signal.SIGINT)
-    if there is signal.default_int_handler or getattr(there, "__module__", "") == _OF_PYSPARK:
+    if there is signal.default_int_handler or getattr(there, "__module__", "") == _PYSPARK_MODULE:
         signal.signal(signal.SIGINT, _cancel)
 
 

@@ -27,7 +27,7 @@ _NOT_CONNECTED = "failed to connect back"
 _LONGEST = 1_000
 
 # Prefix of Java errors in Python, and the text by which Spark recognises an interruption.
-_OF_JAVA = "py4j.protocol.Py4JJavaError: An error occurred while calling"
+_JAVA_ERROR = "py4j.protocol.Py4JJavaError: An error occurred while calling"
 _INTERRUPTED = re.compile(
     r"java\.lang\.InterruptedException|java\.io\.InterruptedIOException"
     r"|java\.nio\.channels\.ClosedByInterruptException"
@@ -89,15 +89,15 @@ def brief(batch: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int],
             batch(rows, number)
         except Exception as error:
             text = traceback.format_exc()
-            if _OF_JAVA not in text:
+            if _JAVA_ERROR not in text:
                 raise
             _LOG.debug("a micro-batch failed", exc_info=True)
             ours = raised_in_worker(error)
             if interruption := _INTERRUPTED.search(text):  # Spark must find it in the text
-                what = f"{_OF_JAVA} a micro-batch: {interruption[0]}"
+                what = f"{_JAVA_ERROR} a micro-batch: {interruption[0]}"
             else:
                 # Py4J writes the call, and on the next line Java's error.
-                called, _, message = text.partition(_OF_JAVA)[2].partition("\n: ")
+                called, _, message = text.partition(_JAVA_ERROR)[2].partition("\n: ")
                 what = (message or called).strip().partition("\n")[0]
                 ours = ours or translate_failure(text)
             raise (ours or ClusterError(what[:_LONGEST])) from None

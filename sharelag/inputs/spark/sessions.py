@@ -414,7 +414,7 @@ class Tasks:
 
 
 class Own:
-    """Counter of the tasks that one thread starts in the block of `begun`."""
+    """Counter of the tasks that one thread starts in the block of `counting`."""
 
     def __init__(self, spark: SparkSession, words: str) -> None:
         self._spark, self._words = spark, words
@@ -422,7 +422,7 @@ class Own:
         self._source: _Classic | _Connect | None = None
 
     @contextmanager
-    def begun(self) -> Iterator[None]:
+    def counting(self) -> Iterator[None]:
         """Count the jobs that this thread starts in the ``with`` block, its last use of Spark."""
         if is_connect(self._spark):
             self._spark.addTag(self._name)

@@ -67,7 +67,7 @@ _WORDS = {
     "timezone_aware": "add a time zone, such as Z",
 }
 #: Keys that apply to some measures only.
-_OF_GROUPS = set(get_args(Measure)) - {"state_topic"}
+_GROUP_MEASURES = set(get_args(Measure)) - {"state_topic"}
 _ONLY = {
     "topics": {"lag", "age", "drain", "poison", "window", "retention", "cause"},
     "per": {"lag"},
@@ -76,10 +76,10 @@ _ONLY = {
     "causes": {"cause"},
     "patience": {"cause"},
     "findings": {"state_topic"},
-    "groups": _OF_GROUPS,
-    "for": _OF_GROUPS,
+    "groups": _GROUP_MEASURES,
+    "for": _GROUP_MEASURES,
     "hysteresis": {"lag", "age", "drain", "window", "imbalance", "retention"},
-    "not_started": _OF_GROUPS,
+    "not_started": _GROUP_MEASURES,
 }
 Patterns: TypeAlias = Annotated[tuple[str, ...], Field(min_length=1)]
 

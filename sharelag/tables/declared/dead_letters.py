@@ -9,7 +9,7 @@ from sharelag.tables.declared.records import RAW
 from sharelag.tables.table import Column, Own, Table, declare, view
 from sharelag.tables.table import Format as F
 
-_OF_LETTERS = OF_RUN | {
+_LETTER_COLUMNS = OF_RUN | {
     "reason": "rejected, or delivery limit, according to the queue; without a record in it, by "
     "the delivery count: delivery limit, else rejected or gap; if unreadable, what is wrong"
 }
@@ -80,7 +80,7 @@ LEDGER = Table(
     view=view(
         "group_id topic partition first_offset last_offset status reason delivery_count since "
         "record letters queue queue_partition first_queue_offset copied retained",
-        _OF_LETTERS,
+        _LETTER_COLUMNS,
     ),
 )  # fmt: skip
 
@@ -91,6 +91,6 @@ REDRIVE = Table(
     Column("command", F.TEXT, "Kafka's command that sends them again; null: no single one does"),
     view=view(
         "group_id topic partition first_offset last_offset offsets status reason from command",
-        _OF_LETTERS,
+        _LETTER_COLUMNS,
     ),
 )  # fmt: skip

@@ -113,7 +113,7 @@ DECISIVE = {"age_p95_ms": "p95 age", "drain_ms": "drain time"}
 #: The measures of the decision table.
 DECIDING = ("drain_ms", "age_p95_ms", "lag_p95", "redeliveries", "member_hours")
 #: The most variants whose figures fit into a sentence; the table has all.
-MOST_TOLD = 4
+MOST_NAMED = 4
 #: The names that a sentence lists if there are more.
 _MOST_NAMED = 3
 #: A gain below this share of the baseline is not noticeable.
@@ -188,8 +188,8 @@ def say_blocked(scenario: Scenario) -> str:
     if not held:
         return ""
     offsets = sum(end - begin for _, begin, end in held)
-    places = ", ".join(f"{name} from offset {begin}" for name, begin, _ in held[:MOST_TOLD])
-    others = len(held) - MOST_TOLD
+    places = ", ".join(f"{name} from offset {begin}" for name, begin, _ in held[:MOST_NAMED])
+    others = len(held) - MOST_NAMED
     more = f" and {pluralize(others, 'more partition')}" if others > 0 else ""
     so_far = pluralize(offsets, "offset")
     return f"blocked by a transaction that is open in {places}{more} ({so_far} so far)"
@@ -216,7 +216,7 @@ def join_names(names: tuple[str, ...], word: str = "and") -> str:
 
 def name_variants(names: tuple[str, ...], word: str = "and") -> str:
     """Return variants in a sentence, for more than four ``a, b, c and 2 more``."""
-    if len(names) > MOST_TOLD:
+    if len(names) > MOST_NAMED:
         names = (*names[:_MOST_NAMED], f"{len(names) - _MOST_NAMED} more")
     return join_names(names, word)
 

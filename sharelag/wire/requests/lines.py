@@ -69,9 +69,9 @@ class Lines(NamedTuple):
     requests: list[Completed]
 
     @property
-    def told_by(self) -> frozenset[int]:
+    def zone_sources(self) -> frozenset[int]:
         """Origins of the time zones of requests' times: `sharelag.wire.requests.lines`."""
-        every = (pc.unique(one.completed.told_by).to_pylist() for one in self.requests)
+        every = (pc.unique(one.completed.zone_source).to_pylist() for one in self.requests)
         return frozenset().union(*every)
 
 
@@ -386,7 +386,7 @@ class Times(NamedTuple):
     at: pa.Array  # INSTANT
     is_exact: pa.Array  # false: with a precision of seconds
     is_unclear: pa.Array  # true: null because its zone's abbreviation is ambiguous
-    told_by: pa.Array  # OWN, BESIDE or TAKEN
+    zone_source: pa.Array  # OWN, BESIDE or TAKEN
 
     def filter(self, which: pa.Array) -> Times:
         """Return the times of some lines."""
@@ -430,7 +430,7 @@ def times_of(before: pa.Array, behind: pa.Array, zone: str | None) -> Times:
     is_unclear = pc.and_(pc.and_(own.is_unclear, ahead.is_null()), zone is None).fill_null(False)
     at = pc.coalesce(pc.subtract(own.at, ahead), _in_zone(own.at, zone or "UTC"))
     untold = pc.if_else(ahead.is_valid(), BESIDE, TAKEN)
-    told_by = pc.if_else(pc.or_(own.ahead.is_valid(), own.at.is_null()), OWN, untold)
+    zone_source = pc.if_else(pc.or_(own.ahead.is_valid(), own.at.is_null()), OWN, untold)
     # A runtime with fractions of seconds is more precise than a log without.
     later = pc.subtract(of_zone, at)
     is_soon = pc.and_(pc.greater_equal(later, 0), pc.less(later, _LATE_FOR_FRACTION))
@@ -439,7 +439,7 @@ def times_of(before: pa.Array, behind: pa.Array, zone: str | None) -> Times:
     at = pc.coalesce(pc.if_else(finer, of_zone, at), since.at)
     at = pc.if_else(is_unclear, None, at)
     is_exact = pc.coalesce(pc.or_(own.is_exact, finer), since.is_exact).fill_null(False)
-    return Times(at.cast(INSTANT), is_exact, is_unclear, told_by)
+    return Times(at.cast(INSTANT), is_exact, is_unclear, zone_source)
 
 
 def _infer_offsets(local: pa.Array, instants: pa.Array) -> pa.Array:

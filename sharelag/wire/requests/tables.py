@@ -179,7 +179,7 @@ _FETCH = "ShareFetch"
 #: (``KafkaApis.processShareFetchResponse``). In other responses the field has no meaning.
 _LEADER_ERRORS = (6, 74)
 #: ``AuthorizedOperations`` if the client did not request them.
-_NOT_ASKED = -(2**31)
+_NOT_REQUESTED = -(2**31)
 
 
 def tables_of(lines: Lines) -> dict[str, pa.RecordBatch]:
@@ -375,7 +375,7 @@ def _descriptions(log: Log) -> pa.RecordBatch:
         **groups.columns("group_id", "group_state", "group_epoch", "assignment_epoch"),
         **groups.columns("assignor_name", "error_code"),
         "members": pc.list_value_length(groups.of("members")),
-        "authorized_operations": positive(groups.of("authorizedOperations"), _NOT_ASKED + 1),
+        "authorized_operations": positive(groups.of("authorizedOperations"), _NOT_REQUESTED + 1),
     }
     return log.rows(schemas.DESCRIPTIONS, groups.row, columns)
 

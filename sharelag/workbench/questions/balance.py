@@ -19,7 +19,7 @@ from sharelag.tables import gaps, views
 from sharelag.tables.arrow import flat
 from sharelag.tables.words import pluralize, shown_name
 from sharelag.workbench.ask import question
-from sharelag.workbench.opened import Tables, only
+from sharelag.workbench.base import Tables, only
 from sharelag.workbench.questions.timeline import trend_of
 from sharelag.workbench.result import Result, chart
 

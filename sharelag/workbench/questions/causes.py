@@ -14,9 +14,9 @@ from sharelag.metrics.measured import add_measured
 from sharelag.tables import gaps, views
 from sharelag.tables.arrow import as_table, rows_by_group, sum_known
 from sharelag.workbench.ask import question
-from sharelag.workbench.judged import headline, judge_groups, summarize_groups, worst_cause
-from sharelag.workbench.opened import Tables
+from sharelag.workbench.base import Tables
 from sharelag.workbench.result import Result, chart
+from sharelag.workbench.verdicts import headline, judge_groups, summarize_groups, worst_cause
 
 
 @question("evidence")

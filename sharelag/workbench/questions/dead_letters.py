@@ -19,8 +19,8 @@ from sharelag.model.settings.queues import COPIES, TOPIC
 from sharelag.tables import views
 from sharelag.tables.words import pluralize
 from sharelag.workbench.ask import question
+from sharelag.workbench.base import Tables
 from sharelag.workbench.next_steps import address_of
-from sharelag.workbench.opened import Tables
 from sharelag.workbench.result import Result
 
 _LIMIT, _LOCK = "share.delivery.count.limit", "share.record.lock.duration.ms"

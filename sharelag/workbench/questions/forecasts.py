@@ -37,7 +37,7 @@ from sharelag.tables.arrow import keys
 from sharelag.tables.words import percent, pluralize
 from sharelag.version import __version__
 from sharelag.workbench.ask import question
-from sharelag.workbench.opened import Tables
+from sharelag.workbench.base import Tables
 from sharelag.workbench.questions.timeline import lags_at
 from sharelag.workbench.result import Result
 

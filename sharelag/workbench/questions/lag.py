@@ -12,7 +12,7 @@ from sharelag.errors import InputError, unknown_topic
 from sharelag.tables import gaps, views
 from sharelag.tables.words import pluralize
 from sharelag.workbench.ask import LagExtras, question
-from sharelag.workbench.opened import Tables, delivery_limit, only
+from sharelag.workbench.base import Tables, delivery_limit, only
 from sharelag.workbench.result import Result, chart
 
 

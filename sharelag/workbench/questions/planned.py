@@ -26,7 +26,7 @@ from sharelag.metrics.lag import lag_arrow
 from sharelag.metrics.settings import choose_basis
 from sharelag.model.kafka_commands import refusal
 from sharelag.model.settings import in_force
-from sharelag.model.versions import given_or_told
+from sharelag.model.versions import given_or_own
 from sharelag.replay.moment import FIRST, Choice, as_time, parse_topics
 from sharelag.tables import gaps, views
 from sharelag.tables.arrow import as_table, keys
@@ -34,8 +34,8 @@ from sharelag.tables.words import pluralize, shown_name
 from sharelag.whatif.from_cluster import scenario_from
 from sharelag.whatif.horizon import after_reset, simulate_drain
 from sharelag.workbench.ask import question
+from sharelag.workbench.base import Tables
 from sharelag.workbench.next_steps import address_of
-from sharelag.workbench.opened import Tables
 from sharelag.workbench.result import Result
 
 _RESET = "share.auto.offset.reset"
@@ -268,7 +268,7 @@ def _commands_in_words(
     commands: Sequence[str], source: Input, kafka_version: str | None, asks: bool = True
 ) -> list[str]:
     """Return Kafka's commands in words, with the version of the check, or why it is refused."""
-    version, whose = given_or_told(kafka_version, source.kafka_version)
+    version, whose = given_or_own(kafka_version, source.kafka_version)
     settings = source.settings([], []) if version is None else schemas.SETTINGS.empty_table()
     judged = choose_basis(settings, version, whose=whose)
     if why := refusal(commands[-1], judged.version):

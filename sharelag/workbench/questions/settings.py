@@ -11,12 +11,12 @@ from sharelag.metrics.settings import settings_drift as settings_drift_rows
 from sharelag.model.settings import differing
 from sharelag.model.settings.catalogue import FIRST
 from sharelag.model.settings.queues import queues_of
-from sharelag.model.versions import given_or_told
+from sharelag.model.versions import given_or_own
 from sharelag.tables import gaps, views
 from sharelag.tables.words import pluralize
 from sharelag.workbench.ask import question
+from sharelag.workbench.base import Opened, Tables
 from sharelag.workbench.next_steps import address_of
-from sharelag.workbench.opened import Opened, Tables
 from sharelag.workbench.result import Result
 
 
@@ -34,7 +34,7 @@ def settings(
     if queues or (group is not None and group not in there):
         known = source.settings(groups, queues)
     brokers = t.read.table("nodes").num_rows or None
-    version, whose = given_or_told(kafka_version, source.kafka_version)
+    version, whose = given_or_own(kafka_version, source.kafka_version)
     judged = choose_basis(known, version, FIRST, whose)
     values = {name: str(value) for name, value in (given or {}).items()}
     table = settings_in_force(known, groups, values, brokers, judged.version)

@@ -16,7 +16,7 @@ from sharelag.tables.arrow import ascending, beside, keys
 from sharelag.tables.words import pluralize
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.workbench.ask import question
-from sharelag.workbench.opened import Tables, only
+from sharelag.workbench.base import Tables, only
 from sharelag.workbench.result import Result, chart
 
 

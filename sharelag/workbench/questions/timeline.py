@@ -34,7 +34,7 @@ from sharelag.tables import gaps, views
 from sharelag.tables.arrow import as_table, ascending, keys
 from sharelag.tables.words import moment, pluralize
 from sharelag.workbench.ask import question
-from sharelag.workbench.opened import Opened, Tables, only
+from sharelag.workbench.base import Opened, Tables, only
 from sharelag.workbench.result import Result, chart
 
 if TYPE_CHECKING:

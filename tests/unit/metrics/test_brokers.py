@@ -21,7 +21,7 @@ from sharelag.replay import replay_arrow
 from sharelag.tables.gaps import of_leaderless
 from sharelag.wire import GROUP_TOPIC, SHARE_SNAPSHOT, STATE_TOPIC, encode_record
 from sharelag.wire.placement import abs_hash
-from sharelag.workbench.judged import summarize_groups
+from sharelag.workbench.verdicts import summarize_groups
 from tests.support.fields import assert_fields
 from tests.support.readings import opened
 from tests.support.records import decode, row

@@ -16,7 +16,7 @@ from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.explain import suspect
 from sharelag.model.settings.queues import Queues
 from sharelag.workbench import Workbench
-from sharelag.workbench.judged import headline, judge_groups, summarize_groups
+from sharelag.workbench.verdicts import headline, judge_groups, summarize_groups
 from tests.support.fields import assert_fields
 from tests.support.rules import outcome
 from tests.support.share_evidence import NOW, Wrote, evidence, only

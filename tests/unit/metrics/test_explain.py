@@ -21,7 +21,7 @@ from sharelag.metrics.evidence import Evidence
 from sharelag.reports.blocks import merge_findings
 from sharelag.tables.words import moment, shell_word
 from sharelag.wire import GROUP_TOPIC
-from sharelag.workbench.judged import summarize_groups, summary_lines
+from sharelag.workbench.verdicts import summarize_groups, summary_lines
 from tests.support.chapters import CAPTURE
 from tests.support.columns import with_column
 from tests.support.readings import opened

@@ -61,7 +61,7 @@ def test_a_gap_since_the_snapshot_is_told() -> None:
         "partition", records.column("record_partition")
     )
     order = LogOrder()
-    assert order.goes_on(places)
+    assert order.continues(places)
     history = history_arrow(records, order.gaps)
     (line,) = snapshots_arrow(history).to_pylist()
     assert [line[name] for name in _COUNTS] == [0, 1, 0, False, 5]

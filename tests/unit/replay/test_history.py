@@ -183,7 +183,7 @@ def test_what_is_missing_is_never_bridged() -> None:
         "x", pa.array([0, 0, 0])
     )
     order = LogOrder()
-    assert order.goes_on(kept.rename_columns({"record_partition": "partition", "partition": "_"}))
+    assert order.continues(kept.rename_columns({"record_partition": "partition", "partition": "_"}))
     gaps = order.gaps
     (gap,) = gaps.to_pylist()
     topic, partition = (kept[name][0].as_py() for name in ("topic", "record_partition"))
@@ -398,7 +398,7 @@ def test_names_of_topics_as_a_dictionary() -> None:
 def test_order_is_told_across_batches() -> None:
     def goes_on(*batches: list[tuple[str, int, int]]) -> bool:
         order = LogOrder()
-        return all(order.goes_on(_raw(batch)) for batch in batches)
+        return all(order.continues(_raw(batch)) for batch in batches)
 
     assert goes_on([(STATE_TOPIC, 0, 1), (STATE_TOPIC, 1, 0)], [(STATE_TOPIC, 1, 1)])
     assert not goes_on([(STATE_TOPIC, 0, 1)], [(STATE_TOPIC, 0, 1)])

@@ -24,7 +24,7 @@ from sharelag.reports.capacity import propose
 from sharelag.reports.case import read, verdict
 from sharelag.reports.execute import Executed
 from sharelag.wire import STATE_TOPIC
-from sharelag.workbench.judged import forecast, judge_groups, unknown_lags
+from sharelag.workbench.verdicts import forecast, judge_groups, unknown_lags
 from tests.support.captures import half_known
 from tests.support.chapters import CAPTURE
 from tests.support.columns import with_column

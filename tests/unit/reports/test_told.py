@@ -19,7 +19,7 @@ from sharelag.reports.case import Case, read, verdict
 from sharelag.reports.page import mail
 from sharelag.reports.store import Run
 from sharelag.tables.gaps import NO_START_OFFSET
-from sharelag.workbench.judged import CLUSTER
+from sharelag.workbench.verdicts import CLUSTER
 from tests.support.chapters import CAPTURE
 from tests.support.columns import with_column
 from tests.support.written_input import NOW, Write, WrittenInput

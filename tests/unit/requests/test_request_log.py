@@ -22,7 +22,7 @@ from sharelag.schemas import REQUEST_TABLES
 from sharelag.wire import STATE_TOPIC, messages
 from sharelag.wire.messages import APIS, SHARE_APIS, api
 from sharelag.wire.requests.tables import tables_of
-from sharelag.workbench.beside import Requests
+from sharelag.workbench.side_inputs import Requests
 from tests.support.cases import Cases, few_of
 from tests.support.command import refused, sharelag
 from tests.support.request_lines import (

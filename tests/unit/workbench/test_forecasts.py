@@ -33,8 +33,8 @@ from sharelag.monitoring.checks.judge import check, check_reading
 from sharelag.monitoring.checks.rules import parse_rules, read_rules
 from sharelag.reports import cells
 from sharelag.reports.case import read, verdict
-from sharelag.workbench.judged import COLUMNS, forecast
 from sharelag.workbench.questions.forecasts import calibration_sentences, read_ledger
+from sharelag.workbench.verdicts import COLUMNS, forecast
 from tests.support.cases import few_of
 from tests.support.charts import SCENARIOS
 from tests.support.command import ask

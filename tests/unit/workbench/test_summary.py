@@ -383,9 +383,9 @@ def test_only_known_few_are_read_here(tmp_path: Path, monkeypatch: pytest.Monkey
     written, records = WrittenInput([Write(5, 1)]), tmp_path / "records.parquet"
     pq.write_table(pa.Table.from_batches(written.batches(STATE_TOPIC)), records)
     few: list[Input] = [CaptureInput(sample), RawInput(str(records)), written]
-    assert [engines.is_sooner_here(source) for source in few] == [True] * 3
+    assert [engines.is_faster_here(source) for source in few] == [True] * 3
     monkeypatch.setattr(engines, "FEW_RECORDS", 0)
-    assert [engines.is_sooner_here(source) for source in few] == [False] * 3
+    assert [engines.is_faster_here(source) for source in few] == [False] * 3
 
 
 def test_records_that_nobody_has_counted_are_not_read_twice(tmp_path: Path) -> None:
@@ -397,4 +397,4 @@ def test_records_that_nobody_has_counted_are_not_read_twice(tmp_path: Path) -> N
     printed.write_text('{"key":{"version":0},"value":null}\n')
     assert is_printed(printed)
     for source in (SegmentsInput((tmp_path,)), PrintedInput(printed)):
-        assert not engines.is_sooner_here(source)
+        assert not engines.is_faster_here(source)

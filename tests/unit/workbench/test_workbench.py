@@ -36,7 +36,7 @@ from sharelag.tables.table import COLUMNS
 from sharelag.tables.words import moment
 from sharelag.wire import STATE_TOPIC
 from sharelag.workbench import Result, Workbench
-from sharelag.workbench.opened import worst_first
+from sharelag.workbench.base import worst_first
 from sharelag.workbench.result import load_view
 from sharelag_widgets import dashboards
 from tests.support import readings

@@ -172,9 +172,9 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
         """Return a summary of the content as lines of text."""
         parts = [part.header for part in _parts(self.body)]
         found = [f"{part.title}: {part.finding}" for part in parts if part.finding]
-        return "\n".join(self._said(*found))
+        return "\n".join(self._summary_lines(*found))
 
-    def _said(self, *found: str) -> list[str]:
+    def _summary_lines(self, *found: str) -> list[str]:
         """Return title, findings and unknown values as lines of text."""
         header, at = self.header, self.header.as_of
         when = text.moment(None if at is None else datetime.fromtimestamp(at / 1000, UTC))
@@ -188,7 +188,7 @@ class Dashboard(Deaf, W.VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def still(self) -> str:
         """Return the HTML for a saved notebook without a kernel, charts with their text."""
-        about = "".join(map(still.words, self._said()))
+        about = "".join(map(still.words, self._summary_lines()))
         return about + "".join(part.still() for part in _parts(self.body))
 
     def _ipython_display_(self, **_: Any) -> None:

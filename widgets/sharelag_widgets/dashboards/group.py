@@ -19,7 +19,7 @@ from sharelag.tables.arrow import beside, keys
 from sharelag.tables.declared import meanings_of
 from sharelag.tables.views import view
 from sharelag.workbench import Workbench
-from sharelag.workbench.opened import delivery_limit, first_come
+from sharelag.workbench.base import delivery_limit, first_come
 from sharelag.workbench.result import chart
 
 from ..view import SHARE_PARTITION, Selection, keys_of

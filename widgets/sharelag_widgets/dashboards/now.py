@@ -144,7 +144,7 @@ class Now(PastGroup):
 
     def _begin(self) -> None:
         """Start to show: with a slow input and a visible page, lag first, then the verdict."""
-        if self.bench.is_gathered or not self._takes_a_while():
+        if self.bench.is_gathered or not self._is_slow():
             self.show()
             return
         with self._lock:
@@ -212,7 +212,7 @@ class Now(PastGroup):
         if self.seen is not self._alone:
             if self._shown is not self.seen:
                 self._show_all()
-            self._show_groups(self._knows_past(group))
+            self._show_groups(self._has_past(group))
             self._say(group)
         with self._deaf():
             self._picked.keys = ((group,),)
@@ -223,7 +223,7 @@ class Now(PastGroup):
         else:
             self.cards.tell(group, "had no state yet", [])
         self.grid.marked = group
-        if self._knows_past(group):
+        if self._has_past(group):
             self.strip.show(self.bench, group)
             self._name_record()
         else:
@@ -247,7 +247,7 @@ class Now(PastGroup):
             )  # without own background
             for name, its in (("theme", "theme"), ("as_of", "above")):
                 traitlets.dlink((self.header, name), (lab.header, its))
-            lab.observe(self._lab_went_on, names=["state"])
+            lab.observe(self._show_search, names=["state"])
             self.more_tries.content.children = [lab]
         elif self.lab.bench is not self.bench:
             self.lab.bench = self.bench
@@ -265,7 +265,7 @@ class Now(PastGroup):
         if self.lab is not None:
             self.what_if.sentence, self.what_if.busy = "", CLEARS
             self.lab.search()
-            self._lab_went_on()
+            self._show_search()
 
     def cancel(self) -> None:
         """Stop waiting for a what-if, including a search in the lab."""
@@ -277,7 +277,7 @@ class Now(PastGroup):
         """Wait until all what-ifs end; return whether they did."""
         return super().join(timeout) and (self.lab is None or self.lab.join(timeout))
 
-    def _lab_went_on(self, _: Any = None) -> None:
+    def _show_search(self, _: Any = None) -> None:
         """Show the outcome of a search in the lab here, too."""
         lab = self.lab
         if lab is None or lab.state == "running" or self.what_if.busy != CLEARS:
@@ -342,7 +342,7 @@ class Now(PastGroup):
         if self._only_lag:
             return
         group = str(self.group)
-        if self._knows_past(group):  # the visible parts first
+        if self._has_past(group):  # the visible parts first
             self._draw_story(group)
         else:
             self.over_time.wait(READING)

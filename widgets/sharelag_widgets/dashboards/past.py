@@ -71,16 +71,16 @@ class PastGroup(GroupDashboard):
         self._then_run: Run | None = None
         self.selection.observe(self._go_to, names=["moment"])
 
-    def _takes_a_while(self) -> bool:
+    def _is_slow(self) -> bool:
         """Return whether the page is visible and reading everything is slow."""
         if not is_watched():
             return False
         try:
-            return self._is_on_spark() or self._has_much()
+            return self._is_on_spark() or self._is_large()
         except ShareLagError:
             return False  # showing it raises the same error, and reports it
 
-    def _has_much(self) -> bool:
+    def _is_large(self) -> bool:
         """Return whether lag is shown before all else, and a group before others."""
         return self.bench.source.size() > AT_ONCE
 
@@ -89,9 +89,9 @@ class PastGroup(GroupDashboard):
 
     # ---- the past of the group -------------------------------------------------------------------
 
-    def _knows_past(self, group: str) -> bool:
+    def _has_past(self, group: str) -> bool:
         """Return whether the past can be shown now: it was read, or the page is not visible."""
-        return (self.bench, group, self.range.value) in self._past or not self._takes_a_while()
+        return (self.bench, group, self.range.value) in self._past or not self._is_slow()
 
     def _read_past_soon(self) -> None:
         """Start to read the past of the group; a group picked meanwhile is read next."""
@@ -149,7 +149,7 @@ class PastGroup(GroupDashboard):
 
         def read(*_: Any) -> None:
             alone = then.only(str(self.group))
-            if self._has_much() and alone.groups:
+            if self._is_large() and alone.groups:
                 alone.explain()
                 with self._lock:
                     if self._then_run is None or self._moment() != moment:

@@ -20,8 +20,8 @@ from sharelag.metrics.holders import holder_lines
 from sharelag.tables.declared import meanings_of, units_in_words
 from sharelag.tables.words import moment, pluralize, spell_out
 from sharelag.workbench import Result, Workbench
+from sharelag.workbench.base import delivery_limit, worst_first
 from sharelag.workbench.next_steps import input_options, next_command
-from sharelag.workbench.opened import delivery_limit, worst_first
 
 from ..bundle import script, style
 from ..lag_table import LagTable

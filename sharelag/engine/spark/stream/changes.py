@@ -44,7 +44,7 @@ from sharelag.inputs.spark.ends import Ends, ends_beside_stream, read_ends
 from sharelag.inputs.spark.frames import as_frame, latest_offsets
 from sharelag.inputs.spark.workers import map_in_arrow, with_packages
 from sharelag.metrics.lag import OFFSET_COLUMNS, OFFSET_KEYS, lag_arrow, lag_columns
-from sharelag.model.versions import Told, require_version
+from sharelag.model.versions import Version, require_version
 from sharelag.replay import layout as k
 from sharelag.replay.columns import KEY, by_share_partition, kinds_of
 from sharelag.replay.moment import filter_groups
@@ -82,7 +82,7 @@ def windows(
     *,
     groups: Iterable[str] = (),
     generation: int | None = None,
-    kafka_version: Told = None,
+    kafka_version: Version = None,
 ) -> DataFrame:
     """Return the state of every share partition that a micro-batch changed.
 
@@ -242,7 +242,7 @@ def _keep(
     decoded: str,
     decode: _Decode,
     groups: frozenset[str],
-    kafka_version: Told,
+    kafka_version: Version,
 ) -> Iterator[pd.DataFrame]:
     """Add the records of one partition of the state topic to its state."""
     import pandas as pd
@@ -259,7 +259,7 @@ def _keep(
     yield pd.DataFrame({"rows": [to_bytes(as_table(changed))]})
 
 
-def _decode(rows: pa.RecordBatch, generation: int | None, kafka_version: Told) -> pa.RecordBatch:
+def _decode(rows: pa.RecordBatch, generation: int | None, kafka_version: Version) -> pa.RecordBatch:
     raw, _ = drop_repeats(rows)
     return decode_arrow(raw, STATE_TOPIC, generation, kafka_version).records.select(REPLAYED.names)
 
@@ -393,8 +393,8 @@ _KEPT = pa.schema(
     ]
 )
 #: Columns of a window by their names in a record, and the reverse.
-_OF_RECORD = {"record_topic": "topic", "record_offset": "offset", "record_timestamp": "timestamp"}
-_OF_WINDOW = {name: column for column, name in _OF_RECORD.items()} | {"state_batches": "batches"}
+_TO_WINDOW = {"record_topic": "topic", "record_offset": "offset", "record_timestamp": "timestamp"}
+_TO_RECORD = {name: column for column, name in _TO_WINDOW.items()} | {"state_batches": "batches"}
 _SEEN, _FORGOTTEN = b"sharelag.seen", b"sharelag.forgotten"
 _NEVER = -1
 
@@ -436,7 +436,7 @@ class State:
         return to_bytes(as_table(self.records).replace_schema_metadata(about))
 
     def apply(
-        self, records: pa.RecordBatch, offsets: Ints, kafka_version: Told = None
+        self, records: pa.RecordBatch, offsets: Ints, kafka_version: Version = None
     ) -> tuple[State, pa.RecordBatch]:
         """Return the state after records of a micro-batch, and the `WINDOWS` that they changed.
 
@@ -466,7 +466,12 @@ class _Step:
     """One micro-batch of a state partition: rows of the state, then the new ones."""
 
     def __init__(
-        self, rows: pa.RecordBatch, known: int, seen: Ints, forgotten: int, kafka_version: Told
+        self,
+        rows: pa.RecordBatch,
+        known: int,
+        seen: Ints,
+        forgotten: int,
+        kafka_version: Version,
     ) -> None:
         self.rows, self.seen, self.forgotten = rows, seen, forgotten
         self.kafka_version = kafka_version
@@ -534,7 +539,7 @@ class _Step:
         gone = self.last[self.key] == self.offsets
         gone &= ~self.folded & (touched & (of_key < 0))[self.key]
         last = self.rows.select([*KEY, "offset", "timestamp"]).filter(pa.array(gone))
-        deleted = _rename(last, schemas.WINDOWS, _OF_RECORD)
+        deleted = _rename(last, schemas.WINDOWS, _TO_WINDOW)
         both = pa.Table.from_batches([alive, deleted])
         flag = pa.array(np.arange(len(both)) >= alive.num_rows)
         return one_batch(both.append_column(WINDOWS.field("deleted"), flag))
@@ -558,7 +563,7 @@ class _Step:
             "folded": pa.array(np.ones(len(mine), bool)),
             "since": pa.array(since, mask=since == _NEVER),
         }
-        snapshots = _rename(windows.take(pa.array(of_key[mine])), _KEPT, _OF_WINDOW, made)
+        snapshots = _rename(windows.take(pa.array(of_key[mine])), _KEPT, _TO_RECORD, made)
         stay = self.rows.filter(pa.array(kept & ~folds[self.key]))
         records = one_batch(pa.Table.from_batches([stay, snapshots]))
         forgotten = int(max([self.forgotten, *gone]))

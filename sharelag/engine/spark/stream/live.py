@@ -51,7 +51,7 @@ from sharelag.inputs.spark.ends import Ends, read_ends
 from sharelag.inputs.spark.frames import FrameInput, as_frame
 from sharelag.inputs.spark.queries import brief, has_ended, require_own_process, start_query
 from sharelag.metrics.lag import lag_arrow
-from sharelag.model.versions import Told
+from sharelag.model.versions import Version
 from sharelag.tables import render, views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.gaps import of_lag
@@ -352,7 +352,7 @@ class _Topic:
     first_is_all: ClassVar[bool] = True  # micro-batches have no limit
 
     @property
-    def kafka_version(self) -> Told:
+    def kafka_version(self) -> Version:
         return KafkaInput(self.config).kafka_version
 
     def read(self, spark: SparkSession) -> DataFrame:

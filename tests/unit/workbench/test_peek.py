@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sharelag.inputs.kafka.records import TopicRecord
-from sharelag.workbench.peeked import Mask, PeekedRecord
+from sharelag.workbench.peek import Mask, PeekedRecord
 
 HIDDEN = "(hidden: it is not a JSON object, so no field can be masked)"
 CARD = "4111111111111111"

@@ -33,7 +33,7 @@ from sharelag.metrics.requests import (
     sessions,
 )
 from sharelag.model import iso
-from sharelag.model.versions import told
+from sharelag.model.versions import resolve_version
 from sharelag.replay.holds import held_at, holds_of
 from sharelag.schemas import HOLDERS, REQUEST_TABLES, Arrow
 from sharelag.tables import views
@@ -41,14 +41,14 @@ from sharelag.tables.words import pluralize
 from sharelag.wire.requests.lines import BESIDE, OWN, TAKEN
 from sharelag.workbench.result import Result
 
-_WORKED_OUT = {
+_DERIVED = {
     "memberships": memberships,
     "sessions": sessions,
     "batching": batching,
     "errors": request_errors,
 }
 #: Names of the tables of a request log.
-NAMES = ("held", "holds", "findings", *_WORKED_OUT, *REQUEST_TABLES)
+NAMES = ("held", "holds", "findings", *_DERIVED, *REQUEST_TABLES)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -75,8 +75,8 @@ class Requests:
             return self.log.tables[name]
         if name == "findings":
             return self.findings(history)
-        if name in _WORKED_OUT:
-            return self._once(name, lambda: _WORKED_OUT[name](self.log.tables))
+        if name in _DERIVED:
+            return self._once(name, lambda: _DERIVED[name](self.log.tables))
         if name == "holds":
             return self.holds
         end = self.log.covers[1] if self.log.covers else 0
@@ -146,7 +146,9 @@ class Requests:
             BESIDE: "are in the zone derived from a collector's times beside them",
             TAKEN: f"read as {self.log.zone}" if self.log.zone else unnamed,
         }
-        return ", or ".join(text for told_by, text in words.items() if told_by in self.log.told_by)
+        return ", or ".join(
+            text for source, text in words.items() if source in self.log.zone_sources
+        )
 
     def summary(self) -> str:
         """Return the number of lines in words."""
@@ -198,7 +200,7 @@ class BrokerMetrics:
 
     def beside(self, lag: pa.Table, as_of: datetime, source: Input) -> pa.Table:
         """Return the metrics of share partitions of an input, as `sharelag.schemas.MEASURED`."""
-        return measured_arrow(lag, self.table, as_of, told(source.kafka_version))
+        return measured_arrow(lag, self.table, as_of, resolve_version(source.kafka_version))
 
     def unknown(self, measured: pa.Table) -> tuple[str, ...]:
         """Say why the metrics describe no share partition, if that is the case."""

@@ -274,7 +274,7 @@ _WORDS = {
     "times": "seen this often:",
 }
 #: Evidence that is equal in all partitions of a cause.
-_OF_GROUP = (
+_GROUP_COLUMNS = (
     *("members", "led_by", "held_by", "limit", "lock duration ms", "arrived in all partitions"),
     *("defect", "refusal"),
 )
@@ -420,7 +420,7 @@ def evidence_in_words(evidence: Mapping[str, str], is_of_many: bool) -> str:
     ``evidence`` is that of a row of `sharelag.schemas.CAUSES`, without its ``partitions``. Offsets
     have no thousands separators, as in commands.
     """
-    whole = [name for name in evidence if name in _OF_GROUP or not is_of_many]
+    whole = [name for name in evidence if name in _GROUP_COLUMNS or not is_of_many]
     parts = [_say_evidence(name, evidence[name]) for name in whole]
     ones = [_say_evidence(name, evidence[name]) for name in evidence if name not in whole]
     if ones:

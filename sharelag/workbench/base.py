@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from sharelag.engine.spark.reading import Frames, SparkReading
-    from sharelag.workbench.beside import BrokerMetrics, Requests
+    from sharelag.workbench.side_inputs import BrokerMetrics, Requests
 
 _T = TypeVar("_T")
 
@@ -209,7 +209,7 @@ class Opened:
         """
         source = copy_input(self.source)  # an input caches its reads, such as the end of its log
         on_spark = engines.choose(self.engine, source) == "spark"
-        if on_spark and not engines.is_sooner_here(source):
+        if on_spark and not engines.is_faster_here(source):
             return None
         return replace(self, source=source, engine="local")
 
@@ -427,7 +427,7 @@ def copy_input(source: Any) -> Any:
 
 _LIMIT = "share.delivery.count.limit"
 #: Keys of a share partition, without its group.
-_OF_TOPIC = ("topic_id", "partition")
+_TOPIC_KEY = ("topic_id", "partition")
 
 
 def only(table: pa.Table | None, group: str | None) -> Any:
@@ -448,7 +448,7 @@ def worst_first(table: pa.Table, evidence: Evidence, group: str) -> pa.Table:
     named: dict[tuple[Any, Any], int] = {}
     for number, row in enumerate(explain(mine).to_pylist()):
         named.setdefault((row["topic_id"], row["partition"]), number)  # None: several partitions
-    places = zip(*(mine.lag.column(name).to_pylist() for name in _OF_TOPIC), strict=True)
+    places = zip(*(mine.lag.column(name).to_pylist() for name in _TOPIC_KEY), strict=True)
     ranks = [
         min(named.get(place, len(named)), named.get((place[0], None), len(named)))
         for place in places
