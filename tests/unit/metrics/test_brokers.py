@@ -145,7 +145,7 @@ def led_by_one(folder: Path) -> Path:
     """Return a recording as if broker 3 led all partitions of orders, and broker 1 the others."""
     copy = folder / "capture"
     copytree(CAPTURE, copy)
-    lag = sharelag.open(str(CAPTURE), engine="local").lag().table.to_pylist()
+    lag = opened("unassigned").lag().table.to_pylist()
     places = {(row["topic"], row["topic_id"], row["partition"]) for row in lag}
     rows = [leader_row(*place, 3 if place[0].endswith("orders") else 1) for place in sorted(places)]
     table = pa.Table.from_pylist(rows, schema=schemas.LEADERS)

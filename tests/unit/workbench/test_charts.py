@@ -18,7 +18,6 @@ import sharelag
 from sharelag import charts, schemas
 from sharelag.charts import palette, text
 from sharelag.charts.story import GROUP_STORY
-from sharelag.cli.demo import CAPTURE
 from sharelag.errors import InputError, SetupError
 from sharelag.tables.words import percent
 from sharelag.whatif.compare import PROJECTED
@@ -225,7 +224,7 @@ ROLES = ("leader_id", "share_coordinator", "group_coordinator")
 
 @pytest.fixture(scope="module")
 def brokers() -> pa.Table:
-    return sharelag.open(str(CAPTURE), engine="local").brokers().table
+    return opened("demo").brokers().table
 
 
 def test_each_role_counts_every_share_partition_once(brokers: pa.Table) -> None:
