@@ -396,7 +396,7 @@ class Opened:
             return Beside(rows)
         from sharelag.metrics.holders import add_holders, with_held_runs
 
-        holders = self.requests.holders(lag, read.table("windows"), read.now)
+        holders = self.requests.holders(lag, read.table("states"), read.now)
         rows = add_holders(rows, holders)
         rows = with_held_runs(rows, holders) if runs else rows
         return Beside(rows, self.requests.words(read.now), (), self.requests.lacks)
