@@ -160,11 +160,19 @@ def defer_compiling(are_compiled: Callable[[], bool]) -> None:
 
 
 def run_alone(function: Callable[[], None]) -> None:
-    """Call a function with the lowest priority, unless another process is running it."""
+    """Call a function that compiles, with the lowest priority, unless another process is at it.
+
+    It is not called where numba cannot cache: no later process would gain by it.
+    """
     import fcntl  # not on Windows
 
     os.nice(19)
-    with Path(function.__code__.co_filename).open() as own, suppress(BlockingIOError):
+    source, named = Path(function.__code__.co_filename), os.environ.get("NUMBA_CACHE_DIR")
+    homes = [Path(named)] if named else [source.parent, Path.home()]
+    there = (next(filter(Path.exists, (one, *one.parents))) for one in homes)
+    if not any(os.access(one, os.W_OK | os.X_OK) for one in there):
+        return
+    with source.open() as own, suppress(BlockingIOError):
         fcntl.flock(own, fcntl.LOCK_EX | fcntl.LOCK_NB)
         function()
 

@@ -230,9 +230,7 @@ def _lag(
     answered = ask("lag", options, **asked)
     rows, columns = plain(answered.result.table), dict(answered.result.columns)
     places = [tuple(row.get(name) for name in _KEYS) for row in rows]
-    counts = Counter(places)  # a place with several states has no single change
-    lags = [row["lag"] if counts[at] == 1 else None for at, row in zip(places, rows, strict=True)]
-    now = dict(zip(places, lags, strict=True))
+    now = {at: row["lag"] for at, row in zip(places, rows, strict=True)}
     if before is not None:
         for place, row in zip(places, rows, strict=True):
             was = before.get(place)

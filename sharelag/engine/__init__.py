@@ -114,6 +114,7 @@ OVER = timedelta(hours=1)
 _PARTS = 10
 _SORTED = {
     "windows": ("group_id", "topic_id", "partition", "record_topic", "record_partition"),
+    "states": ("group_id", "topic_id", "partition"),
     "lag": ("group_id", "topic", "topic_id", "partition"),
     "progress": ("group_id", "topic", "topic_id", "partition"),
     "observed": ("group_id", "topic_id", "partition"),
@@ -164,7 +165,7 @@ class Reading(ABC):
     def table(self, name: str) -> pa.Table:
         """Return a table by name, in its schema of `sharelag.schemas`.
 
-        ``windows lag observed progress snapshots members groups gaps health`` come from the
+        ``windows states lag observed progress snapshots members groups gaps health`` come from the
         records, ``offsets past_offsets logs leaders nodes times committed_times settings`` from the
         input, and ``brokers`` from both.
         """
@@ -269,7 +270,12 @@ class Reading(ABC):
     def _lag(self) -> pa.Table:
         from sharelag.metrics.lag import lag_arrow
 
-        return self.choice.of(as_table(lag_arrow(self.table("windows"), self.table("offsets"))))
+        return self.choice.of(as_table(lag_arrow(self.table("states"), self.table("offsets"))))
+
+    def _one_each(self) -> pa.Table:
+        from sharelag.metrics.lag import choose_states
+
+        return choose_states(self.table("windows"))
 
     def _progress(self) -> pa.Table:
         from sharelag.metrics.progress import progress_of
@@ -283,7 +289,7 @@ class Reading(ABC):
 
     def _evidence(self, *names: str) -> Evidence:
         """Return evidence with some tables; the others are empty."""
-        fields = {"committed_times": "committed"}
+        fields = {"committed_times": "committed", "states": "windows"}
         tables = {fields.get(name, name): self.table(name) for name in names}
         return Evidence(
             as_of=self.now,
@@ -294,7 +300,7 @@ class Reading(ABC):
 
     def _compute_sorted(self, name: str) -> pa.Table:
         # Their inputs are in this process already, on either engine.
-        alike = {"lag": self._lag, "progress": self._progress}
+        alike = {"lag": self._lag, "progress": self._progress, "states": self._one_each}
         rows = alike[name]() if name in alike else self._compute(name)
         table = pa.Table.from_batches([one_batch(rows)])
         table = chosen_partitions(table, self.choice) if name == "groups" else table
@@ -455,7 +461,7 @@ class Reading(ABC):
     def _gather(self) -> Evidence:
         self.read_ahead()
         whole = self._evidence(
-            *("windows", "lag", "observed", "past_offsets", "logs", "brokers", "members", "groups"),
+            *("states", "lag", "observed", "past_offsets", "logs", "brokers", "members", "groups"),
             *("settings", "times", "committed_times", "progress", "gaps"),
         )
         rejected, repeated = self.record_counts.rejected, self.record_counts.repeated

@@ -101,6 +101,13 @@ class Evidence(Displayable):
             *gaps.of_missing(self.gaps.num_rows, stateless, missing_in_words(self.windows)),
         )
 
+    @cached_property
+    def _past(self) -> dict[str, list[int]]:
+        """The rows of ``past_offsets`` by topic id: there may be millions, of many groups."""
+        ids, rows = self.past_offsets.column("topic_id"), pa.array(range(len(self.past_offsets)))
+        found = pa.table({"id": ids, "row": rows}).group_by("id").aggregate([("row", "list")])
+        return dict(zip(found["id"].to_pylist(), found["row_list"].to_pylist(), strict=True))
+
     def of_group(self, group: str) -> Evidence:
         """Return the evidence on one group, which leads to the same answers."""
 
@@ -112,9 +119,10 @@ class Evidence(Displayable):
             for name, one in vars(self).items()
             if "group_id" in getattr(one, "column_names", ())
         }
-        topics = pc.unique(tables["lag"].column("topic_id"))
-        is_mine = pc.is_in(self.past_offsets.column("topic_id"), topics)
-        mine = replace(self, past_offsets=self.past_offsets.filter(is_mine), **tables)
+        topics = pc.unique(tables["lag"].column("topic_id")).to_pylist()
+        rows = sorted(row for topic in topics for row in self._past.get(topic, ()))
+        past = self.past_offsets.take(pa.array(rows, pa.int64()))
+        mine = replace(self, past_offsets=past, **tables)
         # Groups are ranked separately, so the results for all hold for each.
         mine.ranked.update({key: only(found) for key, found in self.ranked.items()})
         return mine

@@ -43,11 +43,13 @@ from sharelag.tables.arrow import (
     ascending,
     batch_of,
     beside,
+    changes,
     flat,
     keys,
     lists_of,
     table_of,
 )
+from sharelag.wire.fields import STATE_TOPIC
 
 #: The columns of offsets that `lag_columns` needs in addition to those of windows.
 OFFSET_KEYS = ["topic_id", "partition"]
@@ -60,6 +62,23 @@ _SUMMED += ["window_available", "window_unknown", "window_complete"]
 #: Columns of the roll-up: the aggregated column of the lag table, and the function.
 ROLLUP_SUMS = {name: (name, "sum") for name in _SUMMED}
 ROLLUP_SUMS |= {"max_lag": ("lag", "max"), "as_of": ("as_of", "min")}
+
+
+def choose_states(windows: Arrow) -> pa.Table:
+    """Return the windows with one state of each share partition: the one that Kafka reads.
+
+    There are several beside a mirrored topic, and after the state topic got more partitions: then
+    the coordinator reads the state that was created last, and those in other partitions stay.
+    """
+    return _latest(as_table(windows), SHARE_PARTITION, "create_timestamp")
+
+
+def _latest(states: pa.Table, of: Sequence[str], rank: str) -> pa.Table:
+    """Return the row with the highest rank of each, first in the cluster's own topic."""
+    own = mask(pc.equal(states.column("record_topic"), STATE_TOPIC))
+    place = keys(states, of).dictionary_encode().indices.to_numpy()
+    order = np.lexsort((numbers(states, rank)[0], own, place))[::-1]
+    return states.take(np.sort(order[changes(place[order])]))
 
 
 def lag_arrow(windows: Arrow, offsets: Arrow) -> pa.RecordBatch:
@@ -194,9 +213,17 @@ def timeline_arrow(history: Arrow, past_offsets: Arrow, moments: Sequence[dateti
         return schemas.TIMELINE.empty_table()
     table = as_table(history)
     rows, at = _last_rows(table, wanted)
-    then = table.select([*_KEPT, "record_kind", "from_snapshot"]).take(pa.array(rows))
-    alive = mask(pc.not_equal(then.column("record_kind"), "tombstone"))
-    then, at = then.filter(pa.array(alive)), at[alive]
+    # The coordinator of a former state partition only rewrites its snapshots.
+    is_new = begins(table) | ~bools(table, "rewritten")
+    changed = np.maximum.accumulate(np.where(is_new, np.arange(len(is_new)), 0))[rows]
+    changed = numbers(table, "record_timestamp")[0][changed]
+    then = table.select([*_KEPT, "record_topic", "record_kind", "from_snapshot"]).take(rows)
+    then = then.append_column("moment", pa.array(at)).append_column("changed", pa.array(changed))
+    then = then.filter(pc.not_equal(then.column("record_kind"), "tombstone"))
+    heads = keys(table.filter(begins(table)), SHARE_PARTITION)
+    if pc.count_distinct(heads).as_py() < len(heads):
+        then = _latest(then, [*SHARE_PARTITION, "moment"], "changed")
+    at = then.column("moment").to_numpy()
     offsets = as_table(past_offsets)
     ids = pc.unique(flat(then.column("topic_id")))
     moment, noted = numbers(offsets, "as_of")

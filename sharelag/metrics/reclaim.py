@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.metrics.age import Ends, end_at, known_ends
-from sharelag.metrics.columns import TERMINAL, Runs, mask, numbers
+from sharelag.metrics.columns import TERMINAL, Runs, numbers
 from sharelag.model import milliseconds
 from sharelag.schemas import ARCHIVED, RECLAIMABLE, SHARE_PARTITION, Arrow, Bools, Ints
 from sharelag.tables.arrow import as_table, ascending, batch_of, beside, flat, keys, table_of
@@ -67,8 +67,7 @@ def archived_by_ttl(
     ``lag`` describes the moment ``as_of``, and ``windows`` the same share partitions, since
     finished offsets are not lag; ``past_offsets`` have earlier moments, and with that of ``as_of -
     ttl`` the result is exact. Rows are in the order of the lag table; null where the effective lag
-    is unknown, and where a share partition has several states, so that it is unknown which of them
-    the lag belongs to. A TTL has to be positive.
+    is unknown. A TTL has to be positive.
     """
     if ttl <= timedelta():
         raise InputError(f"the record TTL must be positive, not {ttl}")
@@ -81,10 +80,7 @@ def archived_by_ttl(
     (low, has_low), (high, has_high) = _bounds(ends, then)
     about, between = end_at(ends, np.full(lag.num_rows, then))
     ours = keys(lag, SHARE_PARTITION)
-    states = pc.value_counts(keys(windows, SHARE_PARTITION))
-    once = states.field("values").filter(pc.equal(states.field("counts"), 1))
-    every, counted = numbers(lag, "effective_lag")
-    is_known = counted & mask(pc.is_in(ours, once))
+    every, is_known = numbers(lag, "effective_lag")
     runs = Runs(flat(beside(ours, windows, SHARE_PARTITION).column("runs")))
     start, end, window_end = (
         numbers(lag, name)[0]
@@ -100,7 +96,7 @@ def archived_by_ttl(
     none = is_known & has_high & (below(high) == 0)  # then the others are 0 as well
     bounds = is_known & has_low & has_high
     counts = {
-        "effective_lag": (every, counted),
+        "effective_lag": (every, is_known),
         "archived": (below(np.clip(about, low, high)), (bounds & between) | none),
         "archived_low": (below(low), bounds | none),
         "archived_high": (below(high), is_known & has_high),

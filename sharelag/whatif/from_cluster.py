@@ -68,7 +68,7 @@ def scenario_from(
     InputError
         The group does not exist, has to be named, or nothing is known about its topics.
     """
-    name = _choose_group(evidence, group)
+    name = choose_group(evidence, group)
     evidence = evidence.of_group(name)
     lag: Rows = evidence.lag.to_pylist()
     assumed: list[str] = []
@@ -165,15 +165,16 @@ def _set_leaders(topics: list[Topic], evidence: Evidence, group: str) -> tuple[i
     ), f"{pluralize(len(numbers), 'broker')}{racks}, leaders as of {read}{latencies}"
 
 
-def _choose_group(evidence: Evidence, group: str | None) -> str:
+def choose_group(evidence: Evidence, group: str | None) -> str:
+    """Return the group, or the only one; an InputError names those to choose from."""
+    if isinstance(group, str) and pc.index(evidence.lag["group_id"], group).as_py() >= 0:
+        return group
     groups = sorted(pc.unique(evidence.lag.column("group_id")).to_pylist())
     if group is None and len(groups) == 1:
         return str(groups[0])
     if group is None:
         raise InputError(f"choose one share group: {list_names(groups)}" if groups else NO_STATE)
-    if group not in groups:
-        raise InputError(unknown_group(group, groups))
-    return group
+    raise InputError(unknown_group(group, groups))
 
 
 def of_group(table: pa.Table, group: str) -> Rows:

@@ -25,7 +25,7 @@ from sharelag.tables.words import number, pluralize
 from sharelag.whatif.autoscale import fewest
 from sharelag.whatif.comparison.rows import unknown_work
 from sharelag.whatif.estimates import held_ms
-from sharelag.whatif.from_cluster import scenario_from
+from sharelag.whatif.from_cluster import choose_group, scenario_from
 from sharelag.whatif.scenario import PartitionStart, Producer, Scenario
 from sharelag.whatif.simulate import simulate
 from sharelag.whatif.simulation.logs import expect_records
@@ -330,11 +330,12 @@ def members_wanted(evidence: Evidence, group: str | None = None, goal: str = "30
     goal_ms = parse_duration(goal).total_seconds() * 1000
     if goal_ms <= 0:
         raise InputError(f"records cannot stay younger than {goal}: give a goal such as 30s")
-    scenario = scenario_from(evidence, group)
+    evidence = evidence.of_group(choose_group(evidence, group))
+    scenario = scenario_from(evidence)
     known: dict[str, Any] = {"group": scenario.group_id, "goal_ms": goal_ms}
     if evidence.lag_only:
         return Wanted(None, "only lag was read", **known)
-    facts = CauseInputs.of(evidence.of_group(scenario.group_id), None)
+    facts = CauseInputs.of(evidence, None)
     left, held = facts.left, count_stuck(facts)
     if dark := int(np.isnan(left).sum()):
         return Wanted(

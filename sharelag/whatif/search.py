@@ -236,8 +236,10 @@ def fewest_members(
         The goal lies beyond the end of the scenario, there are too few seeds or numbers, or an
         autoscaler decides on the members.
 
-    Notes ----- Doubles the number until the goal is met, bisects the range below, and tries the
-    next larger number, too. A number suffices only if the runs show it; an undecided one does not.
+    Notes
+    -----
+    Doubles the number until the goal is met, bisects the range below, and tries the next larger
+    number, too. A number suffices only if the runs show it; an undecided one does not.
     """
     require_fixed(scenario)
     seeds = require_seeds(seeds)

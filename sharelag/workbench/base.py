@@ -397,7 +397,7 @@ class Opened:
             return LagExtras(rows)
         from sharelag.metrics.holders import add_holders, with_held_runs
 
-        holders = self.requests.holders(lag, read.table("windows"), read.now)
+        holders = self.requests.holders(lag, read.table("states"), read.now)
         rows = add_holders(rows, holders)
         rows = with_held_runs(rows, holders) if runs else rows
         return LagExtras(rows, self.requests.words(read.now), (), self.requests.lacks)

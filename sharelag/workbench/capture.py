@@ -75,7 +75,7 @@ def _extras(
     Missing rights for them do not prevent a capture.
     """
     with engines.read(RawInput(str(records)), "local", history=False) as reading:
-        windows = reading.table("windows")
+        windows = reading.table("states")
     lag = lag_arrow(windows, offsets)
     ids = sorted(set(pc.unique(windows.column("topic_id")).to_pylist()))
     named = sorted(set(lag.column("topic").drop_null().to_pylist()))

@@ -247,3 +247,6 @@ def test_one_process_compiles_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None
 
     compiled.run_alone(make)
     assert (made, niced) == ([True], [19, 19])
+    monkeypatch.setenv("NUMBA_CACHE_DIR", f"{__file__}/cache")  # which nobody can write
+    compiled.run_alone(make)
+    assert made == [True]

@@ -406,7 +406,8 @@ def lag(windows: Tabular, offsets: Tabular) -> DataFrame:
     -----
     The records of windows returned by `windows` are replayed in the same task; all end offsets are
     sent to each task. Offsets of a cluster, of a table in this process and of small Parquet files
-    are read when this function is called; others are a query.
+    are read when this function is called; others are a query. A share partition has a row for each
+    of its states; answers of `sharelag.open` choose one (`sharelag.metrics.lag.choose_states`).
     """
     ends_of, beside = _send_ends(offsets)
     origin = origin_of(windows)

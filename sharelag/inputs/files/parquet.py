@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 from sharelag import schemas
 from sharelag.errors import InputError, first_line
-from sharelag.inputs.files.raw_files import refuse_unreadable
+from sharelag.inputs.files.raw_files import refuse_unreadable, require_path
 from sharelag.schemas import FIRST_MS, LAST_MS
 from sharelag.tables.words import pluralize
 
@@ -338,6 +338,7 @@ def open_table(place: Path | str) -> DeltaTable | None:
     """Open a table; None if there is none, InputError if it cannot be read."""
     if find_spec("deltalake") is None:
         raise InputError("Delta tables need deltalake: pip install 'sharelag[lake]'")
+    require_path(place)
     kind: type[DeltaTable] = import_module("deltalake").DeltaTable
     with translate_errors(f"cannot read {place}"):
         return kind(str(place)) if kind.is_deltatable(str(place)) else None
@@ -395,6 +396,7 @@ def _write(
         field.with_type(pa.timestamp("us", "UTC")) if pa.types.is_timestamp(field.type) else field
         for field in table.schema
     ]
+    require_path(place)
     how = how | {"commit_properties": CommitProperties(custom_metadata=dict(about))}
     with translate_errors(f"cannot write to {place}"):
         write_deltalake(str(place), table.cast(pa.schema(fields)), name=name, **how)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, NoReturn, TypeAlias
@@ -62,6 +63,8 @@ _MAGIC = b"PAR1"
 #: Hive's name of a partition folder for null.
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _DELTA, _CAPTURE = "Delta", "capture"
+#: Characters in an address, such as %20.
+_ESCAPE = re.compile(r"%[\dA-Fa-f]{2}")
 #: Entries that identify a folder as more than its Parquet files, and the kind of table.
 MARKS = {
     "_delta_log": _DELTA,
@@ -194,6 +197,8 @@ def _paths_below(folder: Path) -> list[str]:
     """Return the relative paths of everything below a folder; those of folders end with a slash."""
     found = []
     seen = {folder.resolve()}
+    if folder.resolve() == folder.resolve().parent:
+        raise InputError(f"{folder} is the whole machine: give the folder with the records")
     for at, folders, files in os.walk(folder, onerror=refuse_unreadable, followlinks=True):
         here = Path(at).relative_to(folder)
         found += [f"{here / name}" for name in files] + [f"{here / name}/" for name in folders]
@@ -294,6 +299,12 @@ def _names_in_log(log: Path) -> set[str]:
     return {PurePosixPath(unquote(path)).name for path in paths}
 
 
+def require_path(place: Path | str) -> None:
+    """Refuse a folder whose name deltalake would decode, and so take for another folder's."""
+    if "://" not in str(place) and (found := _ESCAPE.search(str(place))):
+        raise InputError(f"deltalake cannot use {place}: rename the folder with {found[0]} in it")
+
+
 def _current_of_delta(place: Path) -> list[RawFile]:
     with_spark = (
         "read it by Spark with Delta's package, "
@@ -307,6 +318,7 @@ def _current_of_delta(place: Path) -> list[RawFile]:
             f"{place} is a Delta table, and deltalake, which reads it, is not installed: "
             "pip install 'sharelag[lake]'"
         ) from error
+    require_path(place)
     try:
         table = DeltaTable(place)
         adds = pa.table(table.get_add_actions(flatten=True))

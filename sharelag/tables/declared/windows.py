@@ -17,7 +17,7 @@ declare(
 )  # fmt: skip
 
 #: If records of a share partition are in several state partitions or topics (a mirror, another
-#: cluster, a misplaced record), each of these has a separate state, as for Kafka.
+#: cluster, a misplaced record), each of these has a separate state, as for Kafka. Lag has one row.
 WINDOWS = Table(
     "windows", "a share partition with its state",
     "group_id topic_id partition",

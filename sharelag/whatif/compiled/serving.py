@@ -37,17 +37,24 @@ def fetch_end(a: Any, p: Any) -> Any:
 
 @part
 def note_drained(a: Any, p: Any) -> None:
-    """Record the time if nothing is left to finish, in this place or any other."""
-    if log_end(a, p) - a[p + START] - a[p + COMPLETE] > 0:
+    """Record the first time of each step when nothing is left to finish, here or anywhere."""
+    last = a[DRAINED_AT] + a[DRAINS] - 1
+    if a[DRAINS] and a[last] // a[STEP] >= a[NOW] // a[STEP]:
+        return
+    if _is_left(a, p) or _is_left(a, a[PLACES_AT] + a[UNDRAINED] * PLACE):
         return
     for number in range(a[PLACES]):
-        other = a[PLACES_AT] + number * PLACE
-        if log_end(a, other) - a[other + START] - a[other + COMPLETE] > 0:
+        if _is_left(a, a[PLACES_AT] + number * PLACE):
+            a[UNDRAINED] = number
             return
-    last = a[DRAINED_AT] + a[DRAINS] - 1
-    if not a[DRAINS] or a[last] // a[STEP] < a[NOW] // a[STEP]:
-        a[last + 1] = a[NOW]
-        a[DRAINS] += 1
+    a[last + 1] = a[NOW]
+    a[DRAINS] += 1
+
+
+@part
+def _is_left(a: Any, p: Any) -> bool:
+    """Return whether records of a place are still to be finished."""
+    return bool(log_end(a, p) - a[p + START] - a[p + COMPLETE] > 0)
 
 
 @part

@@ -304,27 +304,35 @@ def _acknowledge(a: Any, m: Any, slot: Any, each: Any, then: Any, renews: bool) 
 def _open_session(a: Any, m: Any, broker: Any) -> Any:
     """Update a session: places that stay keep their order, and new ones follow."""
     session = _find_session(a, m, broker)
-    kept, assigned, places = 0, a[m + ASSIGNED_AT], session + SESSION
+    kept, after, assigned, places = 0, 0, a[m + ASSIGNED_AT], session + SESSION
     for old in range(a[session + S_PLACES]):
-        for new in range(a[m + ASSIGNED]):
-            p = a[assigned + new]
-            if p == a[places + old] and a[p + LEADER] == broker:
-                a[places + kept] = p
-                kept += 1
-                break
-    total = kept
+        p = a[places + old]
+        found = _index_of(a, p, assigned, a[m + ASSIGNED], after) if a[p + LEADER] == broker else -1
+        if found >= 0:
+            a[places + kept] = p
+            kept, after = kept + 1, found + 1
+    total, after = kept, 0
     for new in range(a[m + ASSIGNED]):
         p = a[assigned + new]
-        known = a[p + LEADER] != broker
-        for old in range(kept):
-            if a[places + old] == p:
-                known = True
-                break
-        if not known:
-            a[places + total] = p
-            total += 1
+        if a[p + LEADER] == broker:
+            found = _index_of(a, p, places, kept, after)
+            if found < 0:
+                a[places + total] = p
+                total += 1
+            else:
+                after = found + 1
     a[session + S_PLACES], a[m + CHANGED] = total, 0
     return session
+
+
+@part
+def _index_of(a: Any, p: Any, places: Any, count: Any, begin: Any) -> Any:
+    """Return the index of a place in a list, or -1; it is expected at ``begin``."""
+    for number in range(begin, begin + count):
+        at = number - count if number >= count else number
+        if a[places + at] == p:
+            return at
+    return -1
 
 
 @part

@@ -141,6 +141,16 @@ def test_a_delta_table_without_some_of_its_files_says_so(tmp_path: Path) -> None
     assert said in _refused(tmp_path / "table")
 
 
+def test_folders_that_no_table_can_be_in_are_refused_at_once(tmp_path: Path) -> None:
+    write_deltalake(tmp_path / "table", _records())
+    (tmp_path / "table").rename(tmp_path / "a%20b")  # which deltalake takes for "a b"
+    assert "rename the folder with %20 in it" in _refused(tmp_path / "a%20b")
+    root = Path(tmp_path.anchor)
+    assert _refused(root) == f"{root} is the whole machine: give the folder with the records"
+    with pytest.raises(InputError, match="the whole machine"):
+        sharelag.open(root)
+
+
 def test_deletion_vectors_that_no_file_has_do_no_harm(tmp_path: Path) -> None:
     _made_delta(tmp_path / "table", "deletionVectors", {})
     assert _windows(tmp_path / "table") == POISON

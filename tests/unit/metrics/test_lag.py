@@ -14,14 +14,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import sharelag
 from sharelag import schemas
-from sharelag.inputs import CaptureInput
+from sharelag.inputs import CaptureInput, TableInput
 from sharelag.metrics.lag import lag_arrow, rollup_arrow, timeline_arrow
 from sharelag.model import DeliveryState
 from sharelag.replay import replay_arrow
 from sharelag.replay.history import HISTORY_KEY
 from sharelag.tables import gaps
-from sharelag.wire import SHARE_SNAPSHOT, STATE_KINDS, decode_arrow, encode_record
+from sharelag.wire import SHARE_SNAPSHOT, STATE_KINDS, STATE_TOPIC, decode_arrow, encode_record
 from tests.support import generators, readings
 from tests.support.chapters import CAPTURE
 from tests.support.columns import with_column
@@ -243,3 +244,29 @@ def test_what_is_not_known_at_a_moment_is_null_with_a_reason() -> None:
     before = pc.min(times).as_py() - timedelta(milliseconds=1)
     assert timeline_arrow(history, ends, [before]).num_rows == 0
     assert timeline_arrow(history.slice(0, 0), ends, [when]).num_rows == 0
+
+
+@pytest.mark.parametrize("column", ["partition", "topic"])
+def test_a_share_partition_with_several_states_counts_once(column: str) -> None:
+    """After more state partitions the state created last counts; beside a mirror, the original."""
+    former = [row(10, []), row(10, [], snapshot_epoch=1, write_timestamp=3_000)]
+    latest = [row(90, [], create_timestamp=1_500, write_timestamp=1_500)]
+    if column == "topic":
+        former, latest = latest, former
+    tables = []
+    for states, place in ((former, {"partition": 9, "topic": f"eu.{STATE_TOPIC}"}), (latest, {})):
+        table = pa.table(raw([encode_record(SHARE_SNAPSHOT, state) for state in states]))
+        times = [state["write_timestamp"] for state in states]
+        table = with_column(table, "timestamp", pa.array(times).cast(schemas.TIMESTAMP))
+        tables.append(
+            with_column(table, column, [place.get(column, table[column][0])] * len(table))
+        )
+    ends = with_column(offsets(100), "as_of", pa.scalar(4_000, pa.int64()).cast(schemas.TIMESTAMP))
+    with sharelag.open(TableInput(pa.concat_tables(tables), ends), engine="local") as bench:
+        assert len(bench.windows().table) == 2
+        (start,) = bench.lag().table.column("start_offset").to_pylist()
+        assert start == latest[-1]["start_offset"]
+        assert bench.lag(by="group").table.column("lag").to_pylist() == [100 - start]
+        assert len(bench.reading.evidence.windows) == 1
+        past = bench.timeline(every="1s").table
+        assert past.column("start_offset").to_pylist() == [10, *[start] * (len(past) - 1)]

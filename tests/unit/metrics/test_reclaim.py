@@ -203,14 +203,11 @@ def test_what_is_not_known() -> None:
         archived(state, 100, [], [], timedelta())
 
 
-def test_a_share_partition_with_two_states_is_not_known() -> None:
+def test_without_share_partitions_there_are_no_rows() -> None:
     state = windows(snapshot(0, []))
     now = PLACE | {"end_offset": 100, "log_start_offset": 0, "as_of": NOON}
     lag = lag_arrow(state, pa.Table.from_pylist([now], schemas.OFFSETS))
-    twice = pa.concat_tables([pa.Table.from_batches([state])] * 2)
     nothing = schemas.OFFSETS.empty_table(), pa.Table.from_pylist(THREE, schemas.TIMES)
-    (line,) = archived_by_ttl(lag, twice, *nothing, NOON, SIX_MINUTES).to_pylist()
-    assert_fields(line, effective_lag=100, archived=None, archived_high=None)
     assert archived_by_ttl(lag.slice(0, 0), state, *nothing, NOON, SIX_MINUTES).num_rows == 0
 
 

@@ -226,8 +226,12 @@ def test_delta_tables_grow_by_each_moment_once(tmp_path: Path) -> None:
         append_run(now, tmp_path / "now")
     assert not (tmp_path / "now" / "imbalance").exists()
     (tmp_path / "file").touch()
-    for place in ("file", "deltalake panics at [1]"):
-        with pytest.raises(InputError, match="check the path and permissions"):
+    for place, words in (
+        ("file", "check the path and permissions"),
+        ("deltalake panics at [1]", "check the path and permissions"),
+        ("taken for a folder with a%20blank", "rename the folder with %20 in it"),
+    ):
+        with pytest.raises(InputError, match=words):
             append_run(readings[0], tmp_path / place)
 
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Literal, TypeAlias
+from types import FrameType
+from typing import Any, Literal, TypeAlias
 
 import pytest
 
@@ -230,3 +231,28 @@ def test_it_is_compiled_once_python_has_taken_as_long(monkeypatch: pytest.Monkey
     assert [support.use_compiled(long) for _ in range(4)] == [False, False, True, True]
     assert (made, len(later)) == ([True], 1)
     assert not support.use_compiled(replace(BUSY, duration_ms=100))
+    assert support.use_compiled(replace(BUSY, topics=(Topic("t", 4000),), duration_ms=2_000))
+
+
+def test_a_fetch_takes_as_long_as_it_has_share_partitions() -> None:
+    """Counted in lines of plain Python: its session is not compared with all others."""
+
+    def lines_of(partitions: int) -> int:
+        lines = 0
+
+        def count(frame: FrameType, event: str, _: object) -> Any:
+            nonlocal lines
+            lines += event == "line"
+            return count if "compiled" in frame.f_code.co_filename else None
+
+        scenario = Scenario((Topic("t", partitions),), (Member("m"),), (Producer("t", 100),))
+        scenario = replace(scenario, duration_ms=600, brokers=2)
+        simulate(scenario, 0)  # what is built once
+        sys.settrace(count)
+        try:
+            simulate(scenario, 0)
+        finally:
+            sys.settrace(None)
+        return lines
+
+    assert lines_of(200) < 2.5 * lines_of(100)

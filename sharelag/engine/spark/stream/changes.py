@@ -43,7 +43,7 @@ from sharelag.inputs.offsets import latest_ends
 from sharelag.inputs.spark.ends import Ends, ends_beside_stream, read_ends
 from sharelag.inputs.spark.frames import as_frame, latest_offsets
 from sharelag.inputs.spark.workers import map_in_arrow, with_packages
-from sharelag.metrics.lag import OFFSET_COLUMNS, OFFSET_KEYS, lag_arrow, lag_columns
+from sharelag.metrics.lag import OFFSET_COLUMNS, OFFSET_KEYS, choose_states, lag_arrow, lag_columns
 from sharelag.model.versions import Version, require_version
 from sharelag.replay import layout as k
 from sharelag.replay.columns import KEY, by_share_partition, kinds_of
@@ -347,7 +347,7 @@ def _replace(changes: DataFrame, batch: int, place: str, offsets: Ends | Tabular
     schemas.require(changes, WINDOWS, "windows")
     windows = updated(_before(f"{place}/windows", batch), changes.toArrow())
     ends = latest_ends(read_ends(offsets, changes.sparkSession))
-    lag = pa.Table.from_batches([lag_arrow(windows, ends)])
+    lag = pa.Table.from_batches([lag_arrow(choose_states(windows), ends)])
     for name, table in (("windows", windows), ("lag", lag)):
         replace_table(f"{place}/{name}", table, f"{name} of a stream", {_BATCH: str(batch)})
         if batch % _TIDY_EVERY == 0:

@@ -50,7 +50,7 @@ from sharelag.inputs.spark.data_source import FORMAT, register, require_admissio
 from sharelag.inputs.spark.ends import Ends, read_ends
 from sharelag.inputs.spark.frames import FrameInput, as_frame
 from sharelag.inputs.spark.queries import brief, has_ended, require_own_process, start_query
-from sharelag.metrics.lag import lag_arrow
+from sharelag.metrics.lag import choose_states, lag_arrow
 from sharelag.model.versions import Version
 from sharelag.tables import render, views
 from sharelag.tables.displayable import Displayable
@@ -312,7 +312,7 @@ class Live(Displayable):
         try:
             topic_ids = pc.unique(self._found.column("topic_id")).to_pylist()
             offsets = self._source.offsets(topic_ids)
-            self._lag = pa.Table.from_batches([lag_arrow(self._found, offsets)])
+            self._lag = pa.Table.from_batches([lag_arrow(choose_states(self._found), offsets)])
         except ShareLagError as error:
             if self._number:
                 self._note_failure(error)
