@@ -15,7 +15,7 @@ from importlib import import_module
 import click
 
 from sharelag.cli.options import Call, Grouped
-from sharelag.cli.output import Later, Without, exit_code, leave, one_line, skip_docstrings, tell
+from sharelag.cli.output import Later, NoDocstrings, Without, exit_code, leave, one_line, tell
 from sharelag.tables.words import terminal
 from sharelag.version import __version__
 
@@ -26,7 +26,8 @@ def main() -> None:
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     # jsonschema imports it to validate IRIs, which no notebook has: its parsers take 2.5 seconds.
     sys.meta_path[:0] = [Later(), Without({"rfc3987_syntax": "jsonschema"})]
-    skip_docstrings()
+    parser = NoDocstrings("pyarrow.vendored.docscrape")
+    sys.modules[parser.__name__] = parser
     # Show warnings of our own modules if logging is not configured.
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(_Warning())

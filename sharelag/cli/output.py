@@ -98,12 +98,17 @@ class Later:
         return spec
 
 
-def skip_docstrings() -> None:
-    """Let pyarrow find no docstrings to document its functions by, which no command shows."""
-    # It parses a hundred of them as it is imported: a twentieth of `sharelag lag`.
-    parser = ModuleType("pyarrow.vendored.docscrape")
-    parser.__dict__["__getattr__"] = lambda _: lambda *_: defaultdict(tuple)
-    sys.modules[parser.__name__] = parser
+class NoDocstrings(ModuleType):
+    """Any parser of docstrings, which finds nothing.
+
+    pyarrow parses a hundred of its own while it is imported: a twentieth of `sharelag lag`.
+    """
+
+    def __getattr__(self, name: str) -> Callable[..., Mapping[str, tuple[()]]]:
+        """Return a class of parsers, but nothing that modules have themselves, such as a file."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return lambda *_: defaultdict(tuple)
 
 
 def _importer() -> str:
