@@ -65,17 +65,11 @@ _FROM_RECORDS = (
     *("plan-reset", "plan-delete", "dlq", "dlq-redrive", "settings", "settings-drift"),
     *("health", "health-findings", "health-snapshots"),
 )
+#: Fields of a window, which have Kafka's values: what is unknown is this number.
 _WINDOW = {
-    name: {"type": "integer"}
-    for name in (
-        "snapshot_epoch",
-        "state_epoch",
-        "leader_epoch",
-        "start_offset",
-        "delivery_complete_count",
-        "create_timestamp",
-        "write_timestamp",
-    )
+    **dict.fromkeys(("snapshot_epoch", "state_epoch", "leader_epoch", "start_offset"), -1),
+    "delivery_complete_count": -1,
+    **dict.fromkeys(("create_timestamp", "write_timestamp"), 0),
 }
 
 
@@ -83,7 +77,11 @@ def rows() -> dict[str, dict[str, Any]]:
     """Return the properties of one row, by the name of the output."""
     windows = properties(schemas.WINDOWS)
     batches = {"type": "array", "items": _BATCH}
-    windows |= {name: windows[name] | kind for name, kind in _WINDOW.items()}
+    for name, unknown in _WINDOW.items():
+        meaning = windows[name]["description"].partition("; null")[0]
+        unit = ", in milliseconds since 1970" if name.endswith("timestamp") else ""
+        description = f"{meaning}{unit}; {unknown}: unknown"
+        windows[name] = {"description": description, "type": "integer"}
     windows |= {name: windows[name] | batches for name in ("batches", "runs")}
     for name in schemas.WINDOWS.names[-4:]:
         del windows[name]

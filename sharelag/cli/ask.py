@@ -97,8 +97,10 @@ def ask(name: str, options: dict[str, Any], **given: Any) -> Answered:
             if not is_chosen:
                 return result, set()
             # Without changes there are no events, but the group exists.
-            there = result.table if asked.stands_alone else bench.reading.table("lag")
-            return result, groups_in(there)
+            there = groups_in(result.table if asked.stands_alone else bench.reading.table("lag"))
+            if "groups" in asked.needs and not choice.topics:  # members can come before state
+                there |= groups_in(bench.reading.table("groups"))
+            return result, there
 
     sums = asked.sums(given)
     if asked.stands_alone and not sums:

@@ -69,14 +69,16 @@ def plan_reset(
     new = _targets(table, past, end, first, to, shift_by, at)
     new = np.where(np.isnan(first) | np.isnan(end), np.nan, new)
     # Records that are no longer in the log are not delivered.
-    from_here = np.fmax(new, first)
+    from_here = np.maximum(new, first)  # unknown where either is
     mine = beside(keys(table, SHARE_PARTITION), windows, SHARE_PARTITION)
     begin, finished_from, finished = _count_finished(mine, from_here)
     window_end = np.fmax(floats(table.column("window_end_offset")), begin)
     passed = np.fmin(begin, end)  # the start offset may have been set beyond the end
     again = np.where(np.isnan(begin), np.nan, np.maximum(passed - from_here, 0)) + finished_from
     forwards = from_here - begin - (finished - finished_from)
-    skipped = np.where(np.isnan(begin), np.nan, np.where(from_here > begin, forwards, 0))
+    skipped = np.where(
+        np.isnan(begin + from_here), np.nan, np.where(from_here > begin, forwards, 0)
+    )
     unread = np.maximum(from_here - np.fmax(window_end, begin), 0)
     new_lag = np.where(new > end, np.nan, end - new)
     remote = np.full(len(table), np.nan)

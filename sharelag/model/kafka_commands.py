@@ -6,6 +6,7 @@ rules; tests compare with them.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -59,6 +60,8 @@ class Tool:
     since: Mapping[str, str] = field(default_factory=dict)
     #: Defaults of earlier releases: the first release that has another, and the earlier default.
     earlier: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    #: Patterns of values that the tool parses only when it runs.
+    forms: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def of_version(self, version: str | None) -> Tool:
         """Return the tool of a version; None: the newest."""
@@ -95,6 +98,11 @@ _SCOPES = ("topic", "all-topics", "from-file")
 _TARGETS = "such as --to-earliest, --to-latest or --to-datetime TIME"
 _SERVER = Rule(lambda given: "bootstrap-server" not in given, "bootstrap-server",
                "it is required", "add --bootstrap-server HOST:PORT")  # fmt: skip
+
+
+_NUMBER = r"[+-]?\d+", "it is not a whole number"
+_DAY, _CLOCK = r"\d+-(0?[1-9]|1[0-2])-(0?[1-9]|[12]\d|3[01])", r"([01]?\d|2[0-3])(:[0-5]?\d){2}"
+_STATES = "(empty|stable|dead)"
 
 
 def _is_implemented(action: str, first: str) -> Rule:
@@ -172,6 +180,12 @@ SHARE_GROUPS = Tool(
         **dict.fromkeys(("all-groups", "verbose"), "4.1"),
     },
     earlier={"timeout": ("4.1", "5000")},
+    forms={
+        **dict.fromkeys(("timeout", "to-offset"), _NUMBER),
+        "to-datetime": (rf"{_DAY}T{_CLOCK}\.0*\d{{1,3}}(Z|[+-]\d\d.*)?",
+                        "it is not a time such as 1999-12-31T23:57:00.000"),
+        "state": (rf"(?i){_STATES}(\s*,\s*{_STATES})*", "the states are Empty, Stable and Dead"),
+    },
 )  # fmt: skip
 
 CONSOLE = Tool(
@@ -211,6 +225,7 @@ CONSOLE = Tool(
         **dict.fromkeys(("command-config", "command-property", "formatter-property"), "4.2"),
         "enable-systest-events": "4.1",
     },
+    forms=dict.fromkeys(("max-messages", "timeout-ms"), _NUMBER),
 )  # fmt: skip
 TOOLS = {tool.name: tool for tool in (SHARE_GROUPS, CONSOLE)}
 
@@ -254,6 +269,9 @@ def check_command(words: Sequence[str], kafka_version: str | None = None) -> Che
     for option, values in given.items():
         if option in tool.valued - tool.repeatable and len(values) > 1:
             wrong.append(_problem(given, option, "it is given more than once"))
+    for option, (form, why) in tool.forms.items():
+        if not all(re.fullmatch(form, value) for value in theirs.get(option, ()) if value):
+            wrong.append(_problem(given, option, why))
     # An option of another version, or a missing one, is reported as that option's own problem.
     broken = [rule for rule in tool.rules if rule.breaks(given) and rule.breaks(theirs)]
     found = [_problem(given, rule.option, rule.why, rule.hint) for rule in broken]

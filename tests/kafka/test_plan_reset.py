@@ -16,11 +16,12 @@ from sharelag.inputs import KafkaInput
 from sharelag.inputs.files.printed import read_printed_offsets
 from sharelag.inputs.kafka.described import parse_offsets
 from sharelag.model import milliseconds
+from sharelag.model.kafka_commands import check_command
 from sharelag.model.versions import has_reached
 from tests.support.cases import Cases, few_of
 from tests.support.command import ask, refused
 from tests.support.command import sharelag as command
-from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.broker import SHARE_GROUPS, KafkaBroker
 from tests.support.kafka.jars import KAFKA_VERSION
 from tests.support.kafka.since import SHARE_CONSUMERS, since
 from tests.support.kafka.workload import (
@@ -256,3 +257,19 @@ def test_a_plan_and_a_record_of_one_group_ask_nothing_of_others(
         command(*arguments, code=0)
     assert not asked
     assert not caplog.records
+
+
+def test_values_that_kafkas_command_fails_to_parse_are_refused(worked: KafkaBroker) -> None:
+    times = ["1999-12-31T23:57:00.000", "1999-1-31T3:57:00.1+0200", "1999-12-31T23:57:00"]
+    times += ["1999-12-31", "1999-13-31T23:57:00.000", "1999-12-31T23:57:00.1234"]
+    reset = f"--group {GROUP} --topic {TOPIC} --reset-offsets --dry-run --to-datetime"
+    lines = [f"{reset} {time}" for time in times]
+    lines += ["--list --state stable,EMPTY", "--list --state gone", "--list --timeout 5s"]
+    seen = []
+    for line in lines:
+        words = ["--bootstrap-server", worked.bootstrap_servers, *line.split()]
+        done = worked.run_tool(SHARE_GROUPS, *words)
+        seen.append(bool(done.returncode) or done.stdout.lstrip().startswith("Error"))
+        ours = check_command(["kafka-share-groups.sh", *words], KAFKA_VERSION).problems
+        assert bool(ours) is seen[-1], line
+    assert seen == [False, False, True, True, True, True, False, True, True]

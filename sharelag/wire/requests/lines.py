@@ -39,7 +39,7 @@ _DURATIONS = ("totalTimeMs", "requestQueueTimeMs", "responseQueueTimeMs", "sendT
 LAYOUT = "a date and a time such as %d{yyyy-MM-dd HH:mm:ss,SSS}"
 #: Why a line is a reject whose layout is not one of those that are read.
 NO_TIME = f"it has no time in a known format: its layout needs {LAYOUT}"
-UNCLEAR = "its time has an ambiguous time zone: name the one of the log with --zone"
+UNCLEAR = "its time zone is ambiguous or skips that time: name the one of the log with --zone"
 #: An impossible duration of a request in milliseconds: 31 years.
 _LONGEST = 1e12
 _HEADER = pa.struct(
@@ -385,7 +385,7 @@ class Times(NamedTuple):
 
     at: pa.Array  # INSTANT
     is_exact: pa.Array  # false: with a precision of seconds
-    is_unclear: pa.Array  # true: null because its zone's abbreviation is ambiguous
+    is_unclear: pa.Array  # true: null because its zone is ambiguous, or has no such time
     zone_source: pa.Array  # OWN, BESIDE or TAKEN
 
     def filter(self, which: pa.Array) -> Times:
@@ -429,6 +429,7 @@ def times_of(before: pa.Array, behind: pa.Array, zone: str | None) -> Times:
         ahead = pc.coalesce(ahead, _infer_offsets(bare, of_zone))
     is_unclear = pc.and_(pc.and_(own.is_unclear, ahead.is_null()), zone is None).fill_null(False)
     at = pc.coalesce(pc.subtract(own.at, ahead), _in_zone(own.at, zone or "UTC"))
+    is_unclear = pc.or_(is_unclear, pc.and_(own.at.is_valid(), at.is_null()))
     untold = pc.if_else(ahead.is_valid(), BESIDE, TAKEN)
     zone_source = pc.if_else(pc.or_(own.ahead.is_valid(), own.at.is_null()), OWN, untold)
     # A runtime with fractions of seconds is more precise than a log without.
@@ -524,6 +525,7 @@ def _take_first(found: list[_Local]) -> _Local:
 
 
 def _in_zone(at: pa.Array, zone: str) -> pa.Array:
+    """Return the instants of local times; null: the zone's clocks skip that time."""
     try:
         local = at.cast(pa.timestamp("us"))
         instants = pc.assume_timezone(local, zone, ambiguous="earliest", nonexistent="earliest")
@@ -531,7 +533,9 @@ def _in_zone(at: pa.Array, zone: str) -> pa.Array:
         raise InputError(
             f"unknown time zone {zone!r}: give a name such as Europe/Berlin, or UTC"
         ) from error
-    return instants.cast(pa.int64())
+    return pc.if_else(
+        pc.equal(pc.local_timestamp(instants), local), instants.cast(pa.int64()), None
+    )
 
 
 def _since_1970(texts: pa.Array) -> _Local:

@@ -32,7 +32,8 @@ def imbalance(t: Tables, group: str | None = None, by: str | None = None) -> Res
     """Return the imbalance of load."""
     evidence = t.bench.evidence(group)
     require_over(by)
-    table = t.bench.keep(("imbalance", by), lambda: t.read.imbalance(by))
+    table = only(t.bench.keep(("imbalance", by), lambda: t.read.imbalance(by)), group)
+    by_broker = by == "broker" or "broker" in table.column("over").to_pylist()
     verdicts = t.bench.ask("skew", group=group).table.sort_by([("lag", "descending")]).to_pylist()
     notes = [f"{shown_name(row['group_id'])}: {verdict_words(row)}" for row in verdicts]
     if (left := len(notes) - _MOST_NOTES) > 0:
@@ -40,13 +41,14 @@ def imbalance(t: Tables, group: str | None = None, by: str | None = None) -> Res
         notes[_MOST_NOTES:] = [f"{rest}: see bench.skew() or imbalance --verdict"]
     return t.bench.base_of(evidence).answer(
         "How is the load spread?",
-        only(table, group),
+        table,
         views.IMBALANCE,
         "gini",
         notes=notes,
         charts=_spread(evidence.lag, evidence.members),
         unknown=gaps.of_lag(evidence.lag)
-        + (gaps.of_brokers(evidence.brokers) if by == "broker" else ())
+        + gaps.of_spreads(table)
+        + (gaps.of_brokers(evidence.brokers) if by_broker else ())
         + _without_members(evidence.groups),
     )
 

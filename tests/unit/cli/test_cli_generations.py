@@ -437,6 +437,17 @@ def test_two_topics_have_two_readers(tmp_path: Path, other: str) -> None:
     assert "| state in `__consumer_offsets` | that topic is a bottleneck already |" in docs
 
 
+def test_a_group_without_state_is_found_by_its_name(tmp_path: Path) -> None:
+    pq.write_table(demo_records("__consumer_offsets"), tmp_path / "raw.parquet")
+    given = "--raw", str(tmp_path / "raw.parquet")
+    every = [row["group_id"] for row in ask("groups", *given, code=3)]
+    assert "billing" in every[1:]
+    (one,) = ask("groups", *given, "--group", "billing", code=3)
+    assert (one["group_id"], one["complete"]) == ("billing", False)
+    ask("members", *given, "--group", "billing", code=3)
+    assert "no state of share group 'nobody'" in refused("groups", *given, "--group", "nobody")
+
+
 def demo_records(topic: str) -> pa.Table:
     records = pq.read_table(CAPTURE / "records")
     return records.filter(pc.equal(records.column("topic"), topic))

@@ -123,6 +123,19 @@ def test_an_option_is_of_the_versions_that_have_it(target: tuple[str, ...]) -> N
         ("4.4", (*_S1, "--reset-offsets", "--topic", "T", "--to-offset", "-5", "--dry-run"), {}),
         ("4.4", (*_S1, "--reset-offsets", "--topic", "--to-latest", "--dry-run"),
          {"--reset-offsets": None}),
+        # A value is one that the tool parses when it runs.
+        ("4.4", (*_S1[:3], "--list", "--state", "Stable, gone"), {"--state": "Stable, gone"}),
+        ("4.4", (*_S1[:3], "--list", "--state", "stable, EMPTY,Dead"), {}),
+        ("4.4", (*_S1, "--describe", "--timeout", "5s"), {"--timeout": "5s"}),
+        *(("4.4", (*_S1, "--reset-offsets", "--topic", "T", "--to-datetime", time, "--dry-run"),
+           {} if is_time else {"--to-datetime": time})
+          for time, is_time in {
+              "1999-12-31T23:57:00.000+02:00": True, "1999-1-31T3:57:00.1+0200": True,
+              "1999-12-31T23:57:00": False, "1999-12-31": False,
+              "1999-13-31T23:57:00.000": False, "1999-12-31T23:57:00.1234": False,
+          }.items()),
+        ("4.4", ("kafka-console-share-consumer.sh", *_S1[1:3], "--topic", "T", "--timeout-ms",
+                 "1s"), {"--timeout-ms": "1s"}),
         # What is no option is shown as it was typed.
         ("4.4", (*_S1, "--describe", "-5"), {"-5": None}),
         ("4.4", (*_S1, "--describe", "--verbos=x"), {"--verbos": None}),

@@ -8,6 +8,7 @@ from shutil import copytree
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -188,6 +189,19 @@ def test_the_load_of_a_broker_is_that_of_what_it_leads() -> None:
     assert imbalance_arrow(lag_rows(lags), by="broker").num_rows == 0
     nobody = found(lags, [None] * 5)
     assert imbalance_arrow(lag_rows(lags), brokers=nobody, by="broker").num_rows == 0
+
+
+def test_what_no_known_broker_leads_is_said_beside_the_loads_of_brokers(tmp_path: Path) -> None:
+    path = copytree(folder_of("demo"), tmp_path / "capture") / "leaders.parquet"
+    said = "the leader of 1 share partition: that needs DESCRIBE on the topic"
+    for lacking in (False, True):
+        bench = sharelag.open(str(path.parent), engine="local")
+        assert (said in bench.imbalance().unknown) is lacking
+        first = bench.brokers().table.to_pylist()[0]
+        names = ("topic_id", "partition")
+        leaders = pq.read_table(path)
+        is_other = pc.or_(*(pc.not_equal(leaders.column(name), first[name]) for name in names))
+        pq.write_table(leaders.filter(is_other), path)
 
 
 def test_another_leader_between_two_moments_is_told() -> None:

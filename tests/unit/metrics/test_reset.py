@@ -93,6 +93,17 @@ def test_what_lies_before_a_start_beyond_the_end_is_delivered_again() -> None:
     assert_fields(row, start_offset=95, again=LOG_END - LOG_START, skipped=0)
 
 
+def test_nothing_is_counted_up_to_an_unknown_start() -> None:
+    windows = pa.Table.from_batches([replay_arrow(records([(5, [])], TODAY))])
+    lag = lag_of(windows)
+    place = lag.column_names.index("end_offset")
+    hidden = lag.set_column(place, "end_offset", pa.nulls(1, pa.int64()))
+    for plan in plan_reset(hidden, windows, "latest"), plan_reset(lag, windows, at=hidden):
+        (row,) = plan.to_pylist()
+        names = ("new_start_offset", "new_lag", "again", "skipped", "skipped_unread")
+        assert_fields(row, **dict.fromkeys(names))
+
+
 @pytest.mark.row("CLI-05", "RPC-08")
 def test_a_plan_is_of_one_group_and_comes_with_kafkas_command() -> None:
     bench = opened("chapters")

@@ -282,6 +282,11 @@ def test_times_are_those_of_the_zone(tmp_path: Path) -> None:
     log = log_of(tmp_path, said, said.replace("00,000]", "00,000+0530]"), zone="Europe/Berlin")
     found = log.table("descriptions").column("timestamp").to_pylist()
     assert [f"{at:%d %H:%M %Z}" for at in found] == ["22 23:00 UTC", "22 18:30 UTC"]
+    skipped = said.replace("2026-11-23 00:", "2026-03-29 02:")
+    log = log_of(tmp_path, said, skipped, zone="Europe/Berlin")
+    assert log.table("descriptions").num_rows == 1
+    (reject,) = log.table("rejects").column("reason").to_pylist()
+    assert "its time zone is ambiguous or skips that time: name the one of the log" in reject
     with pytest.raises(InputError, match="unknown time zone 'Mars': give a name such as"):
         log_of(tmp_path, said, zone="Mars").table("requests")
 

@@ -67,7 +67,7 @@ def test_a_deletion_is_planned_with_kafkas_command() -> None:
     assert said in plan.notes[0]
     assert said in done.stderr
     assert plan.table.column("start_offset").to_pylist() == [490] * 4
-    assert plan.table.column("new_start_offset").to_pylist() in ([0] * 4, [500] * 4)
+    assert plan.table.column("new_start_offset").to_pylist() == [0] * 4  # it is earliest
     whole = command(*given)
     assert whole.stderr.count("--group billing --delete\n") == 1
     assert "The group's settings stay" in whole.stderr

@@ -323,6 +323,11 @@ def test_what_is_known_in_part_is_said_to_be_of_every_group() -> None:
     assert "lag 14,380 (+1 unknown) in 3 share partitions, oldest 1h 59m or more" in group.state
     (verdict,) = bench.imbalance().notes
     assert verdict.endswith("evenly (it is unknown in 1 of 3 share partitions)")
+    partial = bench.imbalance()
+    lacking = sum(row["unknown"] > 0 for row in partial.table.to_pylist())
+    said = f"a part of the load in {lacking} of {len(partial.table)} rows"
+    assert lacking > 0
+    assert said in partial.unknown
     said = "the lag in 1 of 3 share partitions (the end offset could not be read from"
     for answer in ("lag", "explain", "imbalance", "skew", "group_states", "brokers", "overview"):
         assert any(one.startswith(said) for one in bench.ask(answer).unknown), answer
