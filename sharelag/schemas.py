@@ -42,18 +42,18 @@ SHARE = "Share"
 ACKNOWLEDGE_WORDS = ("gap", "accept", "release", "reject", "renew")
 
 
-def _typed(names: str) -> list[tuple[str, pa.DataType]]:
+def _with_types(names: str) -> list[tuple[str, pa.DataType]]:
     return [(name, COLUMNS[name].field.type) for name in names.split()]
 
 
 #: The key of a share partition.
 SHARE_PARTITION = ("group_id", "topic_id", "partition")
 #: Its columns. A topic id is 22 characters of URL-safe base64, as Kafka prints it.
-SHARE_PARTITION_COLUMNS = _typed("group_id topic_id partition")
+SHARE_PARTITION_COLUMNS = _with_types("group_id topic_id partition")
 #: The same with the topic's name; null without offsets for the topic id.
-NAMED_SHARE_PARTITION = _typed("group_id topic topic_id partition")
+NAMED_SHARE_PARTITION = _with_types("group_id topic topic_id partition")
 #: The position of a record in its topic: the first columns of every decoded table.
-POSITION = _typed("topic record_partition offset timestamp")
+POSITION = _with_types("topic record_partition offset timestamp")
 
 # The schema of each declared table has the table's name: `LAG`, `WINDOWS`, `HISTORY` and so on.
 for _room in (lag, windows, records, groups, answers, requests, dead_letters):

@@ -55,14 +55,14 @@ def export(
         )
     from sharelag.monitoring.lake import append_run, write_run
 
-    with reading_of(engine, over, options) as (begun, source):
+    with reading_of(engine, over, options) as (reading, source):
         if to == "parquet":
-            tell(f"wrote {write_run(begun, out)}")
-        elif appended := append_run(begun, out):
+            tell(f"wrote {write_run(reading, out)}")
+        elif appended := append_run(reading, out):
             tell(f"appended to {', '.join(appended)} in {out}")
         else:
             tell(f"{out} already has the rows of this moment")
-        read_by(begun.evidence, source, options["as_of"] is not None)
+        read_by(reading.evidence, source, options["as_of"] is not None)
 
 
 _BRIEF = option.switch(

@@ -394,12 +394,12 @@ def _line(words: str) -> Iterator[None]:
 def _show_seconds(words: str, done: Event) -> None:
     from sharelag.inputs.spark.sessions import is_shown
 
-    begun, is_drawn = time.monotonic(), False
+    started, is_drawn = time.monotonic(), False
     if done.wait(_QUIET):
         return
     while not done.is_set():
         if not is_shown():  # otherwise Spark's own line shows the reason
-            seconds = time.monotonic() - begun
+            seconds = time.monotonic() - started
             sys.stderr.write(f"{_LINE}{words}, {seconds:.0f} s{_REST}")
             sys.stderr.flush()
             is_drawn = True

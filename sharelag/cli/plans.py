@@ -63,12 +63,12 @@ def dlq(
     stuck, passed, unexpected, unknown or unreadable, with the reason. No payload is shown; sharelag
     peek shows one.
     """
-    asked: dict[str, Any] = {"group": group, "queue": queue}
+    rest: dict[str, Any] = {"group": group, "queue": queue}
     if not redrive:
-        return print_answer("dead_letters", output, options, unit="", statuses=statuses, **asked)
+        return print_answer("dead_letters", output, options, unit="", statuses=statuses, **rest)
     from sharelag.tables.words import terminal
 
-    answered = ask("redrive", options, statuses=statuses, **asked)
+    answered = ask("redrive", options, statuses=statuses, **rest)
     table = answered.result.table
     answered.write(output, table, views.REDRIVE.without("command").columns)
     commands = [one for one in table.column("command").to_pylist() if one]
@@ -187,8 +187,8 @@ def plan_reset(output: str, **options: Any) -> int | None:
         raise click.UsageError(f"choose one of {', '.join(others)} or {last}.")
     to, shift_by = _target(given[0], chosen[given[0]])
     require_target(to, shift_by)
-    asked = {name: options.pop(name) for name in ("topics", "local_offsets", *_SHARED_OPTIONS)}
-    return print_answer("plan_reset", output, options, to=to, shift_by=shift_by, **asked)
+    rest = {name: options.pop(name) for name in ("topics", "local_offsets", *_SHARED_OPTIONS)}
+    return print_answer("plan_reset", output, options, to=to, shift_by=shift_by, **rest)
 
 
 @command(INPUT, ANSWER, name="plan-delete")
@@ -210,8 +210,8 @@ def plan_delete(output: str, **options: Any) -> int | None:
     command.
     """
     _require_simulate(options)
-    asked = {name: options.pop(name) for name in ("topics", *_SHARED_OPTIONS)}
-    return print_answer("plan_delete", output, options, **asked)
+    rest = {name: options.pop(name) for name in ("topics", *_SHARED_OPTIONS)}
+    return print_answer("plan_delete", output, options, **rest)
 
 
 def _require_simulate(options: dict[str, Any]) -> None:

@@ -200,9 +200,9 @@ def lag(
             raise click.UsageError(
                 f"{flag(name)} needs --by partition, without --brief and --watch."
             )
-    asked: dict[str, Any] = {"by": None if by == "partition" else by, "brief": brief}
+    arguments: dict[str, Any] = {"by": None if by == "partition" else by, "brief": brief}
     if watch is None:
-        return _lag(output, options, asked)[1]
+        return _lag(output, options, arguments)[1]
     if options["as_of"] or not isinstance(source_of(options), KafkaInput):
         raise click.UsageError(
             "--watch needs a running cluster (--bootstrap-server) and no --as-of."
@@ -210,7 +210,7 @@ def lag(
     before: Mapping[Any, int | None] | None = None
     while True:
         try:
-            before, _ = _lag(output, options, asked, before or {})
+            before, _ = _lag(output, options, arguments, before or {})
         except (NoLeaderError, BrokerUnreachableError) as error:
             if before is None and isinstance(error, BrokerUnreachableError):
                 raise  # an address that never answered may be wrong

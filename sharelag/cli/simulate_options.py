@@ -358,8 +358,8 @@ def evidence_of(options: dict[str, Any]) -> Evidence:
     """Gather the evidence of the given groups."""
     # A sweep starts Spark after this, which needs files that others can do without.
     is_spared = not options["sweep"]
-    with reading_of(options["engine"], options["over"], options, is_spared) as (begun, _):
-        evidence: Evidence = begun.evidence
+    with reading_of(options["engine"], options["over"], options, is_spared) as (reading, _):
+        evidence: Evidence = reading.evidence
     return evidence
 
 

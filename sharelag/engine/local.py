@@ -298,14 +298,14 @@ class QuickReading(Reading):
     def over_records(self, each: Each, schema: pa.Schema, keys: pa.Table) -> pa.Table:
         return as_table(each(one_batch(self._records(keys)))).cast(schema)
 
-    def ledger(self, asked: OfQueue, most: int, statuses: tuple[str, ...] = ()) -> Ledger:
+    def ledger(self, queue: OfQueue, most: int, statuses: tuple[str, ...] = ()) -> Ledger:
         from sharelag.metrics import dead_letters as dlq
 
-        archived = self.over_records(dlq.archived_arrow, schemas.ARCHIVED_RUNS, asked.lag)
-        names, batches = dlq.topic_ids_of(asked.lag), map(dlq.letters_arrow, asked.queue.batches())
-        found = (dlq.count_letters(batch, names, asked.groups) for batch in batches)
+        archived = self.over_records(dlq.archived_arrow, schemas.ARCHIVED_RUNS, queue.lag)
+        names, batches = dlq.topic_ids_of(queue.lag), map(dlq.letters_arrow, queue.queue.batches())
+        found = (dlq.count_letters(batch, names, queue.groups) for batch in batches)
         letters = pa.concat_tables([schemas.COUNTED_LETTERS.empty_table(), *found])
-        table = dlq.ledger_arrow(archived, letters, asked.lag, asked.limits, milliseconds(self.now))
+        table = dlq.ledger_arrow(archived, letters, queue.lag, queue.limits, milliseconds(self.now))
         return Ledger(dlq.first_of(table, most, statuses), dlq.sums_of(table))
 
     def windows_at(self, keys: pa.Table, moments: Sequence[int] | int) -> pa.Table:

@@ -102,8 +102,8 @@ class KafkaInput(RecordsOnly):
         """
         if error.topic != STATE_TOPIC or not error.silent:
             return None
-        asked = error.answered if error.answered is not None else self.state_ranges
-        left = {p: span for p, span in asked.items() if p not in error.silent}
+        ranges = error.answered if error.answered is not None else self.state_ranges
+        left = {p: span for p, span in ranges.items() if p not in error.silent}
         if self.unread is not None:
             error.silent |= self.unread.silent
         return replace(self, state=left, unread=error) if left else None
@@ -129,12 +129,12 @@ class KafkaInput(RecordsOnly):
         return kafka.offset_ranges(self.config, STATE_TOPIC)
 
     @cached_property
-    def _sized(self) -> dict[int, tuple[int, int]]:
+    def _ranges_for_size(self) -> dict[int, tuple[int, int]]:
         return vars(self).get("state_ranges") or replace(self).state_ranges
 
     def size(self) -> int:
         # Estimate only: Spark may take a while to start, and then reads up to a later end.
-        return sum(end - first for first, end in self._sized.values())
+        return sum(end - first for first, end in self._ranges_for_size.values())
 
     def describe(self) -> str:
         return f"cluster at {self.config.bootstrap_servers}"

@@ -299,9 +299,9 @@ class SegmentsInput(RecordsOnly):
         return 0  # read in this process by either engine: `auto` should choose it
 
     def describe(self) -> str:
-        return f"log directory {self._named()}"
+        return f"log directory {self._names()}"
 
-    def _named(self) -> str:
+    def _names(self) -> str:
         return ", ".join(map(str, self.folders))
 
     def without(self, error: NoLeaderError) -> SegmentsInput | None:
@@ -351,7 +351,7 @@ class SegmentsInput(RecordsOnly):
             return
         by_keys = f", which has {named.words}, judging by the keys of its records" if named else ""
         error = NoLeaderError(
-            f"{self._named()} lacks {in_runs(silent, 'partition')} of {STATE_TOPIC}{by_keys}. "
+            f"{self._names()} lacks {in_runs(silent, 'partition')} of {STATE_TOPIC}{by_keys}. "
             "Another of the broker's log directories (log.dirs) or another broker has what is "
             "missing: give --segments for each directory, capture the cluster, or ask for lag or "
             "windows of what is there"

@@ -47,7 +47,7 @@ def read_metrics(places: Sequence[str | Path], timeout: float = 10.0) -> pa.Tabl
 
 
 def _read(place: str, timeout: float) -> pa.Table:
-    broker, place = _named(place)
+    broker, place = _split_broker(place)
     if _ADDRESS.match(place):
         text, shown, at = _fetch(place, timeout)
     elif other := _OTHER.match(place):  # the rest may contain a password
@@ -57,7 +57,7 @@ def _read(place: str, timeout: float) -> pa.Table:
     return metrics_of(text, shown, at, broker)
 
 
-def _named(place: str) -> tuple[str | None, str]:
+def _split_broker(place: str) -> tuple[str | None, str]:
     """Split a place into its broker, if named, and the rest."""
     named = None if Path(place).exists() else _NAMED.fullmatch(place)
     return (named[1], named[2]) if named else (None, place)
@@ -65,7 +65,7 @@ def _named(place: str) -> tuple[str | None, str]:
 
 def from_root(place: str | Path) -> str:
     """Return a place of metrics with an absolute path, for reading it again."""
-    broker, where = _named(str(place))
+    broker, where = _split_broker(str(place))
     return absolute(where) if broker is None else f"{broker}={absolute(where)}"
 
 

@@ -114,7 +114,7 @@ class PackedText:
         """Return at most ``size`` bytes; fewer only at the end, or at the damage."""
         found, left = [], size
         while left and not self.damage and self._has_more():
-            part = self._unpacked(left)
+            part = self._unpack(left)
             found.append(part)
             left -= len(part)
         return b"".join(found)
@@ -133,7 +133,7 @@ class PackedText:
             self.damage = "it is cut off"
         return False
 
-    def _unpacked(self, size: int) -> bytes:
+    def _unpack(self, size: int) -> bytes:
         reader = self._reader or zlib.decompressobj(_GZIP)
         before = reader.copy()
         try:

@@ -192,9 +192,9 @@ def moments_of(due: Arrow) -> list[datetime]:
 
 
 def _grid(rows: pa.Table) -> Ints:
-    begun, due = integers(rows, "as_of"), integers(rows, "due_at")
-    parts: Ints = (due - begun)[:, np.newaxis] * np.arange(STEPS + 1) // STEPS
-    return begun[:, np.newaxis] + parts
+    made, due = integers(rows, "as_of"), integers(rows, "due_at")
+    parts: Ints = (due - made)[:, np.newaxis] * np.arange(STEPS + 1) // STEPS
+    return made[:, np.newaxis] + parts
 
 
 def score(due: Arrow, lag: Arrow, timeline: Arrow, past_offsets: Arrow, now: int) -> pa.Table:

@@ -67,7 +67,7 @@ def findings(health: Arrow, windows: Arrow, partitions: Partitions = None) -> pa
     between the records), and ``holds_pruning`` (a last snapshot so much older than the partition's
     last record that it should have been renewed).
     """
-    rows = [*_misplaced(windows, partitions), *_non_durable(windows), *_lost(health)]
+    rows = [*_find_misplaced(windows, partitions), *_find_non_durable(windows), *_find_lost(health)]
     return pa.Table.from_pylist([*rows, *_holds_pruning(health, windows)], schema=FINDINGS)
 
 
@@ -91,7 +91,7 @@ def partition_counts(topics: pa.Array, partitions: Partitions) -> pa.Array:
     )
 
 
-def _misplaced(windows: Arrow, partitions: Partitions) -> list[dict[str, Any]]:
+def _find_misplaced(windows: Arrow, partitions: Partitions) -> list[dict[str, Any]]:
     counts = partition_counts(flat(windows.column("record_topic")), partitions)
     belongs = state_partitions(texts(windows, SHARE_PARTITION), counts)
     wrong = pc.not_equal(belongs, flat(windows.column("record_partition"))).fill_null(False)
@@ -100,7 +100,7 @@ def _misplaced(windows: Arrow, partitions: Partitions) -> list[dict[str, Any]]:
     return _findings("misplaced", places, words)
 
 
-def _non_durable(windows: Arrow) -> list[dict[str, Any]]:
+def _find_non_durable(windows: Arrow) -> list[dict[str, Any]]:
     batches = flat(windows.column("batches"))
     rows, states = pc.list_parent_indices(batches), batches.flatten().field("delivery_state")
     odd = pc.invert(pc.is_in(states, pa.array(_DURABLE, pa.int8())))
@@ -111,7 +111,7 @@ def _non_durable(windows: Arrow) -> list[dict[str, Any]]:
     return _findings("non_durable_state", places, "non-durable state code {state}")
 
 
-def _lost(health: Arrow) -> Iterator[dict[str, Any]]:
+def _find_lost(health: Arrow) -> Iterator[dict[str, Any]]:
     for row in as_table(health).to_pylist():
         place = {"record_topic": row["topic"], "record_partition": row["partition"]}
         if row["rejects"]:

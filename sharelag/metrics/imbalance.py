@@ -183,9 +183,9 @@ def partition_loads(
         table = _with_initialized(table, as_table(groups))
     place = keys(table, SHARE_PARTITION)
     columns = {name: table.column(name) for name in (*KEYS, "as_of")}
-    columns |= {"lag": table.column("lag").cast(pa.float64()), "arrived": _arrived(table, past)}
+    columns |= {"lag": table.column("lag").cast(pa.float64()), "arrived": _arrivals(table, past)}
     assigned = _member_counts(place, flat(table.column("group_id")), members, groups)
-    return pa.table(columns | {"finished": _finished(place, observed), "members": assigned})
+    return pa.table(columns | {"finished": _finish_rate(place, observed), "members": assigned})
 
 
 def member_loads(partitions: pa.Table, members: Arrow) -> pa.Table:
@@ -317,7 +317,7 @@ def _with_initialized(table: pa.Table, groups: pa.Table) -> pa.Table:
     return pa.concat_tables([table, table_of(new, table.schema, pad=True).filter(missing)])
 
 
-def _arrived(table: pa.Table, past: Arrow | None) -> pa.Array:
+def _arrivals(table: pa.Table, past: Arrow | None) -> pa.Array:
     if past is None:
         return pa.nulls(table.num_rows, pa.float64())
     now = flat(table.column("end_offset"))
@@ -327,7 +327,7 @@ def _arrived(table: pa.Table, past: Arrow | None) -> pa.Array:
     return pc.if_else(pc.less(growth, 0), pa.scalar(None, pa.float64()), growth)
 
 
-def _finished(place: pa.Array, observed: Arrow | None) -> pa.Array:
+def _finish_rate(place: pa.Array, observed: Arrow | None) -> pa.Array:
     """Return finished offsets per hour over the observed span."""
     if observed is None:
         return pa.nulls(len(place), pa.float64())

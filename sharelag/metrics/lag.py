@@ -232,7 +232,7 @@ def timeline_arrow(history: Arrow, past_offsets: Arrow, moments: Sequence[dateti
     mine = _places(then, ids, at, len(wanted))
     place = pc.index_in(mine, _places(offsets, ids, there, len(wanted)))
     ends = offsets.select(["topic", "end_offset"]).take(place)
-    return _lagged(then, ends, pa.array(wanted[at]).view(schemas.TIMESTAMP))
+    return _add_lag(then, ends, pa.array(wanted[at]).view(schemas.TIMESTAMP))
 
 
 def _places(table: pa.Table, ids: pa.Array, moment: Ints, moments: int) -> pa.Array:
@@ -259,7 +259,7 @@ def _last_rows(table: pa.Table, moments: Ints) -> tuple[Ints, Ints]:
     return found[there], np.tile(np.arange(len(moments)), len(first))[there]
 
 
-def _lagged(then: pa.Table, ends: pa.Table, as_of: pa.Array) -> pa.Table:
+def _add_lag(then: pa.Table, ends: pa.Table, as_of: pa.Array) -> pa.Table:
     start, has_start = numbers(then, "start_offset")
     count, has_count = numbers(then, "delivery_complete_count")
     end, has_end = numbers(ends, "end_offset")

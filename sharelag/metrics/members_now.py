@@ -80,7 +80,7 @@ def member_rows(members: Arrow, groups: Arrow, lag: Arrow) -> pa.Table:
     schemas.require(members, schemas.MEMBERS, "members")
     table = as_table(members)
     row, _, partitions = explode_partitions(table, "assigned_partitions")
-    names = _named(pc.struct_field(partitions, "topic_id"), as_table(groups), lag)
+    names = _name_topics(pc.struct_field(partitions, "topic_id"), as_table(groups), lag)
     pairs = {"row": row, "topic": names, "partition": pc.struct_field(partitions, "partition")}
     topics = pa.table(pairs).sort_by(ascending("row", "topic", "partition"))
     topics = topics.group_by(["row", "topic"], use_threads=False)
@@ -123,7 +123,7 @@ def of_topics(members: Arrow, names: pa.Table, choice: Choice) -> pa.Table:
     return table.filter(pc.is_in(pa.array(range(table.num_rows), pa.int64()), value_set=chosen))
 
 
-def _named(ids: pa.Array, groups: pa.Table, lag: Arrow) -> pa.Array:
+def _name_topics(ids: pa.Array, groups: pa.Table, lag: Arrow) -> pa.Array:
     """Return the names of topics by their ids; the ids where they are not known."""
     topics = pc.list_flatten(flat(groups.column("initialized_topics")))
     known = [pc.struct_field(topics, name) for name in ("topic_id", "topic_name")]

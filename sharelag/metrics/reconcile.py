@@ -87,7 +87,7 @@ def reconcile_arrow(
     true = _Known(read.values + undecided.values, read.known & undecided.known)
     differences = [*_naive(terms), *_effective(terms), *_true(terms, seen, true)]
     if described is not None:
-        differences += _described(terms, kafkas)
+        differences += _kafkas_differences(terms, kafkas)
     ways = {"described_lag": _number(kafkas, "lag"), "naive_lag": terms.naive, "true_lag": true}
     columns: dict[str, pa.Array] = {name: number.array() for name, number in ways.items()}
     lag, theirs = terms.lag, _number(kafkas, "lag")
@@ -141,8 +141,8 @@ class _Terms:
 def _naive(t: _Terms) -> list[_Difference]:
     both = t.lag.known & t.naive.known
     return [
-        _sized(NAIVE, COMPLETE_IN_WINDOW, t.count.values, both),
-        _sized(NAIVE, STALE_END_OFFSET, -t.below, t.below > 0),
+        _with_size(NAIVE, COMPLETE_IN_WINDOW, t.count.values, both),
+        _with_size(NAIVE, STALE_END_OFFSET, -t.below, t.below > 0),
     ]
 
 
@@ -153,10 +153,10 @@ def _effective(t: _Terms) -> list[_Difference]:
     # Only the batches, which the lag table lacks, show how many deleted offsets were finished.
     deleted = np.clip(rest, np.minimum(t.start.values - t.log_start.values, 0), 0)
     return [
-        _sized(EFFECTIVE, STALE_END_OFFSET, t.beyond, both),
-        _sized(EFFECTIVE, COUNT_DIFFERS, differs, both),
-        _sized(EFFECTIVE, BELOW_LOG_START, deleted, both),
-        _sized(EFFECTIVE, UNKNOWN, rest - deleted, both),
+        _with_size(EFFECTIVE, STALE_END_OFFSET, t.beyond, both),
+        _with_size(EFFECTIVE, COUNT_DIFFERS, differs, both),
+        _with_size(EFFECTIVE, BELOW_LOG_START, deleted, both),
+        _with_size(EFFECTIVE, UNKNOWN, rest - deleted, both),
     ]
 
 
@@ -170,13 +170,13 @@ def _true(t: _Terms, seen: pa.Table, true: _Known) -> list[_Difference]:
     rest = true.values - t.effective.values - np.sum(list(terms.values()), axis=0)
     elsewhen = _differ(t.rows, seen, "as_of")
     return [
-        *(_sized(TRUE, reason, offsets, both) for reason, offsets in terms.items()),
-        _sized(TRUE, ANOTHER_MOMENT, rest, both & elsewhen),
-        _sized(TRUE, UNKNOWN, rest, both & ~elsewhen),
+        *(_with_size(TRUE, reason, offsets, both) for reason, offsets in terms.items()),
+        _with_size(TRUE, ANOTHER_MOMENT, rest, both & elsewhen),
+        _with_size(TRUE, UNKNOWN, rest, both & ~elsewhen),
     ]
 
 
-def _described(t: _Terms, kafkas: pa.Table) -> list[_Difference]:
+def _kafkas_differences(t: _Terms, kafkas: pa.Table) -> list[_Difference]:
     lag = _number(kafkas, "lag")
     there = _number(kafkas, "partition").known
     ours = present(t.rows, "topic_id")  # not a row that only Kafka has
@@ -187,13 +187,13 @@ def _described(t: _Terms, kafkas: pa.Table) -> list[_Difference]:
     one_sided = there & ours & (lag.known != t.lag.known)
     negative = one_sided & (t.below > 0)  # Kafka saw another end offset
     return [
-        _sized(DESCRIBED_LAG, ANOTHER_MOMENT, rest, both & elsewhen),
-        _sized(DESCRIBED_LAG, UNKNOWN, rest, both & ~elsewhen),
-        _unsized(DESCRIBED_LAG, STALE_END_OFFSET, negative),
-        _unsized(DESCRIBED_LAG, ANOTHER_MOMENT, one_sided & ~negative & elsewhen),
-        _unsized(DESCRIBED_LAG, UNKNOWN, one_sided & ~negative & ~elsewhen),
-        _unsized(DESCRIBED_LAG, NO_STATE, ~ours & lag.known),
-        _unsized(DESCRIBED_LAG, NOT_DESCRIBED, ~there),
+        _with_size(DESCRIBED_LAG, ANOTHER_MOMENT, rest, both & elsewhen),
+        _with_size(DESCRIBED_LAG, UNKNOWN, rest, both & ~elsewhen),
+        _without_size(DESCRIBED_LAG, STALE_END_OFFSET, negative),
+        _without_size(DESCRIBED_LAG, ANOTHER_MOMENT, one_sided & ~negative & elsewhen),
+        _without_size(DESCRIBED_LAG, UNKNOWN, one_sided & ~negative & ~elsewhen),
+        _without_size(DESCRIBED_LAG, NO_STATE, ~ours & lag.known),
+        _without_size(DESCRIBED_LAG, NOT_DESCRIBED, ~there),
     ]
 
 
@@ -204,11 +204,11 @@ def _with_rows_of(lag: pa.Table, described: pa.Table) -> pa.Table:
     return pa.concat_tables([lag.cast(schemas.LAG), table_of(columns, schemas.LAG, pad=True)])
 
 
-def _sized(number: str, reason: str, offsets: Ints, both: Bools) -> _Difference:
+def _with_size(number: str, reason: str, offsets: Ints, both: Bools) -> _Difference:
     return _Difference(number, reason, _Known(offsets, both), both & (offsets != 0))
 
 
-def _unsized(number: str, reason: str, holds: Bools) -> _Difference:
+def _without_size(number: str, reason: str, holds: Bools) -> _Difference:
     none = _Known(np.zeros(len(holds), np.int64), np.zeros(len(holds), np.bool_))
     return _Difference(number, reason, none, holds)
 

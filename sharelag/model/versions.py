@@ -44,13 +44,13 @@ def version_of(text: str) -> tuple[int, ...]:
         version = version[0] - _OF_CONFLUENT, version[1]
     if version < _FIRST:
         raise InputError(
-            f"{text!r} is Kafka {_dotted(version)}, which has no share groups: they exist from "
+            f"{text!r} is Kafka {_join(version)}, which has no share groups: they exist from "
             f"Kafka {RELEASES[0]} on"
         )
     return version
 
 
-def _dotted(version: tuple[int, ...]) -> str:
+def _join(version: tuple[int, ...]) -> str:
     return ".".join(map(str, version))
 
 
@@ -84,7 +84,7 @@ def basis(
         return Basis(NEWEST, f"the newest known, instead of {named}")
     if number[:2] < version_of(oldest):
         return Basis(oldest, f"the oldest known, instead of {named}")
-    plain = _dotted(number)
+    plain = _join(number)
     return Basis(plain, whose if plain == version else f"which is {named}")
 
 

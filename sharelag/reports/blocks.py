@@ -216,7 +216,7 @@ def environment() -> jinja2.Environment:
         "duration": lambda ms: MISSING if ms is None else duration(ms),
         "evidence": _evidence,
         "name": lambda value: MISSING if value is None else terminal(str(value)),
-        "signed": _signed,
+        "signed": _with_sign,
         "merged": merge_findings,
         "ranges": ranges,
         "when": when,
@@ -241,7 +241,7 @@ def without_folders(text: str) -> str:
     return _FOLDERS.sub("", text)
 
 
-def _signed(value: int | None) -> str:
+def _with_sign(value: int | None) -> str:
     return MISSING if value is None else f"{value:+,}" if value else "±0"
 
 

@@ -347,19 +347,19 @@ class Consumer(Life):
         for place, position in sorted(self._positions.items()):
             if place not in self._buffered and self.ended is None:
                 wanted.setdefault(self._world.leaders[place], {})[place] = position
-        for broker, asked in sorted(wanted.items()):
+        for broker, positions in sorted(wanted.items()):
             if broker not in self._asked:
                 self._asked.add(broker)
                 until = self._clock.now + self._network + self._wait
-                self._clock.after(self._network, self._serve, broker, asked, until)
+                self._clock.after(self._network, self._serve, broker, positions, until)
 
-    def _serve(self, broker: int, asked: dict[int, int], until: int) -> None:
+    def _serve(self, broker: int, positions: dict[int, int], until: int) -> None:
         """Answer a fetch when there are records, or after its maximum wait."""
         if self.ended is not None:
             return
         now = self._clock.now
         found: dict[int, tuple[int, int]] = {}
-        for place, position in asked.items():
+        for place, position in positions.items():
             log = self._world.partitions[place].log
             end = log.fetch_end(now)
             if position < log.start:  # out of range
@@ -370,9 +370,9 @@ class Consumer(Life):
             takes = (self._cost if found else 0) + self._network
             self._clock.after(takes, self._fetch_answered, broker, found)
             return
-        dues = [self._world.partitions[place].log.next_readable() for place in asked]
+        dues = [self._world.partitions[place].log.next_readable() for place in positions]
         due = min([until, *(due for due in dues if due is not None)])
-        self._clock.at(due, self._serve, broker, asked, until)
+        self._clock.at(due, self._serve, broker, positions, until)
 
     def _fetch_answered(self, broker: int, found: dict[int, tuple[int, int]]) -> None:
         self._asked.discard(broker)
@@ -533,7 +533,7 @@ class ConsumerGroupSimulation(Loop[Consumer]):
             self.topics[topic.name] = [(place, begin * MS) for place, begin in begins]
         self._begin()
 
-    def _joined(self, member: Member) -> Joined:
+    def _join(self, member: Member) -> Joined:
         return Joined(self.there(member.topics), 0)
 
     def there(self, topics: Iterable[str]) -> Places:
@@ -547,7 +547,7 @@ class ConsumerGroupSimulation(Loop[Consumer]):
     def _fail(self, fault: Fault) -> None:
         """Ignore a new leader, which makes no difference to a consumer."""
 
-    def _observed(self) -> Longs:
+    def _observe_places(self) -> Longs:
         now, rows = self.clock.now, []
         for one in self.partitions:
             end, lag, done = one.log.end(now), one.lag, one.done

@@ -513,7 +513,7 @@ class Scenario(Displayable):
 
 
 @cache
-def _declared(kind: type[Any]) -> tuple[dict[str, tuple[Any, ...]], tuple[str, ...]]:
+def _read_fields(kind: type[Any]) -> tuple[dict[str, tuple[Any, ...]], tuple[str, ...]]:
     """Return the fields of a dataclass that are numbers or choices, and those that hold parts."""
     values, parts = dict[str, tuple[Any, ...]](), list[str]()
     for name, hint in get_type_hints(kind).items():
@@ -538,7 +538,7 @@ def _require_values(part: Any) -> None:
     default.
     """
     kind: Any = type(part)
-    values, parts = _declared(kind)
+    values, parts = _read_fields(kind)
     least = -1 if kind is Window else 0  # Kafka's own marks for unknown values
     for name, may_be in values.items():
         value = getattr(part, name)

@@ -125,9 +125,9 @@ class Goal:
         elif self.measure.endswith("_ms"):
             sizes = ((size, f"{self.limit / size:.12g}", unit) for unit, size in _UNITS.items())
             fits = (
-                told + unit
-                for size, told, unit in sizes
-                if float(told) * size == self.limit >= size
+                digits + unit
+                for size, digits, unit in sizes
+                if float(digits) * size == self.limit >= size
             )
             limit = next(fits, f"{limit}ms")
         return f"{self.measure.removesuffix('_ms')} {'>=' if self.above else '<='} {limit}"

@@ -482,10 +482,10 @@ class _Tuner:
             for is_up in (False, True)
         }
         for _ in range(1 + _HALVED):
-            asked = {where: one for where, one in edges.items() if one.next != one.good}
-            points = [best | {knob.name: one.next} for (knob, _), one in asked.items()]
-            for where, values in zip(asked, self._measure(points, _CHECK), strict=True):
-                edges[where] = asked[where].update(list(self._broken(values, _CHECK)), where[0])
+            due = {where: one for where, one in edges.items() if one.next != one.good}
+            points = [best | {knob.name: one.next} for (knob, _), one in due.items()]
+            for where, values in zip(due, self._measure(points, _CHECK), strict=True):
+                edges[where] = due[where].update(list(self._broken(values, _CHECK)), where[0])
         return edges
 
     def front(self) -> list[dict[str, Any]]:

@@ -144,8 +144,8 @@ def _names(
         return (groups, topics), ()
     choice = Choice(groups=frozenset(groups))
     try:
-        with engines.read(source, "local", None, choice, history=False) as begun:
-            lag = begun.brief
+        with engines.read(source, "local", None, choice, history=False) as reading:
+            lag = reading.brief
     except (AuthorizationError, TopicMissingError):
         return (groups, topics), (_NO_NAMES,)
     seen = pc.unique(lag.column("topic")).drop_null().to_pylist()

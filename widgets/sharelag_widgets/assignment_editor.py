@@ -86,15 +86,15 @@ def new_edit(do: str, **about: Any) -> dict[str, Any]:
 def renumber(edits: Sequence[Edit], places: Mapping[int, int]) -> list[dict[str, Any]]:
     """Renumber the rows of edits; edits of missing rows are dropped."""
 
-    def moved(ranges: str) -> str:
+    def move(ranges: str) -> str:
         return as_ranges(places[row] for row in numbers_in(ranges) if row in places)
 
     made = [dict(edit) for edit in edits]
     for edit in made:
         if "rows" in edit:
-            edit["rows"] = moved(edit["rows"])
+            edit["rows"] = move(edit["rows"])
         if "all" in edit:
-            edit["all"] = {member: moved(ranges) for member, ranges in edit["all"].items()}
+            edit["all"] = {member: move(ranges) for member, ranges in edit["all"].items()}
     return made
 
 
@@ -244,11 +244,11 @@ class AssignmentEditor(RowsView):
     ) -> None:
         self._on_run, self._on_load, self._lock = on_run, on_load, threading.RLock()
         self._run: Run | None = None
-        self._begun = 0  # number of renewals
+        self._turn = 0  # number of renewals
         self._to_tell: list[dict[str, Any]] | None = None  # picks of the current message
         self.difference: Difference | None = None
         self.error: BaseException | None = None
-        self._places = _places(_sorted(rows))
+        self._places = _places(_sort(rows))
         self._base = held_of(baseline, self._places)
         super().__init__(rows, keys, selection, _EMPTY, runs=on_run is not None, **traits)
 
@@ -354,13 +354,13 @@ class AssignmentEditor(RowsView):
         InputError
             As for `of`; nothing changes then.
         """
-        table = _sorted(table_of(partitions))
+        table = _sort(table_of(partitions))
         require(table, [*self._key_columns, *filter(None, (self.measure,))])
         places = _places(table)
         with self._lock, self.hold_sync():
             base = held_of(assignment, places)
             if assignment_of(self._base, self._places) != assignment_of(base, places):
-                self._begins_anew()
+                self._restart()
             if list(self._places) != list(places):
                 numbers = {
                     row: places[place] for place, row in self._places.items() if place in places
@@ -407,11 +407,11 @@ class AssignmentEditor(RowsView):
             raise InputError("there is no what-if to run: give on_run=...")
         with self._lock:
             self.cancel()
-            act, given, begun = self._on_run, self.assignment, self._begun
+            act, given, turn = self._on_run, self.assignment, self._turn
             of = str(self.edits[self.at - 1]["id"]) if self.at else ""
             run = Run(
                 lambda cancelled, progress: difference_of(act(given, cancelled, progress)),
-                lambda run, found, error: self._ended(run, found, error, of, begun),
+                lambda run, found, error: self._ended(run, found, error, of, turn),
                 self._progressed,
             )
             with self.hold_sync():
@@ -475,7 +475,7 @@ class AssignmentEditor(RowsView):
         return columns
 
     def _take(self, rows: pa.Table) -> None:
-        super()._take(_sorted(rows))
+        super()._take(_sort(rows))
 
     def _publish(self) -> None:
         # Edits refer to rows, so other rows need new edits.
@@ -528,10 +528,10 @@ class AssignmentEditor(RowsView):
         elif not self._hearing:
             self._to_tell.append(self._picked(change["name"]))
 
-    def _begins_anew(self) -> None:
+    def _restart(self) -> None:
         """Mark earlier results as stale, because something other than an edit changed."""
         with self._lock:
-            self._begun += 1
+            self._turn += 1
             if self.result:
                 self.result = {**self.result, "of": _ANOTHER}
 
@@ -543,14 +543,14 @@ class AssignmentEditor(RowsView):
                 self.progress = [done, total]
 
     def _ended(
-        self, run: Run, found: Difference | None, error: BaseException | None, of: str, begun: int
+        self, run: Run, found: Difference | None, error: BaseException | None, of: str, turn: int
     ) -> None:
         with self._lock:
             if run is not self._run or self.state != "running":
                 return
             with self.hold_sync():
                 if found is not None:
-                    of = of if begun == self._begun else _ANOTHER
+                    of = of if turn == self._turn else _ANOTHER
                     self.difference, self.result = found, difference_state(found, of)
                     self.state = "done"
                 elif error is not None:
@@ -568,7 +568,7 @@ def _set_all(held: Held, **about: Any) -> dict[str, Any]:
     return new_edit("set", **about, all={member: as_ranges(rows) for member, rows in held.items()})
 
 
-def _sorted(rows: pa.Table) -> pa.Table:
+def _sort(rows: pa.Table) -> pa.Table:
     require(rows, ("topic", "partition"))
     return rows.sort_by([("topic", "ascending"), ("partition", "ascending")])
 

@@ -138,10 +138,10 @@ class PartitionGrid(RowsView):
         columns["_label"] = column_of(labels_of(self.rows, self._row_keys, self.labels), "label")
         bands = self.rows.column(self.band) if self.band else pa.nulls(len(self.rows))
         columns["_band"] = column_of(pc.fill_null(bands.cast(pa.string()), ""), "band")
-        return columns | {name: _measured(self.rows.column(name), name) for name in self.measures}
+        return columns | {name: _to_column(self.rows.column(name), name) for name in self.measures}
 
 
-def _measured(values: pa.ChunkedArray, name: str) -> Column:
+def _to_column(values: pa.ChunkedArray, name: str) -> Column:
     """Return a column as numbers, or as verdicts sorted by name.
 
     There are `MOST_VERDICTS` looks; the rarest of more verdicts share the last one.

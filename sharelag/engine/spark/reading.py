@@ -403,27 +403,27 @@ class SparkReading(Reading):
 
     # ---- dead letters ----------------------------------------------------------------------------
 
-    def ledger(self, asked: OfQueue, most: int, statuses: tuple[str, ...] = ()) -> Ledger:
+    def ledger(self, queue: OfQueue, most: int, statuses: tuple[str, ...] = ()) -> Ledger:
         def sum_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             given = [as_table(batch).cast(schemas.LEDGER, safe=False) for batch in batches]
             rows = pa.concat_tables([schemas.LEDGER.empty_table(), *given])
             yield pack_table("rows", first_of(rows, most, statuses))
             yield pack_table("sums", sums_of(rows))
 
-        found = collect(map_in_arrow(self.ledger_frame(asked), sum_task, FOUND), FOUND)
+        found = collect(map_in_arrow(self.ledger_frame(queue), sum_task, FOUND), FOUND)
         sums = unpack_table(found, "sums", SUMS).group_by(["status", "reason"])
         whole = sums.aggregate([("offsets", "sum"), ("rows", "sum")]).rename_columns(SUMS.names)
         return Ledger(first_of(unpack_table(found, "rows", schemas.LEDGER), most), whole.cast(SUMS))
 
-    def ledger_frame(self, asked: OfQueue) -> DataFrame:
+    def ledger_frame(self, queue: OfQueue) -> DataFrame:
         """Return the whole ledger of a dead-letter queue."""
-        records = self._records_of(asked.lag)
+        records = self._records_of(queue.lag)
         share_partitions = TaskRecords.share_partitions
         archived = records.map_parts(share_partitions, archived_arrow, schemas.ARCHIVED_RUNS)
-        names = topic_ids_of(asked.lag)
-        letters = answers.letters(self.spark, asked.queue, names, asked.groups)
-        lag, now = frame_of(self.spark, asked.lag), milliseconds(self.now)
-        return answers.ledger(archived, letters, lag, asked.limits, now)
+        names = topic_ids_of(queue.lag)
+        letters = answers.letters(self.spark, queue.queue, names, queue.groups)
+        lag, now = frame_of(self.spark, queue.lag), milliseconds(self.now)
+        return answers.ledger(archived, letters, lag, queue.limits, now)
 
     def _compute_sorted(self, name: str) -> pa.Table:
         self._refuse_stream(name)

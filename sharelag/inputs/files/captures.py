@@ -393,7 +393,7 @@ def anonymise(source: Path, folder: Path, overwrite: bool = False) -> tuple[Capt
 
     def records() -> Iterator[pa.RecordBatch]:
         nonlocal left_out
-        for topic, rows in _decoded(capture):
+        for topic, rows in _decode(capture):
             left_out -= rows.num_rows
             table = _change_names(rows, rename)
             hidden = {"unknown_tags": None}
@@ -418,7 +418,7 @@ def anonymise(source: Path, folder: Path, overwrite: bool = False) -> tuple[Capt
     return info, left_out
 
 
-def _decoded(capture: Capture) -> Iterator[tuple[str, pa.RecordBatch]]:
+def _decode(capture: Capture) -> Iterator[tuple[str, pa.RecordBatch]]:
     for batch in parquet_batches(capture.records_paths):
         for topic in (STATE_TOPIC, GROUP_TOPIC):
             part = batch.filter(pc.equal(batch.column("topic"), topic))
@@ -432,7 +432,7 @@ def _names_of(capture: Capture) -> _Names:
         found.setdefault(kind, set()).update(pc.unique(values.drop_null()).to_pylist())
         return values
 
-    records = (rows for _, rows in _decoded(capture))
+    records = (rows for _, rows in _decode(capture))
     for table in chain(records, (capture.offsets, *capture.extras.values())):
         _change_names(table, note)
     names: _Names = {}

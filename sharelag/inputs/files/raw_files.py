@@ -116,7 +116,7 @@ def absolute(place: str | Path) -> str:
 def is_raw(folder: Path) -> bool:
     """Whether a folder holds Parquet files, or a table."""
     below = _paths_below(folder)
-    return any(_marked(below)) or any(_parquet_in(folder, below))
+    return any(_match_marks(below)) or any(_parquet_in(folder, below))
 
 
 def list_raw(place: str) -> list[RawFile]:
@@ -138,7 +138,7 @@ def list_raw(place: str) -> list[RawFile]:
             raise InputError(_nothing(place, "it is not a Parquet file"))
         return [RawFile(str(path), _known_by_names(path))]
     below = _paths_below(path)
-    for at, kind in sorted(_marked(below)):
+    for at, kind in sorted(_match_marks(below)):
         if not at and kind == _DELTA:
             return _current_of_delta(path)
         raise InputError(refusal(str(path / at), kind, place))
@@ -209,7 +209,7 @@ def _paths_below(folder: Path) -> list[str]:
     return sorted(found)
 
 
-def _marked(below: Iterable[str]) -> Iterator[tuple[str, str]]:
+def _match_marks(below: Iterable[str]) -> Iterator[tuple[str, str]]:
     for path in map(PurePosixPath, below):
         for mark, kind in MARKS.items():
             if path.match(mark):

@@ -226,15 +226,15 @@ def settings(config: ClientConfig, groups: Iterable[str], topics: Iterable[str])
     """
     connection = Connection(config)
     ids = [str(node.id) for node in connection.describe_cluster().nodes]
-    of_brokers = _described(connection, ResourceType.BROKER, "broker", ids, 1)
+    of_brokers = _describe(connection, ResourceType.BROKER, "broker", ids, 1)
     brokers = _agree([values for _, values in of_brokers])
     rows = list(_setting_rows("broker", None, brokers, _BROKER_SETTINGS))
-    for group, values in _described(connection, ResourceType.GROUP, "group", groups):
+    for group, values in _describe(connection, ResourceType.GROUP, "group", groups):
         in_force = None if values is None else _in_force(values, brokers)
         rows += _setting_rows("group", group, in_force, _GROUP_SETTINGS)
     queues = set(Queues.of(pa.Table.from_pylist(rows, schema=schemas.SETTINGS)).of_groups.values())
     wanted = {*topics, *filter(is_topic_name, queues)}  # brokers accept other names in the setting
-    for topic, values in _described(connection, ResourceType.TOPIC, "topic", wanted):
+    for topic, values in _describe(connection, ResourceType.TOPIC, "topic", wanted):
         rows += _setting_rows("topic", topic, values, TOPIC_SETTINGS)
         wanted.remove(topic)
     if brokers is not None and CREATED in brokers:  # from Kafka 4.4 on
@@ -253,7 +253,7 @@ def settings(config: ClientConfig, groups: Iterable[str], topics: Iterable[str])
 # ---- requests ------------------------------------------------------------------------------------
 
 
-def _described(
+def _describe(
     connection: Connection, kind: ResourceType, scope: str, names: Iterable[str], at_once: int = 100
 ) -> Iterator[tuple[str, _Reported]]:
     """Yield name and settings of each existing entity; None, with a warning, if not authorized."""
@@ -357,10 +357,10 @@ def ask_rights(config: ClientConfig, groups: Iterable[str], topics: Iterable[str
     connection = Connection(config)
     rows = list(_of_cluster(connection))
     names = sorted({STATE_TOPIC, GROUP_TOPIC, *topics})
-    rows += _allowed(connection, "TOPIC", names)
+    rows += _list_rights(connection, "TOPIC", names)
     # Looking up a group's coordinator would make a new cluster create that topic.
     if any(row["resource"] == GROUP_TOPIC for row in rows):
-        rows += _allowed(connection, "GROUP", sorted(set(groups)))
+        rows += _list_rights(connection, "GROUP", sorted(set(groups)))
     rows += _configs(connection, ResourceType.TOPIC, topics)
     rows += _configs(connection, ResourceType.GROUP, groups)
     return pa.Table.from_pylist(rows, schema=schemas.ASKED_RIGHTS)
@@ -369,7 +369,7 @@ def ask_rights(config: ClientConfig, groups: Iterable[str], topics: Iterable[str
 def refusal(config: ClientConfig, topic: str) -> AuthorizationError | None:
     """Return the error with which reading a topic would fail; None if we may read it."""
     connection = Connection(config)
-    if all(row["allowed"] for row in _allowed(connection, "TOPIC", [topic])):
+    if all(row["allowed"] for row in _list_rights(connection, "TOPIC", [topic])):
         return None
     error = translate_error(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), topic, config)
     return error if isinstance(error, AuthorizationError) else None
@@ -389,7 +389,7 @@ def principal_of(config: ClientConfig) -> str | None:
     return f"User:{name}" if name else None
 
 
-def _allowed(connection: Connection, kind: str, names: list[str]) -> Iterator[_Row]:
+def _list_rights(connection: Connection, kind: str, names: list[str]) -> Iterator[_Row]:
     # Describe them as consumer groups: brokers answer this for share groups, too, with these rights
     # and no other data (`KafkaApis.handleDescribeGroupsRequest`).
     admin = connection.admin
@@ -397,8 +397,8 @@ def _allowed(connection: Connection, kind: str, names: list[str]) -> Iterator[_R
     for begin in range(0, len(names), _AT_ONCE):
         some: Any = names[begin : begin + _AT_ONCE]
         some = TopicCollection(some) if kind == "TOPIC" else some
-        asked = ask(some, include_authorized_operations=True, request_timeout=connection.within)
-        for name, future in asked.items():
+        futures = ask(some, include_authorized_operations=True, request_timeout=connection.within)
+        for name, future in futures.items():
             try:
                 rights = connection.result(future, name).authorized_operations
             except AuthorizationError:

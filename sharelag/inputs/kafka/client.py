@@ -196,7 +196,7 @@ class Connection:
         self.shared.is_answered = True
         self.config.patience.answered_client = self.shared
 
-    def _unanswered(self, what: str, why: KafkaError | None = None) -> ClusterError:
+    def _silence(self, what: str, why: KafkaError | None = None) -> ClusterError:
         return silence_error(self.config, what, latest_reason(self._errors) or why)
 
     def result(self, future: Future[T], what: str) -> T:
@@ -217,7 +217,7 @@ class Connection:
                 looks_again = time.monotonic() + pause
             if time.monotonic() > deadline:
                 self._lose(started)
-                raise self._unanswered(what)
+                raise self._silence(what)
         try:
             answer = future.result()
             # The client's own placeholder for the answer of a silent leader.
@@ -233,16 +233,16 @@ class Connection:
                 self._lose(started)
             errors = [e for e in self._errors if is_refusal(e) or e.code() == KafkaError._RESOLVE]
             if not errors and found.code() in UNREACHABLE:  # else an error gives the cause
-                raise self._unanswered(what, found) from error
+                raise self._silence(what, found) from error
             why = first_refusal(errors) or latest_reason(errors) or found
             raise translate_error(why, what, self.config) from error
 
     def describe_cluster(self, with_rights: bool = False) -> Any:
         """Return confluent-kafka's description of the cluster."""
-        asked = self.admin.describe_cluster(
+        future = self.admin.describe_cluster(
             include_authorized_operations=with_rights, request_timeout=self.within
         )
-        return self.result(asked, "the cluster")
+        return self.result(future, "the cluster")
 
     def describe_configs(
         self, kind: ResourceType, names: Sequence[str], what: str = "{}", at_once: int = 100
@@ -296,7 +296,7 @@ class Connection:
                     ) from error
                 if time.monotonic() > deadline:
                     self._lose(started)
-                    raise self._unanswered("the list of topics", error.args[0]) from error
+                    raise self._silence("the list of topics", error.args[0]) from error
 
     def leaders(self, topic: str) -> dict[int, Any]:
         """Return the leader of each partition as any broker knows it; None without a leader.

@@ -209,7 +209,7 @@ class _Read:
     offsets: list[str] = field(default_factory=list)
     header: Mapping[str, slice] = field(default_factory=dict)  # positions of its columns
     is_offsets: bool = False
-    begun: list[str] = field(default_factory=list)  # lines of a row whose name has line feeds
+    pending: list[str] = field(default_factory=list)  # lines of a row whose name has line feeds
     error: InputError | None = None  # for the first of these lines
     others: list[str] = field(default_factory=list)
     table: Table = field(default_factory=lambda: Table([*_HEADERS, *HEADERS]))
@@ -240,7 +240,7 @@ class _Read:
         elif self.header:
             self._row(number, line)
         else:
-            self._listed(number, line)
+            self._list_line(number, line)
 
     def tables(self) -> Described:
         if self.error is not None:
@@ -269,7 +269,7 @@ class _Read:
     def _group(self, group: str, row: _Row) -> None:
         self.groups[group] = self.groups.get(group, {"group_id": group}) | row
 
-    def _listed(self, number: int, line: str) -> None:
+    def _list_line(self, number: int, line: str) -> None:
         """Parse a line of ``--list``, which consists of a name."""
         is_header = len(_HEADINGS.intersection(re.split(r"[^\w#()-]+", line))) > 1
         is_error = line.startswith(("Error", "Exception", "Caused by", "Option"))
@@ -284,15 +284,15 @@ class _Read:
 
     def _row(self, number: int, line: str) -> None:
         """Parse a row, which takes several lines if its name has line feeds."""
-        self.begun.append(line)
+        self.pending.append(line)
         try:
-            self._whole_row(number, "\n".join(self.begun))
+            self._whole_row(number, "\n".join(self.pending))
         except InputError as error:
             self.error = self.error or error
-            if len(self.begun) > _MOST_LINES:
+            if len(self.pending) > _MOST_LINES:
                 raise self.error from error
             return
-        self.begun, self.error = [], None
+        self.pending, self.error = [], None
 
     def _whole_row(self, number: int, line: str) -> None:
         row: _Row = {

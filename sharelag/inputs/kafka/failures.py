@@ -81,8 +81,8 @@ def translate_error(error: KafkaError, what: str, config: ClientConfig) -> Clust
             f"{config.bootstrap_servers} refused our credentials ({error.str()}): {advice}"
         )
     if known.kind is Kind.RIGHTS:
-        asked = "ask the cluster for" if "CLUSTER" in known.name else "read"
-        return AuthorizationError(f"not authorized to {asked} {what}: {advice}")
+        action = "ask the cluster for" if "CLUSTER" in known.name else "read"
+        return AuthorizationError(f"not authorized to {action} {what}: {advice}")
     if code in _NO_TOPIC:
         advice = _NEVER_USED.get(what, ERRORS[KafkaError.UNKNOWN_TOPIC_OR_PART].advice)
         topic = what if what in _NEVER_USED else repr(what)
@@ -129,7 +129,7 @@ def silence_error(config: ClientConfig, what: str, error: KafkaError | None = No
     """
     if config.patience.answered_client is None:
         return unreachable_error(config, error)
-    if advertised := _advertised(config, error):
+    if advertised := _find_advertised(config, error):
         return NoLeaderError(advertised)
     why = f" ({error.str()})" if error else ""
     return NoLeaderError(
@@ -143,7 +143,7 @@ def unreachable_error(
     config: ClientConfig, error: KafkaError | None = None
 ) -> BrokerUnreachableError:
     """Return the error for brokers that do not answer, or whose certificate is not trusted."""
-    found = (error and explain_distrust(config, error)) or _advertised(config, error)
+    found = (error and explain_distrust(config, error)) or _find_advertised(config, error)
     if found := found or _other_protocol(config, error):
         return BrokerUnreachableError(found)
     # The number of brokers that are down says nothing about the cause.
@@ -169,10 +169,10 @@ def _other_protocol(config: ClientConfig, error: KafkaError | None) -> str | Non
     return needs_tls(config) if has_no_answer else None
 
 
-def _advertised(config: ClientConfig, error: KafkaError | None) -> str | None:
+def _find_advertised(config: ClientConfig, error: KafkaError | None) -> str | None:
     found = _NAMED.match(error.str()) if error else None
-    asked = {address.strip().rpartition("//")[2] for address in config.bootstrap_servers.split(",")}
-    if error is None or found is None or found[1] in asked:
+    known = {address.strip().rpartition("//")[2] for address in config.bootstrap_servers.split(",")}
+    if error is None or found is None or found[1] in known:
         return None
     return (
         f"{config.bootstrap_servers} answered and named broker {found[2]} at {found[1]}, which was "

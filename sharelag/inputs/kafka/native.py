@@ -220,7 +220,7 @@ class NativeMessages:
             )
         )
         self._places = np.zeros(0, np.int64)
-        self._client = self._opened()
+        self._client = self._open()
         self._library.rd_kafka_poll_set_consumer(self._client)
         self._queue = self._library.rd_kafka_queue_get_consumer(self._client)
         self._addresses = [
@@ -254,7 +254,7 @@ class NativeMessages:
         self._library.rd_kafka_queue_destroy(self._queue)
         self._library.rd_kafka_destroy_flags(self._client, _WITHOUT_GROUP)
 
-    def _opened(self) -> Any:
+    def _open(self) -> Any:
         conf, why = self._library.rd_kafka_conf_new(), ctypes.create_string_buffer(512)
         self._library.rd_kafka_conf_set_log_cb(conf, None)
         self._library.rd_kafka_conf_set_error_cb(conf, self._hear)

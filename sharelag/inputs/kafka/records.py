@@ -176,7 +176,7 @@ def until_done(
         outcomes = (message.error() for message in messages)
         is_of_leaders = any(error is None or not is_of_group(error) for error in outcomes)
         waited = 0.0 if is_of_leaders else waited + time.monotonic() - started
-        yield _placed(messages, config, hidden, hide)
+        yield _place(messages, config, hidden, hide)
         if wrong := first_refusal(errors):
             raise translate_error(wrong, "records", config)
         if waited > max(config.patience.left(), min(READING, config.timeout)):
@@ -184,7 +184,7 @@ def until_done(
             raise silence_error(config, "records", latest_reason(errors))
 
 
-def _placed(
+def _place(
     messages: Iterable[Message],
     config: ClientConfig,
     hidden: Collection[int],

@@ -130,8 +130,8 @@ def consumer_groups(config: ClientConfig) -> dict[str, str]:
     """Return the type of each consumer group that we may describe: ``Classic``, ``Consumer``."""
     # Groups of all types share one namespace. The client library does not list share groups.
     connection = Connection(config)
-    asked = connection.admin.list_consumer_groups(request_timeout=connection.within)
-    found = connection.result(asked, "the list of groups")
+    future = connection.admin.list_consumer_groups(request_timeout=connection.within)
+    found = connection.result(future, "the list of groups")
     kinds = {ConsumerGroupType.CONSUMER: "Consumer"}
     return {one.group_id: kinds.get(one.type, "Classic") for one in found.valid}
 

@@ -117,7 +117,7 @@ def read_options(options: Mapping[str, str], stream: bool = False) -> ReadOption
         config=from_spark_options(clients),
         topics=list(dict.fromkeys(filter(None, names))),
         pattern=pattern,
-        assigned=_assigned(given),
+        assigned=_parse_assign(given),
         starting=_positions(given, "startingOffsets", "latest" if stream else "earliest", stream),
         ending=_positions(given, "endingOffsets", "latest"),
         starting_at=_by_partition(given, "startingOffsetsByTimestamp"),
@@ -168,7 +168,7 @@ def _by_partition(given: Mapping[str, str], name: str) -> Positions | None:
     return found
 
 
-def _assigned(given: Mapping[str, str]) -> dict[str, list[int]]:
+def _parse_assign(given: Mapping[str, str]) -> dict[str, list[int]]:
     if "assign" not in given:
         return {}
     try:

@@ -292,19 +292,19 @@ def find_files(
         for leaf in _items(query.withCachedData().collectLeaves()):
             if leaf.relation().location().getClass().getSimpleName() != "InMemoryFileIndex":
                 return None
-        return list(_listed(query.sparkPlan(), later, schema))
+        return list(_list_files(query.sparkPlan(), later, schema))
     # Another kind of plan or condition; or an error that Spark would raise while reading.
     except (Py4JError, LookupError, PySparkException):
         return None
 
 
-def _listed(plan: Any, later: bool, schema: pa.Schema) -> Iterator[RawFile]:
+def _list_files(plan: Any, later: bool, schema: pa.Schema) -> Iterator[RawFile]:
     """Yield the files that a Java plan merely scans, with their conditions; raise otherwise."""
     if plan.nodeName() == "Union":  # columns match by position, not by name
         for part in _items(plan.children()):
             if _names(part) != _names(plan):
                 raise LookupError("columns of other names")
-            yield from _listed(part, later, schema)
+            yield from _list_files(part, later, schema)
         return
     columns = plan.outputSet()
     where: list[Condition] = []

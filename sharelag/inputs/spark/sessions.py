@@ -284,7 +284,7 @@ def _elsewhere(app_name: str, wanted: dict[str, str], remote: str) -> SparkSessi
         else:
             wanted = more | wanted
     words = f"connecting to Spark {remote.partition('/;')[0]}".rstrip()
-    with notice(words), _started_with(arguments):
+    with notice(words), _pass_arguments(arguments):
         made = _make_session(app_name, wanted)
         before = made.conf.getAll
         for name, value in RUNTIME.items():
@@ -294,7 +294,7 @@ def _elsewhere(app_name: str, wanted: dict[str, str], remote: str) -> SparkSessi
 
 
 @contextmanager
-def _started_with(arguments: str) -> Iterator[None]:
+def _pass_arguments(arguments: str) -> Iterator[None]:
     """Pass arguments to a server that pyspark starts locally; it ignores those of the session."""
     before = os.environ.get("PYSPARK_SUBMIT_ARGS")
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"{arguments}{before or 'pyspark-shell'}"

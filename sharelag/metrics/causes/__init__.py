@@ -42,7 +42,7 @@ def known_causes() -> tuple[Cause, ...]:
     """
     ours = {one.name for one in CAUSES}
     plugged = ((name, load_plugin("cause", name, name in ours)) for name in plugin_names("cause"))
-    return (*CAUSES, *(_checked(name, plugin) for name, plugin in plugged if plugin))
+    return (*CAUSES, *(_check(name, plugin) for name, plugin in plugged if plugin))
 
 
 def count_stuck(facts: CauseInputs) -> Floats:
@@ -56,7 +56,7 @@ def count_stuck(facts: CauseInputs) -> Floats:
     return np.minimum(stuck, np.nan_to_num(facts.lag("lag")))
 
 
-def _checked(name: str, plugin: Plugin) -> Cause:
+def _check(name: str, plugin: Plugin) -> Cause:
     """Return the cause of an installed package; an error of its finder names the package."""
     one = plugin.value
     if not isinstance(one, Cause):

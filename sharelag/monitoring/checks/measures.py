@@ -82,9 +82,9 @@ def series(rule: Rule, moments: Sequence[Then]) -> Series:
 
 def of_causes(rule: Rule, causes: pa.RecordBatch, now: Then) -> Series:
     """Measure a rule by the causes it names, as `explain` found them, one row per group."""
-    asked = matches(now.facts.groups, rule.groups)
-    asked &= matches(_objects(now.facts.evidence.lag, "topic"), rule.topics)
-    groups = np.array(sorted(set(now.facts.groups[asked])), object)
+    is_chosen = matches(now.facts.groups, rule.groups)
+    is_chosen &= matches(_objects(now.facts.evidence.lag, "topic"), rule.topics)
+    groups = np.array(sorted(set(now.facts.groups[is_chosen])), object)
     by_group = rows_by_group(causes)
     mine = [
         [
@@ -118,7 +118,7 @@ def of_causes(rule: Rule, causes: pa.RecordBatch, now: Then) -> Series:
         since=np.array(since, float),
         is_older=np.array([row is not None and _is_older(row) for row in latest], bool),
     )
-    return _with_never_fetched(found, now.facts, asked & _apart(rule, now.facts))
+    return _with_never_fetched(found, now.facts, is_chosen & _apart(rule, now.facts))
 
 
 def _since(cause: Mapping[str, Any]) -> float:

@@ -269,7 +269,7 @@ class Rules(_Strict):
 
     @field_validator("rules")
     @classmethod
-    def _named_once(cls, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    def _require_unique(cls, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
         names = [rule.name for rule in rules]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"two rules have the name {twice[0]!r}: names must be unique")

@@ -174,7 +174,7 @@ class _Walk:
         elif change == 1 and len(self.members) > 1:
             self.members.remove(member)
         elif change == 2:
-            member["subscribed"] = self._subscribed()
+            member["subscribed"] = self._draw_topics()
         else:
             topic["partitions"] += self._up_to(3)
         for one in self.topics.values():
@@ -183,11 +183,11 @@ class _Walk:
     def _join(self) -> None:
         name, rack = f"m{self._joined}", (None, *_RACKS)[self._chance.integers(4)]
         self._joined += 1
-        one: dict[str, Any] = {"id": name, "subscribed": self._subscribed(), "current": {}}
+        one: dict[str, Any] = {"id": name, "subscribed": self._draw_topics(), "current": {}}
         one["rack"] = rack
         self.members.insert(int(self._chance.integers(len(self.members) + 1)), one)
 
-    def _subscribed(self) -> list[str]:
+    def _draw_topics(self) -> list[str]:
         share = 1.0 if self._alike else 0.6
         return [name for name in self.topics if self._chance.random() < share]
 

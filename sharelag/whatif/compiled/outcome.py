@@ -16,7 +16,7 @@ from sharelag.whatif.simulation.streams import Longs
 from sharelag.whatif.simulation.tables import COUNTS, Tally
 
 
-class Counted(Tally):
+class CoreTally(Tally):
     """Counters of a run, read from its memory at the end."""
 
     def __init__(self, places: int, step: int, core: Core) -> None:
@@ -40,7 +40,7 @@ class Counted(Tally):
         self._runs = core.runs()
         self._core = None
 
-    def finished_rows(self) -> Longs:
+    def list_finished(self) -> Longs:
         """Return the offsets that are finished."""
         parts = self._runs if self._core is None else self._core.runs()
         done = (runs.compress(runs[:, at.RUN_STATE] != at.S_AVAILABLE, axis=0) for runs in parts)

@@ -18,7 +18,7 @@ from sharelag.whatif.compiled.brokers import Brokers
 from sharelag.whatif.compiled.clients import Client
 from sharelag.whatif.compiled.coordinator import Coordinator, Joined, by_topic
 from sharelag.whatif.compiled.memory import Core
-from sharelag.whatif.compiled.outcome import Counted, Writes
+from sharelag.whatif.compiled.outcome import CoreTally, Writes
 from sharelag.whatif.compiled.watch import Watch
 from sharelag.whatif.scenario import Fault, Member, Scenario, Service
 from sharelag.whatif.simulation.clock import MS, Clock, check
@@ -172,7 +172,7 @@ class Simulation(Loop[Client]):
         for place, outcomes in enumerate(self.outcomes):
             if outcomes.poison:
                 core.set_poison(place, outcomes.poison)
-        self.tally = self._counted = Counted(len(self.names), scenario.step_ms * MS, core)
+        self.tally = self._counted = CoreTally(len(self.names), scenario.step_ms * MS, core)
         ids = {topic.name: topic.id for topic in scenario.topics}
         self.states = Writes(
             [SharePartition(scenario.group_id, ids[name], number) for name, number in self.names],
@@ -197,7 +197,7 @@ class Simulation(Loop[Client]):
         members = [life.id for life in self.lives]
         return [in_flight(self.core, p, members) for p in self.core.places]
 
-    def _joined(self, member: Member) -> Joined:
+    def _join(self, member: Member) -> Joined:
         return Joined(member.topics, member, 0, target=by_topic(member.assigned))
 
     def _schedule_upkeep(self) -> None:
@@ -241,7 +241,7 @@ class Simulation(Loop[Client]):
             self.core[p + at.READABLE] = max(self.core[p + at.READABLE], log.batch_counts[1])
         return seen
 
-    def _observed(self) -> Longs:
+    def _observe_places(self) -> Longs:
         core = self.core
         core.call(calls.SAMPLE)
         begin = core[at.SAMPLE_AT]

@@ -146,7 +146,7 @@ class Watch:
         heads, since = np.full(len(self._compacted), -1), np.zeros(len(self._compacted), np.int64)
         for place, window in windows.items():
             heads[place] = -1 if (head := window.effective_start_offset) is None else head
-        rows = self._tally.finished_rows()
+        rows = self._tally.list_finished()
         before = rows[rows[:, 1] < heads[rows[:, 0]]]
         np.maximum.at(since, before[:, 0], before[:, 3])
         return since.tolist()

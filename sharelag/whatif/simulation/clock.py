@@ -42,9 +42,9 @@ def cancellable(
 
 def check() -> None:
     """Raise `CancelledError` within a `cancellable` block that was cancelled."""
-    asked = _CHECK.get()
-    if asked is not None:
-        asked()
+    check = _CHECK.get()
+    if check is not None:
+        check()
 
 
 class Clock:

@@ -81,7 +81,7 @@ class SimulationTables(Displayable):
 
     def finished(self) -> pa.Table:
         """Return the finished offsets in the order of time (`tables.FINISHED`)."""
-        names, rows = list(self.scenario.starts), self._tally.finished_rows().tolist()
+        names, rows = list(self.scenario.starts), self._tally.list_finished().tolist()
         found = [(time / MS, *names[place], first, last) for place, first, last, time in rows]
         return tables.table(found, tables.FINISHED)
 
@@ -150,7 +150,7 @@ class Loop(ABC, Generic[L]):
         # The largest end counts: the end of a window decreases when another leader loads it.
         near = self.modelled // 16 + scenario.settings.limits.max_record_locks
         ends = [inf if log.modelled_until is None else log.modelled_until for log in self.logs]
-        window_ends = [*(rows[:, 3] for rows in self._rows), self._observed()[:, 2]]
+        window_ends = [*(rows[:, 3] for rows in self._rows), self._observe_places()[:, 2]]
         self.needs_more = bool((np.max(window_ends, axis=0) > np.array(ends) - near).any())
         return SimulationTables(
             scenario,
@@ -167,7 +167,7 @@ class Loop(ABC, Generic[L]):
     # ---- what each kind of group implements ----
 
     @abstractmethod
-    def _joined(self, member: Member) -> Any:
+    def _join(self, member: Member) -> Any:
         """Return an initial member as its coordinator knows it."""
 
     @abstractmethod
@@ -178,7 +178,7 @@ class Loop(ABC, Generic[L]):
         """Apply a fault of brokers."""
 
     @abstractmethod
-    def _observed(self) -> Longs:
+    def _observe_places(self) -> Longs:
         """Return the columns of the timeline from the log start offset to the age, by place."""
 
     @abstractmethod
@@ -212,7 +212,7 @@ class Loop(ABC, Generic[L]):
         if scenario.settled:
             there = [one for one in enumerate(self.each) if not one[1].join_ms]
             ids = [streams.member_id(self.seed, which, 0) for which, _ in there]
-            joined = [self._joined(member) for _, member in there]
+            joined = [self._join(member) for _, member in there]
             self.coordinator.start(dict(zip(ids, joined, strict=True)))
         for fault in scenario.faults:
             clock.at(fault.at_ms * MS, self._apply_fault, fault)
@@ -248,7 +248,7 @@ class Loop(ABC, Generic[L]):
         lag, age_ms = self._lag_and_age(metric)
         begins = sum(start.end_offset for start in self.scenario.starts.values())
         arrived = sum(log.known_end for log in self.logs) - begins
-        rows = self.tally.finished_rows()
+        rows = self.tally.list_finished()
         return Observed(lag, age_ms, arrived, int(np.sum(rows[:, 2] - rows[:, 1] + 1)))
 
     def _apply_fault(self, fault: Fault) -> None:
@@ -287,7 +287,7 @@ class Loop(ABC, Generic[L]):
     def _sample(self) -> None:
         now, step = self.clock.now, self.scenario.step_ms * MS
         rows = np.empty((len(self.names), 10), np.int64)
-        rows[:, 0], rows[:, 1:9] = now // MS, self._observed()
+        rows[:, 0], rows[:, 1:9] = now // MS, self._observe_places()
         held = np.array([place for life in self.lives for place in life.places], np.int64)
         rows[:, 9] = np.bincount(held, minlength=len(self.names))
         self._rows.append(rows)

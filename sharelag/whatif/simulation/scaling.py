@@ -85,7 +85,7 @@ class Scaling:
             return  # an HPA ignores a target with no replicas
         desired = self._hpa.clamp(self.replicas)
         is_within = desired == self.replicas  # otherwise it goes to the bound at once
-        metric, recommended = self._recommended() if is_within else (None, None)
+        metric, recommended = self._recommend() if is_within else (None, None)
         if recommended is not None:
             desired = self._hpa.stabilize(self._clock.now, self.replicas, recommended)
         self._scale_to(desired, metric, recommended)
@@ -105,7 +105,7 @@ class Scaling:
             if over:
                 self._scale_to(0, metric, None)
 
-    def _recommended(self) -> tuple[int | None, int | None]:
+    def _recommend(self) -> tuple[int | None, int | None]:
         """Return the metric, and the members that it recommends; None if not known."""
         policy = self._policy
         if self._age is not None:

@@ -40,7 +40,7 @@ class Tally:
         self.drained_at: list[int] = []
         self._step = step
 
-    def finished_rows(self) -> Longs:
+    def list_finished(self) -> Longs:
         """Return the finished offsets, as rows of `finished`."""
         return np.array(self.finished, np.int64).reshape(-1, 4)
 
@@ -174,7 +174,7 @@ def summary(
     age = timeline.column("age_ms").to_numpy().reshape(steps, -1).max(axis=1)
     (lag_p50, lag_p95), (age_p50, age_p95) = np.percentile([lag, age], [50, 95], axis=1).T.tolist()
     totals = sum(tally.counts.values(), Counter[str]())
-    rows = tally.finished_rows()
+    rows = tally.list_finished()
     archived, finished = sum(tally.archived), int(np.sum(rows[:, 2] - rows[:, 1] + 1))
     latency, ends = _latency(rows, logs), sum(log.known_end for log in logs)
     delivered, again = totals["deliveries"], totals["redeliveries"]
@@ -243,7 +243,7 @@ def _latency(rows: Longs, logs: Sequence[Log]) -> tuple[float | None, float | No
     order = np.argsort(rows[:, 0].astype(np.min_scalar_type(len(logs))), kind="stable")
     ends = np.cumsum(np.bincount(rows[:, 0], minlength=len(logs)))
     by_place = zip(logs, np.split(order, ends[:-1]), strict=True)
-    found = [_waited(log, rows.take(own, axis=0)) for log, own in by_place if len(own)]
+    found = [_waiting_times(log, rows.take(own, axis=0)) for log, own in by_place if len(own)]
     waited, counts = (np.concatenate(column) for column in zip(*found, strict=True))
     half, most = (_weighted_quantile(waited, counts, share) for share in (0.5, 0.95))
     return max(half / MS, 0.0), max(most / MS, 0.0)
@@ -266,7 +266,7 @@ def _weighted_quantile(values: Longs, counts: Longs, share: float) -> int:
     return int(values[0])
 
 
-def _waited(log: Log, rows: Longs) -> tuple[Longs, Longs]:
+def _waiting_times(log: Log, rows: Longs) -> tuple[Longs, Longs]:
     """Return microseconds from append to finish, and the number of records of each."""
     firsts, lasts, times = (np.ascontiguousarray(column) for column in rows.T[1:])
     bases, appended = np.asarray(log.bases), np.asarray(log.times)

@@ -452,10 +452,10 @@ def _infer_offsets(local: pa.Array, instants: pa.Array) -> pa.Array:
     ahead = pc.multiply(quarters.cast(pa.int64()), _QUARTER)
     is_soon = pc.less_equal(pc.abs(pc.subtract(apart, ahead)), _LATE_FOR_ZONE)
     is_soon = pc.and_(is_soon, pc.less_equal(pc.abs(ahead), _MOST_AHEAD)).fill_null(False)
-    told = pc.filter(ahead, is_soon).to_numpy()
-    steps = np.diff(told)[np.diff(told) != 0]
+    times = pc.filter(ahead, is_soon).to_numpy()
+    steps = np.diff(times)[np.diff(times) != 0]
     agree = len(steps) == 0 or (len(steps) == 1 and abs(steps[0]) == _SUMMER)
-    if not agree or 2 * len(told) <= len(apart) - apart.null_count:
+    if not agree or 2 * len(times) <= len(apart) - apart.null_count:
         return pa.nulls(len(apart), pa.int64())
     ahead = pc.fill_null_backward(pc.fill_null_forward(pc.if_else(is_soon, ahead, None)))
     return pc.if_else(apart.is_valid(), ahead, None)

@@ -462,16 +462,16 @@ def _described_offsets(log: Log) -> tuple[pa.Array, Columns]:
 
 
 def _altered_offsets(log: Log) -> tuple[pa.Array, Columns]:
-    asked = place_partitions(log.request, topic="topicName")
+    requested = place_partitions(log.request, topic="topicName")
     answered = place_partitions(log.response, "responses", "topicName")
-    where = pc.index_in(keys_of(asked), keys_of(answered))
-    row = asked.partitions.row
+    where = pc.index_in(keys_of(requested), keys_of(answered))
+    row = requested.partitions.row
     whole = log.response.of("errorCode").take(row)
     return row, {
         **log.request_columns(row, "group_id"),
-        "topic": asked.topic,
-        "partition": asked.partitions.of("partitionIndex"),
-        "start_offset": positive(asked.partitions.of("startOffset"), least=0),
+        "topic": requested.topic,
+        "partition": requested.partitions.of("partitionIndex"),
+        "start_offset": positive(requested.partitions.of("startOffset"), least=0),
         "error_code": pc.coalesce(answered.partitions.of("errorCode").take(where), whole),
         "error_message": answered.partitions.of("errorMessage").take(where),
     }

@@ -243,7 +243,7 @@ def regular_moments(
 
 
 def timeline_of(
-    begun: Reading,
+    reading: Reading,
     moments: Sequence[datetime],
     every: timedelta,
     group: str | None = None,
@@ -256,7 +256,7 @@ def timeline_of(
     """
     if not moments:
         return Rows(schemas.TIMELINE.empty_table(), 0)
-    lag = begun.table("lag")
+    lag = reading.table("lag")
     keys = only(lag, group)
     rows = len(moments) * keys.num_rows
     if most is None and rows > _MOST_ROWS:
@@ -266,12 +266,12 @@ def timeline_of(
     kept = keys.num_rows if most is None else min(keys.num_rows, max(most // len(moments), 1))
     if kept < keys.num_rows:
         keys = keys.sort_by([("lag", "descending"), *ORDER]).slice(0, kept)
-    each, now = _lags(begun, keys, moments, every), begun.table("offsets")
-    table = begun.over_history(
+    each, now = _lags(reading, keys, moments, every), reading.table("offsets")
+    table = reading.over_history(
         each, schemas.TIMELINE, None if keys.num_rows == lag.num_rows else keys
     )
     table = add_topic_names(table.drop_columns("topic"), now).select(schemas.TIMELINE.names)
-    table = begun.choice.of(table.sort_by([*ORDER, ("as_of", "ascending")]))
+    table = reading.choice.of(table.sort_by([*ORDER, ("as_of", "ascending")]))
     return Rows(table, table.num_rows + rows - kept * len(moments))
 
 
@@ -283,44 +283,44 @@ def lag_sums(timeline: pa.Table) -> pa.Table:
     return grouped.rename_columns(TRENDS.names).cast(TRENDS)
 
 
-def _events(begun: Reading, since: datetime, every: timedelta) -> pa.Table:
+def _events(reading: Reading, since: datetime, every: timedelta) -> pa.Table:
     """Return `EVENTS`; events of one kind within ``every`` are one row."""
-    evidence = begun.evidence
+    evidence = reading.evidence
     each = partial(events_arrow, since=since, every=every)
-    found = begun.over_history(each, schemas.EVENTS).drop_columns("topic")
-    of_groups = member_events(begun.table("members"), begun.table("groups"), since)
-    names = begun.table("lag").select(["topic_id", "topic"])
+    found = reading.over_history(each, schemas.EVENTS).drop_columns("topic")
+    of_groups = member_events(reading.table("members"), reading.table("groups"), since)
+    names = reading.table("lag").select(["topic_id", "topic"])
     table = add_topic_names(found, names).select(schemas.EVENTS.names)
     table = add_leaders(table, evidence.brokers)
-    table = begun.choice.of(pa.concat_tables([table, of_groups]))
+    table = reading.choice.of(pa.concat_tables([table, of_groups]))
     order = ("happened_at", "group_id", "topic", "partition", "event", "member_id")
     return table.sort_by(ascending(*order))
 
 
 def timeline_frame(
-    begun: SparkReading, moments: Sequence[datetime], every: timedelta, group: str | None = None
+    reading: SparkReading, moments: Sequence[datetime], every: timedelta, group: str | None = None
 ) -> DataFrame:
     """Return the whole timeline of a reading on Spark as a DataFrame."""
-    keys = only(begun.table("lag"), group)
-    return begun.timeline_frame(_lags(begun, keys, moments, every), group)
+    keys = only(reading.table("lag"), group)
+    return reading.timeline_frame(_lags(reading, keys, moments, every), group)
 
 
-def _lags(begun: Reading, keys: pa.Table, moments: Sequence[datetime], every: timedelta) -> Each:
+def _lags(reading: Reading, keys: pa.Table, moments: Sequence[datetime], every: timedelta) -> Each:
     """Return a function that computes the lags at some moments from a history."""
     ids = sorted(pc.unique(keys.column("topic_id")).to_pylist())
     # The ends of the last moment are those just read.
-    later = begun.source.as_of() if begun.as_of is not None else None  # to include later ends
-    past = begun.source.past_offsets(ids, [*moments[:-1], *([later] if later else [])])
-    ends = pa.concat_tables([past, of_topics(begun.table("offsets"), ids)])
+    later = reading.source.as_of() if reading.as_of is not None else None  # to include later ends
+    past = reading.source.past_offsets(ids, [*moments[:-1], *([later] if later else [])])
+    ends = pa.concat_tables([past, of_topics(reading.table("offsets"), ids)])
     chosen = known_moments(ends, moments, every)
     return partial(timeline_arrow, past_offsets=_with_ends_at(ends, chosen), moments=chosen)
 
 
-def lags_at(begun: Reading, ends: pa.Table, moments: Sequence[datetime]) -> pa.Table:
+def lags_at(reading: Reading, ends: pa.Table, moments: Sequence[datetime]) -> pa.Table:
     """Return the lag of every share partition at moments with known end offsets, as `TIMELINE`."""
     ends = _with_ends_at(ends, moments)
     each = partial(timeline_arrow, past_offsets=ends, moments=list(moments))
-    return begun.over_history(each, schemas.TIMELINE)
+    return reading.over_history(each, schemas.TIMELINE)
 
 
 def _with_ends_at(ends: pa.Table, moments: Sequence[datetime]) -> pa.Table:
@@ -332,10 +332,10 @@ def _with_ends_at(ends: pa.Table, moments: Sequence[datetime]) -> pa.Table:
 
 
 def trend_of(
-    begun: Reading, every: timedelta, by: str | None = None, over: timedelta | None = None
+    reading: Reading, every: timedelta, by: str | None = None, over: timedelta | None = None
 ) -> pa.Table:
     """Return the imbalance of lag over partitions and topics over time, as `IMBALANCE`."""
-    table = timeline_of(begun, regular_moments(begun, every, over=over), every).table
+    table = timeline_of(reading, regular_moments(reading, every, over=over), every).table
     moments = pc.unique(table.column("as_of")).to_pylist()
     lags = {
         at: table.filter(pc.equal(table.column("as_of"), pa.scalar(at, schemas.TIMESTAMP)))

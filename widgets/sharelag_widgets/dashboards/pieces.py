@@ -241,7 +241,7 @@ class CauseCards(Piece):
         (members,) = (row["members"] for row in known if row["group_id"] == group)
         rows = explained.table.sort_by([("rank", "ascending")]).to_pylist()
         causes = {row["cause"] for row in rows}
-        begun = [] if later is None else _begun(later, group, bench.evidence(group).as_of, causes)
+        begun = [] if later is None else _earlier(later, group, bench.evidence(group).as_of, causes)
         cards = [
             {name: str(getattr(words, name)) for name in _CARD}
             | {"command": next_command(row, source, members)}
@@ -263,7 +263,7 @@ class CauseCards(Piece):
         return "\n".join([f"{self.group}  {self.state}", *lines])
 
 
-def _begun(later: Workbench, group: str, then: datetime, known: Collection[str]) -> list[str]:
+def _earlier(later: Workbench, group: str, then: datetime, known: Collection[str]) -> list[str]:
     """Return the causes that had begun by then but were unknown, most severe first."""
     rows = later.explain(group).table.sort_by([("rank", "ascending")]).to_pylist()
     return [

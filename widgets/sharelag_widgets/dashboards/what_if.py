@@ -89,7 +89,7 @@ class ByHand(Part):
         ``chance`` returns the duration in seconds and the seeds at the start of each run.
         """
 
-        def tried_out(held: Assignment, cancelled: Any, progress: Any) -> Difference | None:
+        def try_out(held: Assignment, cancelled: Any, progress: Any) -> Difference | None:
             seconds, seeds = chance()
             base = shorter(scenario, seconds)
             require_end([size(base)] * 2, len(seeds), LESS)
@@ -99,13 +99,13 @@ class ByHand(Part):
                 return None
             return Difference(rows, tuple(seeds), assumed, "95 % interval", state.words())
 
-        def loaded(name: str, held: Assignment) -> Assignment:
+        def load(name: str, held: Assignment) -> Assignment:
             return assignment_of(with_assignment(scenario, held), name)
 
         partitions = partitions_of(lag, scenario)
-        held, words = begun(scenario, members, partitions)
+        held, words = initial(scenario, members, partitions)
         clients = clients_of(state.group, members)
-        can: dict[str, Any] = {"on_run": tried_out, "on_load": loaded, "member_labels": clients}
+        can: dict[str, Any] = {"on_run": try_out, "on_load": load, "member_labels": clients}
         if self._group == state.group:
             self.children[1].renew(partitions, held, **can)
         else:
@@ -135,7 +135,7 @@ def _places(rows: pa.Table) -> Iterator[tuple[str, int]]:
     return zip(*(rows.column(name).to_pylist() for name in ("topic", "partition")), strict=True)
 
 
-def begun(scenario: Scenario, members: pa.Table, partitions: pa.Table) -> tuple[Assignment, str]:
+def initial(scenario: Scenario, members: pa.Table, partitions: pa.Table) -> tuple[Assignment, str]:
     """Return the current assignment, or that of the scenario's assignor if it is unknown.
 
     Members of the scenario have their ids; partitions missing from ``partitions`` (of
