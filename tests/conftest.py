@@ -67,6 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(_Exhaustive(config), "sharelag-exhaustive")
     config.pluginmanager.register(FaultRecorder(), "sharelag-faults")
     config.pluginmanager.register(WaysRecorder(), "sharelag-ways")
+    os.environ.pop("KAFKA_BOOTSTRAP_SERVERS", None)  # no test asks a cluster of the user's
     # Java's second compiler pays for itself after minutes, which no test's Spark lasts.
     os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 

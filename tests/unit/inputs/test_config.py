@@ -30,11 +30,6 @@ BY_TOKEN = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
 BY_TOKEN |= {"sasl.oauthbearer.token.endpoint.url": TOKEN_URL}
 
 
-@pytest.fixture(autouse=True)
-def _no_cluster_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("KAFKA_BOOTSTRAP_SERVERS", raising=False)
-
-
 @pytest.fixture(scope="module")
 def pem(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """A key and its self-signed certificate: paths and texts."""

@@ -19,11 +19,6 @@ _SERVERS = "KAFKA_BOOTSTRAP_SERVERS"
 _CHOOSE = "choose one input: bootstrap_server, capture, raw or segments"
 
 
-@pytest.fixture(autouse=True)
-def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(_SERVERS, raising=False)
-
-
 def test_each_option_names_an_input(monkeypatch: pytest.MonkeyPatch) -> None:
     demo = folder_of(DEMO)
     assert open_named(capture=demo) == CaptureInput(demo) == open_input(demo) == open_input(DEMO)
