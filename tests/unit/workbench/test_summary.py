@@ -341,7 +341,7 @@ def test_what_is_read_later_has_the_records_that_came_meanwhile(written: list[Wr
     here = bench.here()
     assert here is not None
     assert starts(here.lag().table) == [10]
-    assert not {"state_ranges", "_sized"} & set(vars(bench.source))
+    assert not {"state_ranges", "_ranges_for_size"} & set(vars(bench.source))
     written.append(Write(3, 6_000))
     assert starts(bench.reading.table("lag")) == [6_000]
 
