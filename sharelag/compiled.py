@@ -160,15 +160,13 @@ def defer_compiling(are_compiled: Callable[[], bool]) -> None:
 
 
 def run_alone(function: Callable[[], None]) -> None:
-    """Call a function that compiles, with the lowest priority, unless another process is at it.
-
-    It is not called where numba cannot cache: no later process would gain by it.
-    """
+    """Compile for later processes with the lowest priority, unless another process is at it."""
     import fcntl  # not on Windows
 
     os.nice(19)
     source, named = Path(function.__code__.co_filename), os.environ.get("NUMBA_CACHE_DIR")
     homes = [Path(named)] if named else [source.parent, Path.home()]
+    # Where numba cannot cache, no later process would gain by it.
     there = (next(filter(Path.exists, (one, *one.parents))) for one in homes)
     if not any(os.access(one, os.W_OK | os.X_OK) for one in there):
         return

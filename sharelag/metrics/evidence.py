@@ -102,11 +102,11 @@ class Evidence(Displayable):
         )
 
     @cached_property
-    def _past(self) -> dict[str, list[int]]:
+    def _past(self) -> dict[str, pa.ListScalar]:
         """The rows of ``past_offsets`` by topic id: there may be millions, of many groups."""
         ids, rows = self.past_offsets.column("topic_id"), pa.array(range(len(self.past_offsets)))
         found = pa.table({"id": ids, "row": rows}).group_by("id").aggregate([("row", "list")])
-        return dict(zip(found["id"].to_pylist(), found["row_list"].to_pylist(), strict=True))
+        return dict(zip(found["id"].to_pylist(), found["row_list"], strict=True))
 
     def of_group(self, group: str) -> Evidence:
         """Return the evidence on one group, which leads to the same answers."""
@@ -120,7 +120,7 @@ class Evidence(Displayable):
             if "group_id" in getattr(one, "column_names", ())
         }
         topics = pc.unique(tables["lag"].column("topic_id")).to_pylist()
-        rows = sorted(row for topic in topics for row in self._past.get(topic, ()))
+        rows = sorted(row for one in topics if one in self._past for row in self._past[one].as_py())
         past = self.past_offsets.take(pa.array(rows, pa.int64()))
         mine = replace(self, past_offsets=past, **tables)
         # Groups are ranked separately, so the results for all hold for each.

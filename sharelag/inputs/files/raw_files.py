@@ -63,8 +63,6 @@ _MAGIC = b"PAR1"
 #: Hive's name of a partition folder for null.
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _DELTA, _CAPTURE = "Delta", "capture"
-#: Characters in an address, such as %20.
-_ESCAPE = re.compile(r"%[\dA-Fa-f]{2}")
 #: Entries that identify a folder as more than its Parquet files, and the kind of table.
 MARKS = {
     "_delta_log": _DELTA,
@@ -301,7 +299,7 @@ def _names_in_log(log: Path) -> set[str]:
 
 def require_path(place: Path | str) -> None:
     """Refuse a folder whose name deltalake would decode, and so take for another folder's."""
-    if "://" not in str(place) and (found := _ESCAPE.search(str(place))):
+    if "://" not in str(place) and (found := re.search(r"%[\dA-Fa-f]{2}", str(place))):
         raise InputError(f"deltalake cannot use {place}: rename the folder with {found[0]} in it")
 
 

@@ -41,20 +41,14 @@ def note_drained(a: Any, p: Any) -> None:
     last = a[DRAINED_AT] + a[DRAINS] - 1
     if a[DRAINS] and a[last] // a[STEP] >= a[NOW] // a[STEP]:
         return
-    if _is_left(a, p) or _is_left(a, a[PLACES_AT] + a[UNDRAINED] * PLACE):
+    if log_end(a, p) - a[p + START] - a[p + COMPLETE] > 0:
         return
     for number in range(a[PLACES]):
-        if _is_left(a, a[PLACES_AT] + number * PLACE):
-            a[UNDRAINED] = number
+        other = a[PLACES_AT] + number * PLACE
+        if log_end(a, other) - a[other + START] - a[other + COMPLETE] > 0:
             return
     a[last + 1] = a[NOW]
     a[DRAINS] += 1
-
-
-@part
-def _is_left(a: Any, p: Any) -> bool:
-    """Return whether records of a place are still to be finished."""
-    return bool(log_end(a, p) - a[p + START] - a[p + COMPLETE] > 0)
 
 
 @part
