@@ -265,6 +265,7 @@ def test_a_share_partition_with_several_states_counts_once(column: str) -> None:
     ends = with_column(offsets(100), "as_of", pa.scalar(4_000, pa.int64()).cast(schemas.TIMESTAMP))
     with sharelag.open(TableInput(pa.concat_tables(tables), ends), engine="local") as bench:
         assert len(bench.windows().table) == 2
+        assert bench.windows().title == "Windows of 1 share partition"
         (start,) = bench.lag().table.column("start_offset").to_pylist()
         assert start == latest[-1]["start_offset"]
         assert bench.lag(by="group").table.column("lag").to_pylist() == [100 - start]

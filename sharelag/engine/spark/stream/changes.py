@@ -158,7 +158,8 @@ def lag(windows: DataFrame, offsets: Ends | Tabular) -> DataFrame:
     """Return the lag of every share partition that a micro-batch changed.
 
     Share partitions without changes can only have a new end offset: `sharelag.lag` of all current
-    windows returns their lag, and `watch` and `to_delta` keep it current.
+    windows returns their lag, and `watch` and `to_delta` keep it current. One with several states
+    has a row for each of them that changed.
 
     Parameters
     ----------
