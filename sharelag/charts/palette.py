@@ -167,9 +167,7 @@ def check_theme(theme: Theme) -> Theme:
 def luminance(colour: str) -> float:
     """Return the relative luminance of ``#rrggbb`` (WCAG 2)."""
     parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-    r, g, b = (
-        part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
-    )
+    r, g, b = (one / 12.92 if one <= 0.03928 else ((one + 0.055) / 1.055) ** 2.4 for one in parts)
     return 0.2126 * r + 0.7152 * g + 0.0722 * b
 
 

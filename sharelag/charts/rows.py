@@ -93,9 +93,7 @@ def key(row: Mapping[str, Any]) -> list[Any]:
 
 def groups_of(table: Arrow) -> str:
     """Return the groups of a table as part of a sentence."""
-    return text.list_names(
-        text.name(one) for one in pc.unique(table.column("group_id")).to_pylist()
-    )
+    return text.list_names(map(text.name, pc.unique(table.column("group_id")).to_pylist()))
 
 
 def has_several_groups(table: Arrow) -> bool:

@@ -275,9 +275,7 @@ def _mark_drains(
     known = {name: mine.column("drain_ms")[0].as_py() for name, mine in drawn.items()}
     marks: list[Any] = []
     written = -longest
-    for name in sorted(
-        (one for one in known if known[one] is not None), key=lambda one: known[one]
-    ):
+    for name in sorted((one for one in known if known[one] is not None), key=known.__getitem__):
         drain_ms, mine = known[name], drawn[name]
         colour = line(list(drawn).index(name), theme)["line"]["color"]
         is_far = drain_ms - written > _CLOSE * longest
@@ -408,9 +406,7 @@ def clearing_figure(cells: pa.Table, theme: Theme = "light") -> Figure:
         showlegend=False,
         **hovers((row["variant"], *lines) for row, lines in zip(rows, texts, strict=True)),
     )
-    boxes = [
-        _cell(across, down, row, theme) for row, (across, down) in zip(rows, places, strict=True)
-    ]
+    boxes = [_cell(x, y, row, theme) for row, (x, y) in zip(rows, places, strict=True)]
     bare = {"showline": False, "ticks": ""}
     across = label_axis([text.number(count) for count in members], "members") | bare
     story = Story(

@@ -490,9 +490,7 @@ def state_key_figure(records: pa.Table, theme: Theme = "light") -> Figure:
     places = [_place(one, True) for one in plain]
     names = places if several else [one["partition"] for one in plain]
     counts = [one["share_partitions"] for one in plain]
-    lines = [
-        (place, text.pluralize(count, _WHAT)) for place, count in zip(places, counts, strict=True)
-    ]
+    lines = [(at, text.pluralize(count, _WHAT)) for at, count in zip(places, counts, strict=True)]
     assumed = any(one["assumed"] for one in plain)
     used, most = sum(count > 0 for count in counts), max(counts)
     story = Story(

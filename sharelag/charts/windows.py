@@ -512,9 +512,7 @@ def delivery_count_figure(
             )
         )
     last = max([*places, limit or 1])
-    least, most = (
-        pc.min_max(summed.column("offsets_sum"))[name].as_py() for name in ("min", "max")
-    )
+    least, most = (pc.min_max(summed.column("offsets_sum"))[one].as_py() for one in ("min", "max"))
     up: dict[str, Any] = {"title": {"text": "offsets"}, "type": "log", "dtick": 1}
     across = {"dtick": max(1, last // 12), "range": [-0.6, last + 0.6]}
     return figure(

@@ -118,12 +118,7 @@ def ask(name: str, options: dict[str, Any], **given: Any) -> Answered:
 
 
 def print_answer(
-    name: str,
-    output: str,
-    options: dict[str, Any],
-    *,
-    unit: str = "share partition",
-    **given: Any,
+    name: str, output: str, options: dict[str, Any], *, unit: str = "share partition", **given: Any
 ) -> int | None:
     """Ask a question as `ask` does, and print its rows and its sentences.
 

@@ -13,14 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from sharelag.cli import options as option
-from sharelag.cli.options import (
-    Call,
-    command,
-    config_of,
-    flags,
-    given_options,
-    names_cluster,
-)
+from sharelag.cli.options import Call, command, config_of, flags, given_options, names_cluster
 from sharelag.cli.output import note, plain, print_rows, tell, write
 from sharelag.errors import ShareLagError
 from sharelag.java import find_java

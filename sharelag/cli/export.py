@@ -108,11 +108,7 @@ def prometheus(textfile: Path, brief: bool, engine: str, over: timedelta, **opti
     "Prefer --token-file or $SHARELAG_TOKEN: other users can see command lines.",
     envvar="SHARELAG_TOKEN",
 )
-@option.path(
-    "--token-file",
-    "FILE",
-    "A file with the token, such as a mounted Secret.",
-)
+@option.path("--token-file", "FILE", "A file with the token, such as a mounted Secret.")
 @option.duration(
     "--every",
     "How often to collect; requests get the latest result.",

@@ -62,11 +62,7 @@ def explain(output: str, patience: timedelta | None, **options: Any) -> int | No
 @with_options(option.order("gini"))
 @option.switch("--verdict", "Show where the lag of each group is concentrated, and idle members.")
 def imbalance(
-    output: str,
-    by: str | None,
-    every: timedelta | None,
-    verdict: bool,
-    **options: Any,
+    output: str, by: str | None, every: timedelta | None, verdict: bool, **options: Any
 ) -> int | None:
     """Show how evenly lag, arrivals, work and partitions are spread.
 
@@ -177,13 +173,7 @@ _KEYS = ("group_id", "topic_id", "partition")
     "Refresh at this interval and show the change; Ctrl-C stops it.",
     least=timedelta(milliseconds=100),
 )
-def lag(
-    output: str,
-    by: str,
-    brief: bool,
-    watch: timedelta | None,
-    **options: Any,
-) -> int | None:
+def lag(output: str, by: str, brief: bool, watch: timedelta | None, **options: Any) -> int | None:
     """Show the lag of share partitions, and its terms.
 
     LAG is Kafka's: end offset - start offset - delivery complete count, `-` where Kafka does not
@@ -265,12 +255,7 @@ _INPUT_OPTIONS = (
     "Limit to groups in this state: Empty, Stable or Dead; repeatable, or comma-separated.",
 )
 @with_options(option.order("lag"))
-def groups(
-    output: str,
-    states: tuple[str, ...],
-    kafka_output: Any,
-    **options: Any,
-) -> int | None:
+def groups(output: str, states: tuple[str, ...], kafka_output: Any, **options: Any) -> int | None:
     """Show the groups: type, state, epochs, members, topics and lag.
 
     STATE is Stable with members and Empty without. Dead groups were deleted, but the state topic

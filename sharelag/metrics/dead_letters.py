@@ -241,9 +241,7 @@ def ledger_arrow(archived: Arrow, letters: Arrow, lag: Arrow, limits: Arrow, now
     offset.
     """
     runs, every = as_table(archived), as_table(letters)
-    which, offset = each_offset(
-        *(numbers(runs, name)[0] for name in ("first_offset", "last_offset"))
-    )
+    which, offset = each_offset(*(numbers(runs, one)[0] for one in ("first_offset", "last_offset")))
     names = [*SHARE_PARTITION, "delivery_state", "delivery_count", "since", "record"]
     mine = runs.select(names).take(pa.array(which)).append_column("offset", pa.array(offset))
     is_fine = pc.is_null(every.column("problem"))

@@ -159,9 +159,8 @@ def lines_of_places(
         if (key := tuple(place[name] for name in SHARE_PARTITION)) in found
     ]
     more = len(lines) - _MOST_LINES
-    return lines[:_MOST_LINES] + (
-        [f"and {pluralize(more, 'more share partition')}"] if more > 0 else []
-    )
+    rest = [f"and {pluralize(more, 'more share partition')}"] if more > 0 else []
+    return lines[:_MOST_LINES] + rest
 
 
 def add_holders(rows: pa.Table, holders: pa.Table) -> pa.Table:

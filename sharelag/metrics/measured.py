@@ -128,9 +128,7 @@ def letter_words(table: pa.Table, groups: Collection[str] | None = None) -> list
     A broker counts the letters of the share partitions that it leads, since the first one of a
     group; the result sums all brokers that were read. ``groups`` restricts it.
     """
-    found = {
-        metric: readings(table, metric, "Count", ["group_id"]).to_pylist() for metric in _LETTERS
-    }
+    found = {name: readings(table, name, "Count", ["group_id"]).to_pylist() for name in _LETTERS}
     # After the first letter of a group a broker has all counts, but exporters may leave some out.
     exporting = {metric: {row["of"] for row in rows} for metric, rows in found.items()}
     by_group: dict[str | None, set[str]] = {}
@@ -150,9 +148,8 @@ def letter_words(table: pa.Table, groups: Collection[str] | None = None) -> list
         if groups is None or group in groups
     ]
     if (left := len(sentences) - _MOST_NOTES) > 0:
-        sentences[_MOST_NOTES:] = [
-            f"dead letters of {pluralize(left, 'more group')}: see the counts of -o json"
-        ]
+        rest = pluralize(left, "more group")
+        sentences[_MOST_NOTES:] = [f"dead letters of {rest}: see the counts of -o json"]
     return sentences
 
 

@@ -223,8 +223,7 @@ TopicNames = Annotated[
     Field(max_length=_MOST_TOPICS, description="Only the offsets of these topics. Default: all."),
 ]
 LogEnd = Annotated[
-    Literal["earliest", "latest"] | None,
-    Field(description="To the start or the end of each log."),
+    Literal["earliest", "latest"] | None, Field(description="To the start or the end of each log.")
 ]
 Offset = Annotated[int | None, Field(ge=0, lt=1 << 63, description="To this offset, in each log.")]
 Written = Annotated[

@@ -150,9 +150,7 @@ class CurrentTables:
 
     def __init__(self, folder: Path, cluster_id: str, source: str) -> None:
         self._places = {name: folder / name for name in _TABLES}
-        self._names = {
-            name: f"current {name} of the share groups of {cluster_id}" for name in _TABLES
-        }
+        self._names = {one: f"current {one} of the share groups of {cluster_id}" for one in _TABLES}
         self._source = source
         self._writes = count()
         self._windows: pa.Table | None = None

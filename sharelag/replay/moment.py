@@ -31,9 +31,8 @@ class Choice:
     """The selected share partitions (empty: all), and the generation of their records."""
 
     groups: frozenset[str] = frozenset()
-    topics: dict[str, frozenset[int]] = field(
-        default_factory=dict
-    )  # no partitions: all of the topic
+    #: A topic without partitions stands for all of them.
+    topics: dict[str, frozenset[int]] = field(default_factory=dict)
     #: State records are decoded in this generation of the format first; None: by each record.
     generation: int | None = None
 

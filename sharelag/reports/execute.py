@@ -257,9 +257,7 @@ def scrub_notebook(notebook: Any, secrets: Iterable[str]) -> Any:
 def _cell(cell: Mapping[str, Any], mask: _Mask) -> dict[str, Any]:
     clean = {**cell, "source": mask(cell["source"]), "metadata": _about(cell["metadata"], mask)}
     if "attachments" in cell:
-        clean["attachments"] = {
-            name: _bundle(one, mask) for name, one in cell["attachments"].items()
-        }
+        clean["attachments"] = {key: _bundle(one, mask) for key, one in cell["attachments"].items()}
     if "outputs" in cell:
         clean["outputs"] = [_output(one, mask) for one in cell["outputs"]]
     return clean

@@ -230,9 +230,7 @@ def _ends(timeline: pa.Table, born: pa.Table) -> dict[str, _Ends]:
 
 
 def _first_sign(signs: list[dict[str, Any]], begin: datetime, is_whole: bool) -> str:
-    found = [
-        (row[name], words, row) for row in signs for name, words in _SIGNS.items() if row[name]
-    ]
+    found = [(row[key], words, row) for row in signs for key, words in _SIGNS.items() if row[key]]
     if not found:
         return as_far_as_known(
             "No offset was released or archived, and no share partition was reset", is_whole

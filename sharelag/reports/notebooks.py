@@ -179,9 +179,7 @@ def _moment(value: Any) -> str:
 def _about(path: Path) -> str:
     """Return the first line below the title."""
     first = next((cell.source for cell in _read(path).cells if cell.cell_type == "markdown"), "")
-    lines = [
-        line.strip() for line in first.splitlines() if line.strip() and not line.startswith("#")
-    ]
+    lines = [one.strip() for one in first.splitlines() if one.strip() and not one.startswith("#")]
     return lines[0] if lines else ""
 
 

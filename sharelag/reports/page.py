@@ -290,9 +290,7 @@ def draw(notebook: Any, folder: Path) -> str | None:
     Returns why there are no images; None if there are.
     """
     outputs = (output for cell in notebook.cells for output in cell.get("outputs", []))
-    charts = [
-        output.data[PLOTLY_MIME] for output in outputs if PLOTLY_MIME in output.get("data", {})
-    ]
+    charts = [one.data[PLOTLY_MIME] for one in outputs if PLOTLY_MIME in one.get("data", {})]
     if not charts:
         return "the report has no charts"
     try:

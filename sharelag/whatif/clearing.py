@@ -144,9 +144,7 @@ class Clearing(Displayable):
         shown = present("What clears the lag", found, view, (self.verdict(), *self.sentences()))
         names = [row["assignor"] for row in found]
         best = ((names.index(row["assignor"]), f"with_{row['members']}") for row in self.answers)
-        columns = {
-            text.replace("-", " ").capitalize(): name for text, name in shown.columns.items()
-        }
+        columns = {key.replace("-", " ").capitalize(): name for key, name in shown.columns.items()}
         return replace(shown, columns=columns, best=frozenset(best))
 
     def sentences(self) -> list[str]:

@@ -160,9 +160,8 @@ def _set_leaders(topics: list[Topic], evidence: Evidence, group: str) -> tuple[i
         topics[n] = replace(topic, leaders=tuple(leaders))
     times = (row["as_of"] for row in known if row["as_of"] is not None)
     read = moment(max(times, default=evidence.as_of))
-    return len(
-        numbers
-    ), f"{pluralize(len(numbers), 'broker')}{racks}, leaders as of {read}{latencies}"
+    count = len(numbers)
+    return count, f"{pluralize(count, 'broker')}{racks}, leaders as of {read}{latencies}"
 
 
 def choose_group(evidence: Evidence, group: str | None) -> str:
@@ -170,11 +169,11 @@ def choose_group(evidence: Evidence, group: str | None) -> str:
     if isinstance(group, str) and pc.index(evidence.lag["group_id"], group).as_py() >= 0:
         return group
     groups = sorted(pc.unique(evidence.lag.column("group_id")).to_pylist())
-    if group is None and len(groups) == 1:
-        return str(groups[0])
-    if group is None:
+    if group is not None:
+        raise InputError(unknown_group(group, groups))
+    if len(groups) != 1:
         raise InputError(f"choose one share group: {list_names(groups)}" if groups else NO_STATE)
-    raise InputError(unknown_group(group, groups))
+    return str(groups[0])
 
 
 def of_group(table: pa.Table, group: str) -> Rows:

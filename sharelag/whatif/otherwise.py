@@ -309,9 +309,7 @@ class Otherwise(Displayable):
             "alert_share": percent,
             "member_hours": "{:.3g}".format,
         }
-        texts = {
-            name: None if row[name] is None else say(row[name]) for name, say in as_words.items()
-        }
+        texts = {one: None if row[one] is None else say(row[one]) for one, say in as_words.items()}
         fired = None if at is None else self._say_fired(row)
         return {**row, **texts, "alert_at": "never" if share == 0 else fired}
 

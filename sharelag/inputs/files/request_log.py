@@ -89,9 +89,7 @@ class TextLog:
                 count, skipped = count + lines, skipped + others
                 for name, batch in batches.items():
                     found[name].append(batch)
-        tables = {
-            name: pa.Table.from_batches(found[name], of) for name, of in self._SCHEMAS.items()
-        }
+        tables = {one: pa.Table.from_batches(found[one], of) for one, of in self._SCHEMAS.items()}
         return tables, (count, skipped)
 
     def _parts(self, piece: Piece) -> Iterator[tuple[int, int, Mapping[str, pa.RecordBatch]]]:

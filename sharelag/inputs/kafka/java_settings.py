@@ -108,9 +108,7 @@ def to_librdkafka(properties: Mapping[str, str]) -> dict[str, str]:
     Settings that do not affect reading are left out. One that exists only in Java, or contradicts
     another, is a ConfigError. No message contains a secret.
     """
-    left = {
-        name: value if name in _VERBATIM else value.strip() for name, value in properties.items()
-    }
+    left = {name: text if name in _VERBATIM else text.strip() for name, text in properties.items()}
     left = {name: value for name, value in left.items() if value or name not in _MAY_BE_EMPTY}
     protocol = left.get("security.protocol", "").upper()
     unused = [part for part in ("SASL", "SSL") if protocol in _PROTOCOLS and part not in protocol]

@@ -20,10 +20,7 @@ from sharelag.metrics.causes.inputs import HEADS as HEADS
 from sharelag.metrics.causes.inputs import LAG_AWARE as LAG_AWARE
 from sharelag.metrics.causes.inputs import MEMBERS as MEMBERS
 from sharelag.metrics.causes.inputs import OF_GROUP as OF_GROUP
-from sharelag.metrics.causes.inputs import (
-    WHAT_IFS,
-    Floats,
-)
+from sharelag.metrics.causes.inputs import WHAT_IFS, Floats
 from sharelag.metrics.causes.inputs import Cause as Cause
 from sharelag.metrics.causes.inputs import CauseInputs as CauseInputs
 from sharelag.metrics.causes.inputs import Found as Found

@@ -145,9 +145,7 @@ def _of_partitions(rule: Rule, moments: Sequence[Then], chosen: Bools) -> Series
     measure = _MEASURES[rule.measure]
     used = moments[-1:] if rule.measure == "poison" else moments
     facts = moments[-1].facts
-    values = np.stack(
-        [np.where(then.absent, -np.inf, measure(then.facts)) for then in used], axis=1
-    )
+    values = np.stack([np.where(one.absent, -np.inf, measure(one.facts)) for one in used], axis=1)
     bounded = np.stack([then.bounded for then in used], axis=1)
     if rule.measure not in _BOUNDED:
         values[bounded] = np.nan

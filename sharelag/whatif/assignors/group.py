@@ -156,9 +156,7 @@ class Group:
 
 def pairs_of(assignment: Mapping[str, Mapping[str, Iterable[int]]]) -> Set[tuple[str, Place]]:
     """Return the pairs of member and place of an assignment."""
-    given = (
-        (member, topic, held) for member, of in assignment.items() for topic, held in of.items()
-    )
+    given = ((who, topic, held) for who, of in assignment.items() for topic, held in of.items())
     return {(member, (topic, partition)) for member, topic, held in given for partition in held}
 
 

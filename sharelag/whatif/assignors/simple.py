@@ -220,9 +220,7 @@ class Held:
 
     def targets(self, topics: list[str]) -> list[Place]:
         """Return the assignable partitions of these topics."""
-        return [
-            (topic, partition) for topic in topics for partition in self.topics[topic].assignable
-        ]
+        return [(topic, number) for topic in topics for number in self.topics[topic].assignable]
 
 
 def as_lists(assigned: Mapping[str, Partitions]) -> Assignment:
@@ -312,9 +310,7 @@ class _Draft:
     def result(self) -> Assignment:
         """Return the members in Kafka's order, with their partitions."""
         numbered = enumerate(self.held.members)
-        return as_lists(
-            {member: self.new.get(index, self.old[index]) for index, member in numbered}
-        )
+        return as_lists({member: self.new.get(at, self.old[at]) for at, member in numbered})
 
 
 def _share(

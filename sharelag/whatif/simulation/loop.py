@@ -115,9 +115,7 @@ class Loop(ABC, Generic[L]):
         self.modelled = modelled
         self.clock = Clock(scenario.begins_ms)
         self.names = list(scenario.starts)
-        self.first = {
-            topic: place for place, (topic, number) in enumerate(self.names) if number == 0
-        }
+        self.first = {name: place for place, (name, number) in enumerate(self.names) if number == 0}
         self.tally = Tally(len(self.names), scenario.step_ms * MS)
         self.logs = [log for topic in logs(scenario, seed, modelled) for log in topic]
         self.each = scenario.each_member()

@@ -67,9 +67,7 @@ def _once(queue: Queue) -> str:
     begins = {partition: first for partition, (first, _) in queue.ranges.items() if first}
     if not begins:
         return _ONCE
-    where = list_names(
-        [f"{first} of partition {number}" for number, first in sorted(begins.items())]
-    )
+    where = list_names([f"{first} of partition {at}" for at, first in sorted(begins.items())])
     return f"{_ONCE}; {queue.topic} has no records before offset {where} any more"
 
 
@@ -160,8 +158,7 @@ def _ledger(
 
     def read(of: tuple[str, ...]) -> Ledger:
         kept = t.bench.keep(
-            ("dead letters", group, key, of),
-            lambda: (queue, t.read.ledger(wanted, MOST_RUNS, of)),
+            ("dead letters", group, key, of), lambda: (queue, t.read.ledger(wanted, MOST_RUNS, of))
         )
         return kept[1]
 

@@ -21,14 +21,7 @@ from sharelag.metrics.events import add_leaders, events_arrow, member_events
 from sharelag.metrics.imbalance import trend as imbalance_trend
 from sharelag.metrics.lag import timeline_arrow
 from sharelag.model import milliseconds
-from sharelag.replay.moment import (
-    Moment,
-    as_moment,
-    as_time,
-    parse_moment,
-    parse_since,
-    parse_time,
-)
+from sharelag.replay.moment import Moment, as_moment, as_time, parse_moment, parse_since, parse_time
 from sharelag.schemas import DIFF, SHARE_PARTITION
 from sharelag.tables import gaps, views
 from sharelag.tables.arrow import as_table, ascending, keys

@@ -242,9 +242,8 @@ class Now(PastGroup):
             self.lab = lab = WhatIfLab(self.bench, self.group, selection=self.selection, every=0)
             # The bar has the moment, group and theme of both.
             lab.header.level, lab.groups.layout.display = 3, "none"
-            lab.remove_class("sharelag-dashboard").add_class(
-                "sharelag-lab"
-            )  # without own background
+            # Without own background.
+            lab.remove_class("sharelag-dashboard").add_class("sharelag-lab")
             for name, its in (("theme", "theme"), ("as_of", "above")):
                 traitlets.dlink((self.header, name), (lab.header, its))
             lab.observe(self._show_search, names=["state"])

@@ -124,9 +124,7 @@ class ByHand(Part):
 
 def partitions_of(lag: pa.Table, scenario: Scenario) -> pa.Table:
     """Return the rows of a lag table with simulated partitions, for an editor."""
-    places = {
-        (topic.name, number) for topic in scenario.topics for number in range(topic.partitions)
-    }
+    places = {(one.name, number) for one in scenario.topics for number in range(one.partitions)}
     chosen = pa.array([place in places for place in _places(lag)], pa.bool_())
     return lag.filter(chosen).select(_COLUMNS)
 
