@@ -316,9 +316,8 @@ def scenario_of(options: dict[str, Any]) -> tuple[Scenario, pa.Table | None]:
         scenario = cut_short(scenario)
     if options["rebalance_every"] is not None:
         every = round(options["rebalance_every"] / _MS)
-        scenario = replace(
-            scenario, settings=replace(scenario.settings, rebalance_interval_ms=every)
-        )
+        changed = replace(scenario.settings, rebalance_interval_ms=every)
+        scenario = replace(scenario, settings=changed)
     return scenario, settings
 
 

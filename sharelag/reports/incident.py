@@ -177,9 +177,7 @@ def _describe_lag(
     unknown = f"; that of {dark} is unknown" if dark else ""
     # Nothing is measured between two moments, and a new group takes a moment to begin.
     moments = sorted(set(timeline.column("as_of").to_pylist()))
-    patience = max(
-        2 * median_low([after - before for before, after in pairwise(moments)]), _AT_ONCE
-    )
+    patience = max(2 * median_low([now - was for was, now in pairwise(moments)]), _AT_ONCE)
     late = {name for name, end in ends.items() if end.at - begin > patience}
     grew = {name: end.now - end.then for name, end in ends.items() if end.now > end.then}
     if not grew:

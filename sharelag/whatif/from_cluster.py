@@ -105,9 +105,8 @@ def scenario_from(
     longest = max((one.work_ms or 0 for one in poison), default=0)
     polled = max_poll_records or estimates.estimate_poll(service, limits.lock_duration_ms, longest)
     brokers, leading = _set_leaders(topics, evidence, name)
-    assumed.append(
-        f"record batches of {batch_records} and polls of {pluralize(polled, 'record')}; {leading}"
-    )
+    polls = pluralize(polled, "record")
+    assumed.append(f"record batches of {batch_records} and polls of {polls}; {leading}")
     _note_transactions(evidence, lag, settings, open_, assumed)
     reset = str(found["share.auto.offset.reset"].value)
     _note_limits(evidence, lag, settings, reset, assumed)

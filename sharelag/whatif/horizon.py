@@ -189,9 +189,8 @@ class Drained(NamedTuple):
         by_run = zip(*self.times_ms.values(), strict=True)
         done = [max(filter(None, run), default=0) for run in by_run if None not in run]
         if not done:
-            return (
-                f"{work} is not done within {duration(self.duration_ms)} in any of {self.runs} runs"
-            )
+            within = duration(self.duration_ms)
+            return f"{work} is not done within {within} in any of {self.runs} runs"
         span = " to ".join(dict.fromkeys(map(duration, (min(done), max(done)))))
         return f"{work} takes {span} ({len(done)} of {self.runs} runs)"
 

@@ -196,10 +196,9 @@ class Found(Displayable):
         if self.undecided:
             verdict += f"; these seeds do not decide: {', '.join(map(str, self.undecided))}"
         if self.identical:
-            alike, least = map(str, self.identical), fewest_equal(2 * self.goal.confidence - 1)
-            verdict += (
-                f" (all runs with {', '.join(alike)} are equal; a verdict needs {least} seeds then)"
-            )
+            alike = ", ".join(map(str, self.identical))
+            least = fewest_equal(2 * self.goal.confidence - 1)
+            verdict += f" (all runs with {alike} are equal; a verdict needs {least} seeds then)"
         if not self.monotone:
             verdict += "; more members are not always better here, see the probes"
         return verdict

@@ -260,9 +260,8 @@ def timeline_of(
     if kept < keys.num_rows:
         keys = keys.sort_by([("lag", "descending"), *ORDER]).slice(0, kept)
     each, now = _lags(reading, keys, moments, every), reading.table("offsets")
-    table = reading.over_history(
-        each, schemas.TIMELINE, None if keys.num_rows == lag.num_rows else keys
-    )
+    chosen = None if keys.num_rows == lag.num_rows else keys
+    table = reading.over_history(each, schemas.TIMELINE, chosen)
     table = add_topic_names(table.drop_columns("topic"), now).select(schemas.TIMELINE.names)
     table = reading.choice.of(table.sort_by([*ORDER, ("as_of", "ascending")]))
     return Rows(table, table.num_rows + rows - kept * len(moments))
