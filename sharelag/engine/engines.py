@@ -151,7 +151,7 @@ def lacks_of(reading: Reading, of_groups: bool) -> tuple[str, ...]:
         lacks += group_rejects_of(reading)
     if not of:
         return lacks
-    known = reading.table("windows")
+    known = reading.table("states")
     stateless = count_stateless(reading.table("groups"), known) if "groups" in of else 0
     elsewhere = missing_in_words(known) if "partitions" in of else ""
     return (*lacks, *gaps.of_missing(reading.table("gaps").num_rows, stateless, elsewhere))

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from itertools import groupby
+from itertools import groupby, product
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -302,11 +302,12 @@ KEYS = [
 ]
 
 
-def _state(partitions: int) -> pa.Table:
-    """A snapshot of each of `KEYS` where Kafka writes it, as raw records."""
+def _state(*sizes: int) -> pa.Table:
+    """A snapshot of each of `KEYS` where Kafka writes it, for each size that the topic had."""
     rows: list[dict[str, Any]] = []
-    for group, topic_id, partition in KEYS:
+    for partitions, (group, topic_id, partition) in product(sizes, KEYS):
         of = {"group_id": group, "topic_id": topic_id, "partition": partition}
+        of["create_timestamp"] = partitions
         key, value = encode_record(SHARE_SNAPSHOT, row(5, [], **of))
         place = state_partition(SharePartition(group, topic_id, partition), partitions)
         rows.append({"key": key, "value": value, "topic": STATE_TOPIC, "partition": place})
@@ -368,6 +369,17 @@ def test_raw_records_of_a_few_state_partitions(tmp_path: Path, command: list[str
         rows = rows_of(done)
         assert {row.get("complete", True) for row in rows} == {code == 0}
     assert "partitions 4-49 of the state topic, which has 50 partitions" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["lag", "windows", "progress", "explain"])
+def test_a_topic_that_grew_lacks_the_same_in_every_answer(tmp_path: Path, command: str) -> None:
+    grown = _state(4, 8)
+    some = grown.filter(pc.not_equal(pc.bit_wise_and(grown.column("partition"), 3), 3))
+    for rows, lacks in ((grown, False), (some, True)):
+        pq.write_table(rows, tmp_path / "raw.parquet")
+        done = sharelag(command, "--raw", str(tmp_path / "raw.parquet"), "--engine", "local")
+        said = "partitions 3, 7 of the state topic, which has 8 partitions"
+        assert (said in done.stdout + done.stderr) is lacks, done.stderr
 
 
 def test_checks_and_causes_of_a_few_state_partitions_are_not_known(tmp_path: Path) -> None:
