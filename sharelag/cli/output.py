@@ -101,7 +101,7 @@ class Later:
 class NoDocstrings(ModuleType):
     """Any parser of docstrings, which finds nothing.
 
-    pyarrow parses a hundred of its own while it is imported: a twentieth of `sharelag lag`.
+    pyarrow parses a hundred docstrings while it is imported: a twentieth of `sharelag lag`.
     """
 
     def __getattr__(self, name: str) -> Callable[..., Mapping[str, tuple[()]]]:
