@@ -549,10 +549,8 @@ def _delivery_title(known: pa.Table, limit: int | None) -> str:
         return f"{groups}: no offset waits for another delivery"
     highest = pc.max(waiting.column("delivery_count")).as_py()
     worst = waiting.filter(pc.equal(waiting.column("delivery_count"), highest))
-    count, total = (
-        text.pluralize(pc.sum(some.column("offsets")).as_py(), "offset")
-        for some in (worst, waiting)
-    )
+    sums = (pc.sum(some.column("offsets")).as_py() for some in (worst, waiting))
+    count, total = (text.pluralize(one, "offset") for one in sums)
     left = ""
     if limit is not None:
         below = text.pluralize(max(limit - highest, 0), "delivery", "deliveries")

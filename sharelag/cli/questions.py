@@ -221,13 +221,13 @@ def lag(
 def _lag(
     output: str,
     options: dict[str, Any],
-    asked: dict[str, Any],
+    arguments: dict[str, Any],
     before: Mapping[Any, int | None] | None = None,
 ) -> tuple[dict[Any, int | None], int | None]:
     """Print the lag, with its change since ``before``; return it by row, and the exit code."""
     from sharelag.tables.declared import heading_of
 
-    answered = ask("lag", options, **asked)
+    answered = ask("lag", options, **arguments)
     rows, columns = plain(answered.result.table), dict(answered.result.columns)
     places = [tuple(row.get(name) for name in _KEYS) for row in rows]
     now = {at: row["lag"] for at, row in zip(places, rows, strict=True)}
@@ -240,7 +240,7 @@ def _lag(
             click.clear()
     rows = in_order(rows, options, "lag" if output == "human" else None)
     answered.write(output, rows, columns)
-    return now, answered.note(output, asked["by"] or "share partition")
+    return now, answered.note(output, arguments["by"] or "share partition")
 
 
 _PRINTED = option.text(

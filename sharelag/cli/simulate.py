@@ -270,9 +270,8 @@ def _tune(
     known: dict[str, Any] = {"settings": settings}
     if settings is not None:
         source = source_of(options)
-        known["kafka_version"] = choose_basis(
-            settings, resolve_version(source.kafka_version)
-        ).version
+        version = resolve_version(source.kafka_version)
+        known["kafka_version"] = choose_basis(settings, version).version
         known["server"], known["command_config"] = address_of(source)
     if sweep := _sweep(options):
         known["runs"] = sweep

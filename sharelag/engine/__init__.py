@@ -426,7 +426,7 @@ class Reading(ABC):
         """
 
     @abstractmethod
-    def ledger(self, queue: OfQueue, most: int, statuses: tuple[str, ...] = ()) -> Ledger:
+    def ledger(self, given: OfQueue, most: int, statuses: tuple[str, ...] = ()) -> Ledger:
         """Compare archived offsets of share partitions with the records of a dead-letter queue.
 
         At most ``most`` rows (of these ``statuses``) are returned, first those that need attention.

@@ -276,8 +276,8 @@ class QuickReading(Reading):
         from sharelag.inputs.kafka.records import scan
 
         offsets = self.table("offsets")
-        windows = self.choice.of(add_topic_names(self.table("windows"), offsets))
-        return scan(config, windows.select(schemas.WINDOWS.names), offsets)
+        states = self.choice.of(add_topic_names(self.table("states"), offsets))
+        return scan(config, states.select(schemas.WINDOWS.names), offsets)
 
     def history(
         self, since: datetime | None = None, most: int | None = None, group: str | None = None
@@ -298,14 +298,14 @@ class QuickReading(Reading):
     def over_records(self, each: Each, schema: pa.Schema, keys: pa.Table) -> pa.Table:
         return as_table(each(one_batch(self._records(keys)))).cast(schema)
 
-    def ledger(self, queue: OfQueue, most: int, statuses: tuple[str, ...] = ()) -> Ledger:
+    def ledger(self, given: OfQueue, most: int, statuses: tuple[str, ...] = ()) -> Ledger:
         from sharelag.metrics import dead_letters as dlq
 
-        archived = self.over_records(dlq.archived_arrow, schemas.ARCHIVED_RUNS, queue.lag)
-        names, batches = dlq.topic_ids_of(queue.lag), map(dlq.letters_arrow, queue.queue.batches())
-        found = (dlq.count_letters(batch, names, queue.groups) for batch in batches)
+        archived = self.over_records(dlq.archived_arrow, schemas.ARCHIVED_RUNS, given.lag)
+        names, batches = dlq.topic_ids_of(given.lag), map(dlq.letters_arrow, given.queue.batches())
+        found = (dlq.count_letters(batch, names, given.groups) for batch in batches)
         letters = pa.concat_tables([schemas.COUNTED_LETTERS.empty_table(), *found])
-        table = dlq.ledger_arrow(archived, letters, queue.lag, queue.limits, milliseconds(self.now))
+        table = dlq.ledger_arrow(archived, letters, given.lag, given.limits, milliseconds(self.now))
         return Ledger(dlq.first_of(table, most, statuses), dlq.sums_of(table))
 
     def windows_at(self, keys: pa.Table, moments: Sequence[int] | int) -> pa.Table:

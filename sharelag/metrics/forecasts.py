@@ -222,7 +222,7 @@ def score(due: Arrow, lag: Arrow, timeline: Arrow, past_offsets: Arrow, now: int
     drained, has_drained = _measure_drains(left, is_known, grid, numbers(rows, "effective_lag")[0])
     is_age = mask(pc.equal(rows.column("forecast"), AGE))
     actual = np.where(is_age, age, drained)
-    is_due = np.where(is_age, is_known[:, -1] & (is_dated[:, -1] | (left[:, -1] == 0)), has_drained)
+    judged = np.where(is_age, is_known[:, -1] & (is_dated[:, -1] | (left[:, -1] == 0)), has_drained)
     was_reset = (np.diff(state["start_offset"], axis=1) < 0).any(axis=1) & has_state.all(axis=1)
     reasons = np.select(
         [~has_state[:, -1], was_reset, is_known[:, -1] & is_age],
@@ -233,14 +233,14 @@ def score(due: Arrow, lag: Arrow, timeline: Arrow, past_offsets: Arrow, now: int
         ],
         "where its log ended at that time is not known",
     )
-    is_due &= ~was_reset
+    judged &= ~was_reset
     (low, has_interval), (high, _) = numbers(rows, "low_ms"), numbers(rows, "high_ms")
-    cases = [~is_due, ~has_interval, (low <= actual) & (actual <= high)]
+    cases = [~judged, ~has_interval, (low <= actual) & (actual <= high)]
     outcomes = np.select(cases, [UNTOLD, NO_INTERVAL, CAME_TRUE], MISSED)
     columns = {name: flat(rows.column(name)) for name in rows.schema.names} | {
-        "actual_ms": pa.array(actual, mask=~is_due),
+        "actual_ms": pa.array(actual, mask=~judged),
         "outcome": pa.array(outcomes.tolist(), pa.string()),
-        "reason": pa.array(reasons.tolist(), pa.string(), mask=is_due),
+        "reason": pa.array(reasons.tolist(), pa.string(), mask=judged),
         "scored_at": _moments(now, len(rows)),
     }
     return table_of(columns, schemas.FORECASTS)
@@ -280,8 +280,8 @@ def _measure_drains(left: Ints, is_known: Bools, grid: Ints, was: Ints) -> tuple
     step = grid[rows, first] - grid[rows, first - 1]
     lasted = grid[rows, first - 1] - grid[:, 0] + np.rint(share * step).astype(np.int64)
     # At an unknown moment the lag may have been gone.
-    is_first = np.cumsum(is_known, axis=1)[rows, first] == first + 1
-    return np.where(ever, lasted, grid[:, -1] - grid[:, 0]), is_first
+    were_known = np.cumsum(is_known, axis=1)[rows, first] == first + 1
+    return np.where(ever, lasted, grid[:, -1] - grid[:, 0]), were_known
 
 
 # ---- how good they are ---------------------------------------------------------------------------

@@ -214,13 +214,14 @@ def timeline_arrow(history: Arrow, past_offsets: Arrow, moments: Sequence[dateti
     table = as_table(history)
     rows, at = _last_rows(table, wanted)
     # The coordinator of a former state partition only rewrites its snapshots.
-    is_new = begins(table) | ~bools(table, "rewritten")
+    first = begins(table)
+    is_new = first | ~bools(table, "rewritten")
     changed = np.maximum.accumulate(np.where(is_new, np.arange(len(is_new)), 0))[rows]
     changed = numbers(table, "record_timestamp")[0][changed]
     then = table.select([*_KEPT, "record_topic", "record_kind", "from_snapshot"]).take(rows)
     then = then.append_column("moment", pa.array(at)).append_column("changed", pa.array(changed))
     then = then.filter(pc.not_equal(then.column("record_kind"), "tombstone"))
-    heads = keys(table.filter(begins(table)), SHARE_PARTITION)
+    heads = keys(table.filter(first), SHARE_PARTITION)
     if pc.count_distinct(heads).as_py() < len(heads):
         then = _latest(then, [*SHARE_PARTITION, "moment"], "changed")
     at = then.column("moment").to_numpy()
@@ -292,8 +293,8 @@ _COMPARED = (*_STATE, "runs", "leader_epoch")
 def diff_arrow(before: Arrow, after: Arrow) -> pa.Table:
     """Compare the `sharelag.schemas.WINDOWS` of two moments.
 
-    The result is `sharelag.schemas.DIFF`, one row per share partition that existed at either
-    moment, changed or not, sorted by group, topic id and partition.
+    The result is `sharelag.schemas.DIFF`, one row per state of a share partition that existed at
+    either moment, changed or not, sorted by group, topic id and partition.
     """
     for table in (before, after):
         schemas.require(table, schemas.WINDOWS, "windows")

@@ -76,9 +76,7 @@ def plan_reset(
     passed = np.fmin(begin, end)  # the start offset may have been set beyond the end
     again = np.where(np.isnan(begin), np.nan, np.maximum(passed - from_here, 0)) + finished_from
     forwards = from_here - begin - (finished - finished_from)
-    skipped = np.where(
-        np.isnan(begin + from_here), np.nan, np.where(from_here > begin, forwards, 0)
-    )
+    skipped = np.where(from_here <= begin, 0, forwards)  # unknown where either is
     unread = np.maximum(from_here - np.fmax(window_end, begin), 0)
     new_lag = np.where(new > end, np.nan, end - new)
     remote = np.full(len(table), np.nan)

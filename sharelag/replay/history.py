@@ -320,9 +320,9 @@ def fill_history(
         refused = record[k.KIND] == k.UPDATE_TOMBSTONE or (
             state[s + k.EXISTS] == 1 and state[s + k.REJECTED] > before[k.REJECTED]
         )
-        reason = REFUSED if refused else 0
+        flag = REFUSED if refused else 0
         if state[s + k.EXISTS] == 0:
-            flags[i] = reason
+            flags[i] = flag
             continue
         size = state[s + k.END] - state[s + k.BEGIN]
         if state[s + k.PLAIN] == 1 and n_old < 0:
@@ -341,13 +341,13 @@ def fill_history(
             existed and not _is_replaced(before, state, s)
         )
         if existed and not replaced:
-            reason |= _store_finished(before, state, s, was_empty, i, wide)
+            flag |= _store_finished(before, state, s, was_empty, i, wide)
             wide[_ARCHIVED, i] = changes[k.ARCHIVED]
             wide[_RELEASED, i] = changes[k.RELEASED]
             wide[_REDELIVERED, i] = changes[k.REDELIVERED]
-        reason |= REPLACED if replaced else 0
-        reason |= FROM_SNAPSHOT if state[s + k.FROM_SNAPSHOT] == 1 else 0
-        flags[i] = reason | EXISTS
+        flag |= REPLACED if replaced else 0
+        flag |= FROM_SNAPSHOT if state[s + k.FROM_SNAPSHOT] == 1 else 0
+        flags[i] = flag | EXISTS
         _write(state, s, i, wide, middle, narrow)
     return heap
 

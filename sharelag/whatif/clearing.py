@@ -88,9 +88,8 @@ class Clearing(Displayable):
             return unknown
         if words.say_blocked(usual):
             return found.verdict()
-        now = (
-            f"{found.baseline} ({usual.assignor}, {pluralize(len(usual.each_member()), 'member')})"
-        )
+        members = pluralize(len(usual.each_member()), "member")
+        now = f"{found.baseline} ({usual.assignor}, {members})"
         stuck = say_stuck(usual)
         also = f"; {stuck}" if stuck else ""
         if not answers and found.cells[found.baseline, "drain_ms"]["n"]:

@@ -338,9 +338,8 @@ def members_wanted(evidence: Evidence, group: str | None = None, goal: str = "30
     facts = CauseInputs.of(evidence, None)
     left, held = facts.left, count_stuck(facts)
     if dark := int(np.isnan(left).sum()):
-        return Wanted(
-            None, f"the lag of {pluralize(dark, 'share partition')} is not known", **known
-        )
+        many = pluralize(dark, "share partition")
+        return Wanted(None, f"the lag of {many} is not known", **known)
     waiting, apart, below = int((left - held).sum()), int(held.sum()), duration(goal_ms)
     known |= {"waiting": waiting, "stuck": apart}
     verb = "is" if apart == 1 else "are"

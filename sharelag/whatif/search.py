@@ -188,13 +188,11 @@ class Found(Displayable):
 
     def __str__(self) -> str:
         tried = self.probes.column("members").to_pylist()
-        verdict = f"no number of members tried, from {min(tried)} to {max(tried)}, reliably keeps "
-        verdict += str(self.goal)
+        verdict = f"no number of members tried, from {min(tried)} to {max(tried)}, reliably keeps"
+        verdict += f" {self.goal}"
         if self.members is not None:
-            verdict = (
-                f"{pluralize(self.members, 'member')} keep{'s' * (self.members == 1)} {self.goal}"
-            )
-            verdict += f", with {100 * self.goal.confidence:g} % confidence"
+            keep = f"{pluralize(self.members, 'member')} keep{'s' * (self.members == 1)}"
+            verdict = f"{keep} {self.goal}, with {100 * self.goal.confidence:g} % confidence"
         if self.undecided:
             verdict += f"; these seeds do not decide: {', '.join(map(str, self.undecided))}"
         if self.identical:

@@ -350,15 +350,15 @@ class Opened:
             return replace(base, as_of=evidence.as_of)
         lacks = self._lacks(of_groups=True)
         base = self._describe_reading(self.reading, evidence, lacks, notes)
-        noted = base.notes
+        notes = base.notes
         unknown = evidence.unknown(self.as_of is not None, self.choice.generation)
         if log is not None:
-            noted, lacks = noted + log.words(evidence.as_of), lacks + log.lacks
+            notes, lacks = notes + log.words(evidence.as_of), lacks + log.lacks
         if self.metrics is not None:
-            noted += self.metrics.words(set(evidence.lag.column("group_id").to_pylist()))
+            notes += self.metrics.words(set(evidence.lag.column("group_id").to_pylist()))
             unknown += self.metrics.unknown(evidence.measured)
         unknown = tuple(dict.fromkeys((*unknown, *lacks)))
-        return replace(base, as_of=evidence.as_of, notes=noted, unknown=unknown, lacks=lacks)
+        return replace(base, as_of=evidence.as_of, notes=notes, unknown=unknown, lacks=lacks)
 
     def of_past_ends(self, lag: pa.Table, is_past: bool = False) -> tuple[str, ...]:
         """Say whose clock dates the end offsets, of the moment or earlier."""

@@ -146,9 +146,7 @@ class Requests:
             BESIDE: "are in the zone derived from a collector's times beside them",
             TAKEN: f"read as {self.log.zone}" if self.log.zone else unnamed,
         }
-        return ", or ".join(
-            text for source, text in words.items() if source in self.log.zone_sources
-        )
+        return ", or ".join(words[one] for one in words if one in self.log.zone_sources)
 
     def summary(self) -> str:
         """Return the number of lines in words."""

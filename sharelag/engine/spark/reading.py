@@ -403,27 +403,27 @@ class SparkReading(Reading):
 
     # ---- dead letters ----------------------------------------------------------------------------
 
-    def ledger(self, queue: OfQueue, most: int, statuses: tuple[str, ...] = ()) -> Ledger:
+    def ledger(self, given: OfQueue, most: int, statuses: tuple[str, ...] = ()) -> Ledger:
         def sum_task(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             given = [as_table(batch).cast(schemas.LEDGER, safe=False) for batch in batches]
             rows = pa.concat_tables([schemas.LEDGER.empty_table(), *given])
             yield pack_table("rows", first_of(rows, most, statuses))
             yield pack_table("sums", sums_of(rows))
 
-        found = collect(map_in_arrow(self.ledger_frame(queue), sum_task, FOUND), FOUND)
+        found = collect(map_in_arrow(self.ledger_frame(given), sum_task, FOUND), FOUND)
         sums = unpack_table(found, "sums", SUMS).group_by(["status", "reason"])
         whole = sums.aggregate([("offsets", "sum"), ("rows", "sum")]).rename_columns(SUMS.names)
         return Ledger(first_of(unpack_table(found, "rows", schemas.LEDGER), most), whole.cast(SUMS))
 
-    def ledger_frame(self, queue: OfQueue) -> DataFrame:
+    def ledger_frame(self, given: OfQueue) -> DataFrame:
         """Return the whole ledger of a dead-letter queue."""
-        records = self._records_of(queue.lag)
+        records = self._records_of(given.lag)
         share_partitions = TaskRecords.share_partitions
         archived = records.map_parts(share_partitions, archived_arrow, schemas.ARCHIVED_RUNS)
-        names = topic_ids_of(queue.lag)
-        letters = answers.letters(self.spark, queue.queue, names, queue.groups)
-        lag, now = frame_of(self.spark, queue.lag), milliseconds(self.now)
-        return answers.ledger(archived, letters, lag, queue.limits, now)
+        names = topic_ids_of(given.lag)
+        letters = answers.letters(self.spark, given.queue, names, given.groups)
+        lag, now = frame_of(self.spark, given.lag), milliseconds(self.now)
+        return answers.ledger(archived, letters, lag, given.limits, now)
 
     def _compute_sorted(self, name: str) -> pa.Table:
         self._refuse_stream(name)
@@ -493,7 +493,8 @@ class SparkReading(Reading):
                 counts = scan(config, rows.cast(schemas.WINDOWS), offsets)
                 yield for_spark(one_batch(counts), schemas.SCANNED)
 
-        together = self._add_names(self.frames.windows).repartition("topic_id", "partition")
+        states = self._add_names(frame_of(self.spark, self.table("states")))
+        together = states.repartition("topic_id", "partition")
         return collect(map_in_arrow(together, scan_task, schemas.SCANNED), schemas.SCANNED)
 
 

@@ -191,9 +191,8 @@ def lacking_lines(path: Path, counts: LineCounts, name: str = "deliveries") -> t
     if not are_many(counts.rejects, counts.read):
         return ()
     them = "it" if counts.rejects == 1 else "them"
-    return (
-        f"{pluralize(counts.rejects, 'line')} that could not be read; --show rejects has {them}",
-    )
+    lines = pluralize(counts.rejects, "line")
+    return (f"{lines} that could not be read; --show rejects has {them}",)
 
 
 @dataclass(frozen=True)

@@ -406,9 +406,8 @@ def _list_rights(connection: Connection, kind: str, names: list[str]) -> Iterato
             except TopicMissingError:
                 continue
             else:
-                yield from _rights_of(
-                    kind, name, {"DESCRIBE": True} | _read_operations(kind, rights)
-                )
+                allowed = {"DESCRIBE": True} | _read_operations(kind, rights)
+                yield from _rights_of(kind, name, allowed)
 
 
 def _read_operations(kind: str, operations: Iterable[Any] | None) -> dict[str, bool]:

@@ -88,8 +88,8 @@ class CauseInputs:
     @cached_property
     def refusals(self) -> NDArray[Any]:
         """Why brokers write no dead letters of each share partition's group."""
-        by_topic = Queues.of(self.evidence.settings).refusals(self.names)
-        return np.array([by_topic.get(group, "") for group in self.names], object)[self.group]
+        by_group = Queues.of(self.evidence.settings).refusals(self.names)
+        return np.array([by_group.get(group, "") for group in self.names], object)[self.group]
 
     def lag(self, name: str) -> Floats:
         """Return a column of the lag table."""

@@ -533,9 +533,8 @@ def _in_zone(at: pa.Array, zone: str) -> pa.Array:
         raise InputError(
             f"unknown time zone {zone!r}: give a name such as Europe/Berlin, or UTC"
         ) from error
-    return pc.if_else(
-        pc.equal(pc.local_timestamp(instants), local), instants.cast(pa.int64()), None
-    )
+    exists = pc.equal(pc.local_timestamp(instants), local)
+    return pc.if_else(exists, instants.cast(pa.int64()), None)
 
 
 def _since_1970(texts: pa.Array) -> _Local:

@@ -405,10 +405,8 @@ def _listings(log: Log) -> pa.RecordBatch:
 
     row = pa.concat_arrays([groups.row, failed.cast(groups.row.type)])
     kind = groups.of("groupType")
-    columns = {
-        **{
-            name: beside(found) for name, found in groups.columns("group_id", "group_state").items()
-        },
+    named = groups.columns("group_id", "group_state")
+    columns = {name: beside(found) for name, found in named.items()} | {
         "type": beside(only_where(pc.not_equal(kind, ""), pc.utf8_capitalize(kind))),
         "error_code": errors.take(row),
     }

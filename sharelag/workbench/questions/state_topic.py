@@ -57,8 +57,9 @@ def snapshots(t: Tables) -> Result:
     """Return the last snapshot of each share partition, and the number of updates after it."""
     table = add_topic_names(t.read.table("snapshots"), t.read.table("offsets"))
     table = t.bench.choice.of(table).sort_by(ORDER)
+    places = pc.unique(keys(table, SHARE_PARTITION))
     return t.bench.base_of_state(t.read, table).answer(
-        f"Last snapshots: {pluralize(len(table), 'share partition')}",
+        f"Last snapshots: {pluralize(len(places), 'share partition')}",
         table,
         views.SNAPSHOTS,
         "updates_since",

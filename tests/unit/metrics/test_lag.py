@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import sharelag
 from sharelag import schemas
 from sharelag.inputs import CaptureInput, TableInput
+from sharelag.inputs.kafka.config import client_config
 from sharelag.metrics.lag import lag_arrow, rollup_arrow, timeline_arrow
 from sharelag.model import DeliveryState
 from sharelag.replay import replay_arrow
@@ -264,9 +265,15 @@ def test_a_share_partition_with_several_states_counts_once(column: str) -> None:
     ends = with_column(offsets(100), "as_of", pa.scalar(4_000, pa.int64()).cast(schemas.TIMESTAMP))
     with sharelag.open(TableInput(pa.concat_tables(tables), ends), engine="local") as bench:
         assert len(bench.windows().table) == 2
+        assert bench.windows().title == "Windows of 1 share partition"
         (start,) = bench.lag().table.column("start_offset").to_pylist()
         assert start == latest[-1]["start_offset"]
         assert bench.lag(by="group").table.column("lag").to_pylist() == [100 - start]
         assert len(bench.reading.evidence.windows) == 1
         past = bench.timeline(every="1s").table
         assert past.column("start_offset").to_pylist() == [10, *[start] * (len(past) - 1)]
+    # Nothing is unfinished in this state, so a count of its records asks no broker.
+    cluster = type("Cluster", (TableInput,), {"config": client_config("127.0.0.1:1")})
+    done = with_column(ends, "end_offset", [start])
+    with sharelag.open(cluster(pa.concat_tables(tables), done), engine="local") as bench:
+        assert bench.reading.reconcile(None, True).column("true_lag").to_pylist() == [0]

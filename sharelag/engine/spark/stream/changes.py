@@ -158,7 +158,8 @@ def lag(windows: DataFrame, offsets: Ends | Tabular) -> DataFrame:
     """Return the lag of every share partition that a micro-batch changed.
 
     Share partitions without changes can only have a new end offset: `sharelag.lag` of all current
-    windows returns their lag, and `watch` and `to_delta` keep it current.
+    windows returns their lag, and `watch` and `to_delta` keep it current. One with several states
+    has a row for each of them that changed.
 
     Parameters
     ----------
@@ -466,15 +467,9 @@ class _Step:
     """One micro-batch of a state partition: rows of the state, then the new ones."""
 
     def __init__(
-        self,
-        rows: pa.RecordBatch,
-        known: int,
-        seen: Ints,
-        forgotten: int,
-        kafka_version: Version,
+        self, rows: pa.RecordBatch, known: int, seen: Ints, forgotten: int, version: Version
     ) -> None:
-        self.rows, self.seen, self.forgotten = rows, seen, forgotten
-        self.kafka_version = kafka_version
+        self.rows, self.seen, self.forgotten, self.kafka_version = rows, seen, forgotten, version
         order, bounds = by_share_partition(rows)
         self.first_rows = order[bounds[:-1]]
         #: Number of share partitions, the one of each row, and the row's place.
