@@ -69,7 +69,7 @@ def window(broker: KafkaBroker, group: str) -> dict[str, Any]:
 
 
 def lag(broker: KafkaBroker, group: str) -> int | None:
-    (row,) = ask("lag --group", group, at=servers)
+    (row,) = ask("lag --group", group, at=broker.bootstrap_servers)
     return None if row["lag"] is None else int(row["lag"])
 
 
