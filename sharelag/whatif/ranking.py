@@ -110,7 +110,7 @@ def draw_scenario(seed: int) -> Scenario:
         added = {FAMILIES[one] for one in chance.permutation(4)[: chance.integers(2, 5)]}
     scenario = _draw_plain(chance)
     # In this order, since later ones change the topics and producers of earlier ones.
-    for add in (_heterogeneous, _skew, _bursty, _failing):
+    for add in (_heterogeneous, _skewed, _bursty, _failing):
         if add.__name__.removeprefix("_") in added:
             scenario = add(scenario, chance)
     partitions = sum(topic.partitions for topic in scenario.topics)
@@ -181,7 +181,7 @@ def _heterogeneous(scenario: Scenario, chance: np.random.Generator) -> Scenario:
     )
 
 
-def _skew(scenario: Scenario, chance: np.random.Generator) -> Scenario:
+def _skewed(scenario: Scenario, chance: np.random.Generator) -> Scenario:
     """Distribute records by rank or by keys; by rank, the backlog is as uneven."""
     topics, producers = [], []
     for topic, producer in zip(scenario.topics, scenario.producers, strict=True):

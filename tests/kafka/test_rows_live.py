@@ -23,17 +23,20 @@ from sharelag.inputs.kafka.config import client_config
 from sharelag.model.versions import has_reached
 from sharelag.replay.members import groups_arrow
 from sharelag.whatif.compiled.clients import Client
-from sharelag.wire import GROUP_TOPIC, decode_arrow
+from sharelag.wire import GROUP_TOPIC, STATE_TOPIC, decode_arrow
 from tests.support.command import ask, sharelag
 from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.describe import parse_describe
 from tests.support.kafka.jars import KAFKA_VERSION
 from tests.support.kafka.jvm import RigError
 from tests.support.kafka.workload import (
+    accept,
     create_topics,
     numbered,
     poll_some,
     produce,
     set_group_config,
+    share_consume,
     share_consumer,
     wait_until,
 )
@@ -211,6 +214,30 @@ def test_what_is_in_a_new_partition_before_the_group_knows_it(orders: KafkaBroke
             assert min(message.offset() or 0 for message in late) >= 5
             assert {message.value() for message in late} == {b"late"}
         one.commit_sync(30.0)
+
+
+@pytest.mark.exhaustive
+def test_a_state_topic_with_more_partitions_has_the_states_that_kafka_reads() -> None:
+    """A new state in another partition counts, as for the coordinator after a restart."""
+    number = "share.coordinator.state.topic.num.partitions"
+    with KafkaBroker(properties={number: "2"}) as broker:
+        servers = broker.bootstrap_servers
+        create_topics(servers, {TOPIC: 6})
+        produce(servers, TOPIC, numbered(240, 6))
+        set_group_config(servers, TOPIC, share_auto_offset_reset="earliest")
+        share_consume(servers, TOPIC, [TOPIC], accept, until=240)
+        admin = AdminClient({"bootstrap.servers": servers, "log_level": 3})
+        admin.create_partitions([NewPartitions(STATE_TOPIC, 7)])[STATE_TOPIC].result(timeout=30)
+        broker.settings[number] = "7"
+        broker.restart()
+        broker.alter_share_group_offsets(TOPIC, TOPIC, dict.fromkeys(range(6), 10))
+        rows = ask("lag", at=servers)
+        assert 6 < len(ask("windows", at=servers)) <= 12
+        described = parse_describe(broker.share_groups_describe(TOPIC))
+        names = ("partition", "start_offset", "lag")
+        for source in (rows, described):
+            found = sorted([row[name] for name in names] for row in source)
+            assert found == [[partition, 10, 30] for partition in range(6)]
 
 
 @pytest.mark.row("FET-01")
