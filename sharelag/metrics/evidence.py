@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -102,9 +103,9 @@ class Evidence(Displayable):
         )
 
     @cached_property
-    def _past(self) -> dict[str, pa.ListScalar]:
+    def _past_rows(self) -> dict[str, pa.ListScalar]:
         """The rows of ``past_offsets`` by topic id: there may be millions, of many groups."""
-        ids, rows = self.past_offsets.column("topic_id"), pa.array(range(len(self.past_offsets)))
+        ids, rows = self.past_offsets.column("topic_id"), np.arange(len(self.past_offsets))
         found = pa.table({"id": ids, "row": rows}).group_by("id").aggregate([("row", "list")])
         return dict(zip(found["id"].to_pylist(), found["row_list"], strict=True))
 
@@ -120,9 +121,9 @@ class Evidence(Displayable):
             if "group_id" in getattr(one, "column_names", ())
         }
         topics = pc.unique(tables["lag"].column("topic_id")).to_pylist()
-        rows = sorted(row for one in topics if one in self._past for row in self._past[one].as_py())
-        past = self.past_offsets.take(pa.array(rows, pa.int64()))
-        mine = replace(self, past_offsets=past, **tables)
+        rows = [self._past_rows[one].values for one in topics if one in self._past_rows]
+        past = np.sort(np.concatenate([np.empty(0, np.int64), *rows]))
+        mine = replace(self, past_offsets=self.past_offsets.take(past), **tables)
         # Groups are ranked separately, so the results for all hold for each.
         mine.ranked.update({key: only(found) for key, found in self.ranked.items()})
         return mine

@@ -17,7 +17,7 @@ from sharelag.workbench.questions.timeline import regular_moments, timeline_of
 
 
 @cache
-def opened(sample: str) -> Workbench:
+def open_once(sample: str) -> Workbench:
     """A recorded cluster, which this process reads once for all tests that leave it as it is."""
     return sharelag.open(sample, engine="local")
 

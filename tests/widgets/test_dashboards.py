@@ -47,7 +47,7 @@ from sharelag_widgets.view import SHARE_PARTITION, key_text
 from tests.support.cases import few_of
 from tests.support.drawn_comparisons import runs
 from tests.support.fields import assert_fields
-from tests.support.readings import opened
+from tests.support.readings import open_once
 from tests.support.widgets.panels import view_of
 from tests.support.widgets.samples import HOSTILE
 from tests.support.written_input import Write, WrittenInput
@@ -61,7 +61,7 @@ OF_A_GROUP = (GroupView, WindowExplorer, PoisonHunt, ImbalanceView, WhatIfLab, N
 
 @pytest.fixture(scope="module")
 def poison() -> Workbench:
-    return opened("poison")
+    return open_once("poison")
 
 
 class GoesOn(WrittenInput):
@@ -180,7 +180,7 @@ def test_a_control_changes_what_it_is_about(demo: Workbench) -> None:
     before = bars(fleet)
     fleet.by.value = "group"
     assert (before, bars(fleet)) == (30, 7)
-    hunt = PoisonHunt(opened("redelivery_storm"))
+    hunt = PoisonHunt(open_once("redelivery_storm"))
     before = len(hunt.found)
     hunt.least.value = 3
     assert 0 < len(hunt.found) < before
@@ -208,7 +208,7 @@ def test_a_point_picks_its_share_partition_everywhere(demo: Workbench) -> None:
     assert (selection.keys, group.group, bars(fleet), bars(group)) == ((tuple(key),), key[0], 1, 1)
     fleet.parts.view.picked_keys = []
     assert bars(fleet) == 30
-    balance = ImbalanceView(opened("slow"))
+    balance = ImbalanceView(open_once("slow"))
     assert view_of(balance.table).headings["cv"] == "Std dev/mean"
     heat = balance.who.view.figure.data[0]
     key = next(one for row in heat.customdata for one in row if one)
@@ -265,7 +265,7 @@ def test_what_a_figure_says_stands_above_it_and_is_no_part_of_it(poison: Workben
     assert part.header.facts[0] == "Offsets in the windows, by how often they were delivered."
     drawn = part.view.figure
     assert drawn.layout.title.text is None
-    whole = opened("poison").windows("poison").figure("deliveries")
+    whole = open_once("poison").windows("poison").figure("deliveries")
     assert drawn.layout.height < whole.layout.height
     assert drawn.layout.height - drawn.layout.margin.t - drawn.layout.margin.b == 320
 

@@ -24,7 +24,7 @@ from sharelag_widgets.dashboards.group import (
     suspects,
 )
 from tests.support.fields import assert_fields
-from tests.support.readings import opened
+from tests.support.readings import open_once
 from tests.support.request_lines import TOPIC, fetch, log_of
 from tests.support.simulated_input import SimulatedInput
 from tests.support.widgets.panels import view_of
@@ -348,5 +348,5 @@ def test_the_strip_names_holders(kind: type[WindowExplorer | PoisonHunt], tmp_pa
     known = kind(sharelag.open("chapters", engine="local", requests=log), "billing")
     (said,) = known.strip.header.notes
     assert said.startswith("orders:0: 680-699 acquired by m-<b>7</b> since 2026-11-21 11:45:00 UTC")
-    without = kind(opened("chapters"), "billing")
+    without = kind(open_once("chapters"), "billing")
     assert without.strip.header.notes == []

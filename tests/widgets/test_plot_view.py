@@ -13,7 +13,7 @@ import pytest
 import sharelag
 from sharelag.errors import InputError
 from sharelag_widgets import PlotView
-from tests.support.readings import opened
+from tests.support.readings import open_once
 from tests.support.widgets.unpacked import unpacked
 
 
@@ -82,7 +82,7 @@ def test_what_is_no_figure_is_said(wrong: Any) -> None:
 def test_a_figure_without_traces_says_so() -> None:
     view = PlotView(go.Figure())
     assert (view.note, view.data) == ("There is nothing to draw: the figure has no traces.", b"")
-    forecast = PlotView.of(opened("slow").progress(), "drain")
+    forecast = PlotView.of(open_once("slow").progress(), "drain")
     assert forecast.note.startswith("slow: at these rates it never drains in 4 of 4 share partiti")
     said = "4 share partitions: never, more arrives than is finished, so the lag grows."
     assert said in forecast.note
@@ -90,7 +90,7 @@ def test_a_figure_without_traces_says_so() -> None:
 
 
 def test_a_result_is_drawn_for_light_pages_and_for_dark_ones() -> None:
-    result = opened("slow").lag()
+    result = open_once("slow").lag()
     columns = unpacked(PlotView.of(result, "decomposition").data)
     light, dark = (json.loads(columns[name][0]) for name in ("spec", "dark"))
     colours = [[trace["marker"]["color"] for trace in spec["data"]] for spec in (light, dark)]

@@ -76,7 +76,7 @@ class Sizes:
         # The delivery limit may have been larger before the scenario starts.
         tried = max((one.delivery_count for of in windows for one in of.batches), default=0)
         # About one event per bucket, at some six events per record.
-        between = scenario.duration_ms * MS / max(6 * expected_records(scenario), 1)
+        between = scenario.duration_ms * MS / max(6 * estimate_records(scenario), 1)
         found = cls(
             places,
             sum(member.count for member in scenario.members),
@@ -111,7 +111,7 @@ class Sizes:
         return at.GLOBALS + self.places * each + self.members * at.MEMBER + pairs + self.steps
 
 
-def expected_records(scenario: Scenario) -> int:
+def estimate_records(scenario: Scenario) -> int:
     """Return the number of records that a scenario delivers, as far as it is known in advance."""
     starts = scenario.starts.values()
     backlog = sum(start.end_offset - start.window.start_offset for start in starts if start.window)
@@ -128,7 +128,7 @@ def _count_behind_locks(scenario: Scenario) -> float:
         return 0.0
     places = sum(topic.partitions for topic in scenario.topics)
     locked = scenario.settings.limits.lock_duration_ms / scenario.duration_ms
-    return 3 * min(locked, 1.0) * expected_records(scenario) / places
+    return 3 * min(locked, 1.0) * estimate_records(scenario) / places
 
 
 #: Initial rows of a growing table: each time that it is full costs 0.1 ms.

@@ -11,10 +11,10 @@ from sharelag.whatif.compiled.serving import after_write, drop_fetch, free, is_d
 from sharelag.whatif.compiled.states import (
     change,
     counts_of,
+    decide_release,
     expire,
     finish,
     release_all,
-    released_state,
     see_time,
     undo,
 )
@@ -248,7 +248,7 @@ def check_rows(a: Any, p: Any, ack: Any, begin: Any, end: Any, member: Any) -> A
 def _next_state(a: Any, p: Any, type_: Any, count: Any, last: Any) -> Any:
     if type_ == ACCEPT:
         return S_ACKNOWLEDGED
-    return released_state(a, p, count, last) if type_ == RELEASE else S_ARCHIVED
+    return decide_release(a, p, count, last) if type_ == RELEASE else S_ARCHIVED
 
 
 @part

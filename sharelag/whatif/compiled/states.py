@@ -27,7 +27,7 @@ def counts_of(a: Any, place: Any, member: Any) -> Any:
 
 
 @part
-def released_state(a: Any, p: Any, count: Any, last: Any) -> Any:
+def decide_release(a: Any, p: Any, count: Any, last: Any) -> Any:
     """Return the state of released offsets: archived after the last attempt or if deleted."""
     return S_ARCHIVED if count >= a[ATTEMPTS] or last < a[p + START] else S_AVAILABLE
 
@@ -272,7 +272,7 @@ def _expire_lock(a: Any, p: Any, lock: Any) -> None:
             for offset in range(first, last + 1):
                 _release(a, p, offset)
         else:
-            change(a, p, at, first, last, released_state(a, p, a[at + COUNT], last), 0)
+            change(a, p, at, first, last, decide_release(a, p, a[at + COUNT], last), 0)
         finish(a, p)
         return
     for offset in range(first, last + 1):
@@ -286,7 +286,7 @@ def _expire_lock(a: Any, p: Any, lock: Any) -> None:
 def _release(a: Any, p: Any, offset: Any) -> None:
     """Release an acquired offset of a split batch."""
     at = slot_of(a, p, offset)
-    change(a, p, at, offset, offset, released_state(a, p, a[at + COUNT], offset), 1)
+    change(a, p, at, offset, offset, decide_release(a, p, a[at + COUNT], offset), 1)
 
 
 @part
@@ -303,7 +303,7 @@ def release_all(a: Any, p: Any, member: Any) -> None:
             if first < a[p + START] <= end:
                 split(a, p, batch)
             else:
-                change(a, p, batch, first, end, released_state(a, p, a[batch + COUNT], end), 0)
+                change(a, p, batch, first, end, decide_release(a, p, a[batch + COUNT], end), 0)
         if a[batch + SPLIT]:
             for offset in range(at, end + 1):
                 one = slot_of(a, p, offset)

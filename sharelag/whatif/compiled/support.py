@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sharelag.compiled import begin_later
-from sharelag.whatif.compiled.memory import expected_records
+from sharelag.whatif.compiled.memory import estimate_records
 from sharelag.whatif.scenario import Scenario
 
 #: Records of a process after which loading the compiled kernels pays, which takes a second: 20,000
@@ -33,7 +33,7 @@ def use_compiled(scenario: Scenario) -> bool:
     """
     global _has_begun, _is_loaded, _so_far
     walked = len(scenario.starts) * scenario.duration_ms // _WALK_MS
-    records = expected_records(scenario) + walked
+    records = estimate_records(scenario) + walked
     if records < _LEAST:
         return False
     _so_far += records

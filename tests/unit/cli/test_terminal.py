@@ -25,7 +25,7 @@ from sharelag.tables.lines import fit, widest
 from sharelag.wire import SHARE_SNAPSHOT, encode_record
 from tests.support.command import ask, refused, rows_of, sharelag_on_a_terminal
 from tests.support.command import sharelag as command
-from tests.support.readings import opened
+from tests.support.readings import open_once
 from tests.support.records import raw, raw_file, row
 
 
@@ -38,7 +38,7 @@ def test_the_largest_lag_comes_first_and_numbers_are_aligned() -> None:
     known = [int(text) for text in texts if text != "-"]
     assert known == sorted(known, reverse=True)
     assert texts[len(known) :] == ["-"] * (len(rows) - len(known))  # unknown ones come last
-    total = opened("chapters").lag().to_pandas()["lag"]
+    total = open_once("chapters").lag().to_pandas()["lag"]
     said = f"lag {int(total.sum()):,} (+{total.isna().sum()} unknown)"
     assert f"sharelag: {len(rows)} share partitions, {said}, as of " in done.stderr
 
@@ -250,7 +250,7 @@ def test_the_worst_group_is_explained_first() -> None:
     lines = command("explain", "--capture", "chapters").stdout.splitlines()
     groups = [line.split("  ") for line in lines if line[:1].strip()]
     lags = [int(re.sub(r"\D", "", state.split(" in ")[0]) or 0) for _, state in groups]
-    critical = opened("chapters").explain().to_pandas()
+    critical = open_once("chapters").explain().to_pandas()
     worst = set(critical[critical["severity"] == "critical"]["group_id"])
     names = [name for name, _ in groups]
     assert set(names[: len(worst)]) == worst

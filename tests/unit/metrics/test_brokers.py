@@ -24,7 +24,7 @@ from sharelag.wire import GROUP_TOPIC, SHARE_SNAPSHOT, STATE_TOPIC, encode_recor
 from sharelag.wire.placement import abs_hash
 from sharelag.workbench.verdicts import summarize_groups
 from tests.support.fields import assert_fields
-from tests.support.readings import opened
+from tests.support.readings import open_once
 from tests.support.records import decode, row
 
 NOW = datetime(2026, 11, 21, 3, 10, tzinfo=UTC)
@@ -126,7 +126,7 @@ def test_partitions_without_a_leader(leaders: list[int | None], words: tuple[str
 
 
 def test_the_demo_says_which_broker_leads_nearly_all_of_a_groups_lag() -> None:
-    bench = opened("demo")
+    bench = open_once("demo")
     groups = summarize_groups(bench.evidence(), explain(bench.evidence()))
     said = {one.group: one.state for one in groups}
     assert "over 99 % of it led by broker 3" in said["fulfilment"]
@@ -146,7 +146,7 @@ def led_by_one(folder: Path) -> Path:
     """Return a recording as if broker 3 led all partitions of orders, and broker 1 the others."""
     copy = folder / "capture"
     copytree(CAPTURE, copy)
-    lag = opened("unassigned").lag().table.to_pylist()
+    lag = open_once("unassigned").lag().table.to_pylist()
     places = {(row["topic"], row["topic_id"], row["partition"]) for row in lag}
     rows = [leader_row(*place, 3 if place[0].endswith("orders") else 1) for place in sorted(places)]
     table = pa.Table.from_pylist(rows, schema=schemas.LEADERS)

@@ -14,7 +14,7 @@ from sharelag.wire import SHARE_SNAPSHOT, SHARE_UPDATE, encode_record
 from sharelag.workbench import Workbench
 from tests.support.command import ask
 from tests.support.fields import assert_fields
-from tests.support.readings import opened
+from tests.support.readings import open_once
 from tests.support.records import decode, raw, raw_file, row
 
 MINUTE = timedelta(minutes=1)
@@ -22,7 +22,7 @@ MINUTE = timedelta(minutes=1)
 
 @pytest.fixture(scope="module", name="demo")
 def opened_demo() -> Workbench:
-    return opened("demo")
+    return open_once("demo")
 
 
 def test_every_archived_offset_and_new_leader_of_the_history_is_an_event(demo: Workbench) -> None:
@@ -65,7 +65,7 @@ def test_members_leave_when_the_group_says_so(demo: Workbench) -> None:
 
 
 def test_resets_and_deletions_are_events_and_the_first_state_is_none() -> None:
-    shop = opened("chapters")
+    shop = open_once("chapters")
     table = shop.events().table
     resets = table.filter(pc.equal(table.column("event"), events.RESET))
     history = shop.history().table
@@ -79,7 +79,7 @@ def test_resets_and_deletions_are_events_and_the_first_state_is_none() -> None:
 
 
 def test_many_within_a_step_are_one_row_at_the_time_of_the_first() -> None:
-    history = opened("poison").history().table
+    history = open_once("poison").history().table
     history = history.select(schemas.HISTORY.names)
     begin = pc.min(history.column("record_timestamp")).as_py()
     fine = events.events_arrow(history, begin, timedelta(milliseconds=1))

@@ -24,7 +24,7 @@ from sharelag.wire import GROUP_TOPIC
 from sharelag.workbench.verdicts import summarize_groups, summary_lines
 from tests.support.chapters import CAPTURE
 from tests.support.columns import with_column
-from tests.support.readings import opened
+from tests.support.readings import open_once
 
 SCENARIOS = sorted(path.parent for path in (CAPTURE.parent / "scenarios").glob("*/expected.json"))
 #: Hours are pressed into seconds in the stories, so the length of a lock says nothing there.
@@ -207,7 +207,7 @@ def test_nothing_wrong_never_stands_beside_growing_lag() -> None:
 
 def test_a_storm_that_began_lately_is_found_after_a_long_good_time() -> None:
     """Twelve minutes of refused deliveries, of an hour in which most went well."""
-    bench = opened("demo")
+    bench = open_once("demo")
     seen = bench.evidence("notifications").observed.to_pylist()
     assert all(row["released"] < row["finished"] for row in seen)
     explained = bench.explain("notifications")
@@ -221,7 +221,7 @@ def test_a_storm_that_began_lately_is_found_after_a_long_good_time() -> None:
 
 
 def test_a_command_in_an_advice_names_the_group() -> None:
-    (found,) = opened("no_members").explain().table.to_pylist()
+    (found,) = open_once("no_members").explain().table.to_pylist()
     assert "--describe --group no-members --members" in found["advice"]
     (one,) = merge_findings([found])
     assert one["advice"] == found["advice"]

@@ -28,7 +28,7 @@ from tests.support.command import refused, rows_of
 from tests.support.command import sharelag as command
 from tests.support.fields import assert_fields
 from tests.support.generations import TODAY, records
-from tests.support.readings import opened
+from tests.support.readings import open_once
 
 FINISHED = (2, 4)
 LOG_START, LOG_END = 3, 90
@@ -106,7 +106,7 @@ def test_nothing_is_counted_up_to_an_unknown_start() -> None:
 
 @pytest.mark.row("CLI-05", "RPC-08")
 def test_a_plan_is_of_one_group_and_comes_with_kafkas_command() -> None:
-    bench = opened("chapters")
+    bench = open_once("chapters")
     plan = bench.plan_reset("billing", "earliest", topic="payments")
     assert set(plan.table.column("topic").to_pylist()) == {"payments"}
     assert plan.table.column("again").to_pylist() == [500] * 4
@@ -114,7 +114,7 @@ def test_a_plan_is_of_one_group_and_comes_with_kafkas_command() -> None:
     assert plan.notes[-1].endswith(
         "--group billing --topic payments --reset-offsets --to-earliest --execute"
     )
-    members = opened("poison").plan_reset("poison", "latest")
+    members = open_once("poison").plan_reset("poison", "latest")
     refused = "Kafka refuses it while the group has members (NON_EMPTY_GROUP): it has 3 now."
     assert refused in members.notes
     given = ("--capture", "poison", "--group", "poison", "--to-latest", "-o", "json")
@@ -125,7 +125,7 @@ def test_a_plan_is_of_one_group_and_comes_with_kafkas_command() -> None:
 
 
 def test_a_time_goes_to_the_first_record_then_or_later() -> None:
-    bench = opened("chapters")
+    bench = open_once("chapters")
     as_of = bench.evidence().as_of
     late = bench.plan_reset("billing", as_of + timedelta(seconds=1), topic="payments")
     ends = bench.lag("billing").table.to_pylist()
@@ -153,7 +153,7 @@ def test_a_time_goes_to_the_first_record_then_or_later() -> None:
 )
 def test_what_is_no_reset_is_an_error(given: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
-        opened("poison").plan_reset("poison", **given)
+        open_once("poison").plan_reset("poison", **given)
 
 
 @pytest.mark.row("CLI-04")
@@ -272,7 +272,7 @@ def test_a_reset_into_remote_storage_is_warned_of(tmp_path: Path) -> None:
     near = command(*given, "--to-offset", "100", "-o", "json")
     assert "Remote" not in near.stderr
     assert {json.loads(line)["remote"] for line in near.stdout.splitlines()} == {None}
-    bench = opened("chapters")
+    bench = open_once("chapters")
     plan = bench.plan_reset("billing", 100, topic="orders", local_offsets=local)
     assert plan.table.column("remote").to_pylist()[0] == 4900
     local.write_text("orders:0\n")
@@ -298,7 +298,7 @@ def test_a_wrong_target_is_told_before_reading(given: list[str], status: int, wo
 
 
 def test_partitions_are_chosen_as_kafkas_command_has_them() -> None:
-    bench = opened("chapters")
+    bench = open_once("chapters")
     plan = bench.plan_reset("billing", "earliest", topic=["payments:0,2", "orders:1"])
     found = [(row["topic"], row["partition"]) for row in plan.table.to_pylist()]
     assert found == [("orders", 1), ("payments", 0), ("payments", 2)]
@@ -311,7 +311,7 @@ def test_partitions_are_chosen_as_kafkas_command_has_them() -> None:
 
 def test_an_offset_beyond_the_end_is_taken_as_kafka_takes_it() -> None:
     """Kafka sets it, knows no lag then, and delivers nothing before the log is that long."""
-    bench = opened("chapters")
+    bench = open_once("chapters")
     plan = bench.plan_reset("billing", 5000, topic="payments")
     row, *_ = plan.table.to_pylist()
     assert_fields(row, new_start_offset=5000, new_lag=None, again=0)

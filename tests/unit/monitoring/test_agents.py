@@ -23,7 +23,7 @@ from sharelag.tables.words import lag_sum
 from tests.support.cases import few_of
 from tests.support.command import rows_of
 from tests.support.command import sharelag as sharelag_command
-from tests.support.readings import opened
+from tests.support.readings import open_once
 from tests.support.stories import VARIED, causes_of
 from tests.support.widgets.samples import HOSTILE
 from tests.support.with_members import WithMembers, joined
@@ -202,7 +202,7 @@ def test_one_sentence_is_all_that_is_said(tool: str, given: dict[str, Any], said
 
 
 def test_each_answer_has_its_question_its_verdict_and_sentences() -> None:
-    bench = opened("demo")
+    bench = open_once("demo")
     groups = asked("demo", "groups")
     assert groups["question"] == "How are the share groups?"
     assert groups["verdict"] == bench.overview().title
@@ -226,7 +226,7 @@ def test_each_answer_has_its_question_its_verdict_and_sentences() -> None:
 
 
 def test_an_answer_is_bounded() -> None:
-    bench = opened("chapters")
+    bench = open_once("chapters")
     long = bench.history()
     assert long.table.num_rows > MOST_ROWS
     answer = answer_of(long, "What happened?", "much")
@@ -275,7 +275,7 @@ def test_without_the_sdk_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch
 
 
 def test_reading_ahead_spares_a_question_and_hides_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = opened("healthy")
+    bench = open_once("healthy")
     asked_of = tools.Tools(bench)
     asked_of.read_ahead()
     assert bench.is_gathered

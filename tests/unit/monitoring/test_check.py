@@ -19,7 +19,7 @@ from sharelag.monitoring.checks.measures import Series
 from sharelag.monitoring.checks.rules import Rule, parse_rules, read_rules
 from sharelag.tables.level import worst
 from tests.support.chapters import CAPTURE
-from tests.support.readings import opened
+from tests.support.readings import open_once
 from tests.support.rules import EXAMPLES, STOPPED, outcome
 from tests.support.synthetic import capture_of
 from tests.support.written_input import NOW, Write, WrittenInput
@@ -284,7 +284,7 @@ def test_an_outcome_says_since_when_and_of_what() -> None:
 
 def test_a_cause_has_the_start_that_explain_shows() -> None:
     """What is measured now and then began at the latest then; a cause knows when it began."""
-    bench = opened("demo")
+    bench = open_once("demo")
     for group, cause in (("returns-desk", "no_members"), ("invoicing", "open_transaction")):
         found = outcome(
             bench.source, f"measure: cause, causes: [{cause}], groups: [{group}], warn: 1"

@@ -29,7 +29,7 @@ from tests.support.captures import half_known
 from tests.support.chapters import CAPTURE
 from tests.support.columns import with_column
 from tests.support.made_runs import groups
-from tests.support.readings import opened
+from tests.support.readings import open_once
 from tests.support.written_input import NOW, Write, WrittenInput
 
 #: Kernels, processes or many random runs: left out of `make check`.
@@ -289,9 +289,9 @@ def test_of_several_groups_the_members_of_the_one_with_most_lag_are_shown() -> N
 
 def test_lag_that_nobody_can_read_is_not_called_none() -> None:
     """An open transaction holds all that a group of read_committed lags behind."""
-    (found,) = judge_groups(opened("open_transaction").evidence())
+    (found,) = judge_groups(open_once("open_transaction").evidence())
     assert found["lag"] > 0
     assert found["drain"] == "stalled"
     assert 5_000 < found["age_ms"] < 7_000  # since the transaction began
-    (done,) = judge_groups(opened("healthy").evidence())
+    (done,) = judge_groups(open_once("healthy").evidence())
     assert (done["lag"], done["drain"], done["age_ms"]) == (0, "no lag", 0)

@@ -28,7 +28,7 @@ from sharelag.whatif.clearing import CELLS, search
 from sharelag.whatif.comparison.rows import amount
 from sharelag.whatif.estimates import Assumption
 from sharelag.whatif.horizon import long_enough, rates
-from tests.support.readings import opened
+from tests.support.readings import open_once
 
 
 def uneven(waiting: int = 3_000, rate: float = 12, mean_ms: float = 100) -> Scenario:
@@ -146,7 +146,7 @@ DECISIONS = {
 
 @pytest.mark.exhaustive
 def test_every_group_of_the_demo_gets_a_decision() -> None:
-    bench = opened("demo")
+    bench = open_once("demo")
     assert set(bench.groups) == set(DECISIONS)
     for group, said in DECISIONS.items():
         found = what_clears(bench.scenario(group))
@@ -159,7 +159,7 @@ def test_every_group_of_the_demo_gets_a_decision() -> None:
 
 def test_members_begin_where_the_rates_say_that_they_can_clear_it() -> None:
     """Two members of which six keep up: up to six would be tried by halves of what there are."""
-    scenario = opened("idle_members").scenario("idle-members")
+    scenario = open_once("idle_members").scenario("idle-members")
     assert rates(scenario).fewest() == 6
     # By quarters from the seven that clear it in this time.
     assert search(scenario).members == [2, 6, 7, 9, 11, 13, 14, 16]
@@ -197,7 +197,7 @@ def test_what_clears_sooner_than_a_group_that_clears_its_lag_says_so() -> None:
 
 def test_what_clears_as_often_by_chance_is_no_answer() -> None:
     """One of ten runs as it is ends before the record that fails is archived."""
-    scenario = opened("demo").scenario("billing")
+    scenario = open_once("demo").scenario("billing")
     found = what_clears(scenario, members=[8, 12], duration_ms=120_000)
     clears = [row["variant"] for row in found.cells.to_pylist() if row["clears"]]
     assert clears
@@ -261,7 +261,7 @@ def test_how_long_is_simulated_follows_from_the_rates() -> None:
     assert long_enough(uneven(waiting=10_000_000, rate=500, mean_ms=1)) == 2 * 60_000
     assert long_enough(uneven(mean_ms=0)) == 600_000
     # What arrives behind a record that goes on failing is cleared after it.
-    stuck = opened("demo").scenario("search-index")
+    stuck = open_once("demo").scenario("search-index")
     assert long_enough(stuck) > 15 * 60_000
     assert long_enough(replace(stuck, poison=())) == 120_000
 
@@ -284,7 +284,7 @@ def test_a_comparison_in_which_nothing_clears_says_what_would() -> None:
     assert "by the rates" not in compare(seven, seeds=range(7)).verdict()
     less = replace(uneven(waiting=10), duration_ms=120_000)
     assert "by the rates" not in compare({"as it is": less, "3": less.with_members(3)}).verdict()
-    stuck = opened("demo").scenario("search-index", duration_ms=60_000)
+    stuck = open_once("demo").scenario("search-index", duration_ms=60_000)
     tried = compare({"as it is": stuck, "8": stuck.with_members(8)}, seeds=range(7))
     assert tried.verdict().endswith(
         "; offset 4994 of catalogue:1 keeps failing until it is archived, about 10m 5s from now: "

@@ -15,7 +15,7 @@ from sharelag.whatif.designs import CHECKPOINTS_PREFERRED, DESIGNS, SNAPSHOTS_AL
 from sharelag.wire import STATE_TOPIC, decode_arrow
 from tests.support import generators
 from tests.support.generations import TODAY, Written, raw_of, records
-from tests.support.readings import opened
+from tests.support.readings import open_once
 from tests.support.walk import WALK
 
 #: Bytes of a topic's id, which a control record's key has here and not in a user's log.
@@ -116,7 +116,7 @@ def test_deltas_of_a_busy_window_take_fewer_bytes_than_checkpoints() -> None:
 
 
 def test_the_costs_of_a_group_are_those_of_its_share_partitions() -> None:
-    bench = opened("chapters")
+    bench = open_once("chapters")
     table = bench.designs("billing").table
     rows = {row["design"]: row for row in table.to_pylist()}
     assert {row["group_id"] for row in table.to_pylist()} == {"billing"}

@@ -9,11 +9,11 @@ import pytest
 from sharelag.model import StateBatch, Window
 from sharelag.whatif import Limits, PartitionStart, Service, Topic, compare, simulate
 from sharelag.whatif.estimates import poison_of, without_stuck_heads
-from tests.support.readings import opened
+from tests.support.readings import open_once
 
 
 def test_the_record_that_pins_a_start_offset_is_archived() -> None:
-    scenario = opened("head_of_line").scenario("head-of-line")
+    scenario = open_once("head_of_line").scenario("head-of-line")
     changed = without_stuck_heads(scenario)
     assert changed is not None
     starts = [[one for topic in of.topics for one in topic.starts] for of in (scenario, changed)]
@@ -29,7 +29,7 @@ def test_the_record_that_pins_a_start_offset_is_archived() -> None:
 
 
 def test_nothing_is_given_up_where_no_record_pins_anything() -> None:
-    bench = opened("no_members")
+    bench = open_once("no_members")
     assert without_stuck_heads(bench.scenario(bench.groups[0])) is None
 
 
@@ -58,7 +58,7 @@ def test_what_was_given_back_before_does_not_speak(part: int, is_stuck: bool) ->
 )
 def test_a_record_that_failed_often_goes_on_failing(group: str, topic: str, seconds: int) -> None:
     """The shop's consumers take so long for each attempt, and then give the record back."""
-    scenario = opened("demo").scenario(group)
+    scenario = open_once("demo").scenario(group)
     (stuck,) = scenario.poison
     assert (stuck.topic, stuck.how) == (topic, "release")
     assert stuck.work_ms == pytest.approx(seconds * 1000, rel=0.03)
@@ -77,7 +77,7 @@ def test_a_record_that_failed_often_goes_on_failing(group: str, topic: str, seco
 @pytest.mark.parametrize("group", ["billing", "search-index"])
 def test_what_a_stuck_record_did_is_not_taken_for_what_all_do(group: str) -> None:
     """Its deliveries are no releases of others, and a poll leaves the time that it takes."""
-    bench = opened("demo")
+    bench = open_once("demo")
     scenario = bench.scenario(group, service=Service(100.0))
     (stuck,) = scenario.poison
     seen = [one for one in bench.evidence().observed.to_pylist() if one["group_id"] == group]
@@ -96,7 +96,7 @@ def test_what_a_stuck_record_did_is_not_taken_for_what_all_do(group: str) -> Non
 
 
 def test_a_stuck_record_is_archived_at_the_limit_and_nothing_is_stuck_any_more() -> None:
-    scenario = opened("demo").scenario("billing")
+    scenario = open_once("demo").scenario("billing")
     (stuck,) = scenario.poison
     left = scenario.settings.limits.delivery_count_limit - 8
     run = simulate(replace(scenario, duration_ms=180_000), seed=1)
@@ -106,10 +106,10 @@ def test_a_stuck_record_is_archived_at_the_limit_and_nothing_is_stuck_any_more()
 
 
 def test_the_first_record_of_a_storm_is_no_special_one() -> None:
-    assert opened("demo").scenario("notifications").poison == ()
+    assert open_once("demo").scenario("notifications").poison == ()
 
 
 def test_members_are_not_busy_with_what_nobody_can_get() -> None:
     """Of search-index one window is full, and its members wait."""
-    scenario = opened("demo").scenario("search-index")
+    scenario = open_once("demo").scenario("search-index")
     assert any("4 members busy 50 % of the time (they keep up)" in one for one in scenario.assumed)

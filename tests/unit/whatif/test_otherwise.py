@@ -17,14 +17,14 @@ from sharelag.whatif.otherwise import AS_IT_WAS, HAPPENED_NAME
 from tests.support.chapters import CAPTURE
 from tests.support.command import rows_of
 from tests.support.command import sharelag as command
-from tests.support.readings import opened
+from tests.support.readings import open_once
 
 SCENARIOS = CAPTURE.parent / "scenarios"
 
 
 @cache
 def past(story: str, since: str) -> Past:
-    return opened(story).past(since=since)
+    return open_once(story).past(since=since)
 
 
 @cache
@@ -71,9 +71,9 @@ def test_it_says_when_the_real_lag_was_last_known() -> None:
 def test_share_partitions_that_begin_within_the_span_are_there() -> None:
     """The hot partition of the demo has no state yet when this span begins."""
     # Of the other topic nobody knows a start offset in the first milliseconds.
-    first = opened("chapters").past("billing", since="2026-11-21T11:43:33.984Z")
+    first = open_once("chapters").past("billing", since="2026-11-21T11:43:33.984Z")
     assert {topic.name for topic in first.scenario.topics} == {"orders", "payments"}
-    found = opened("demo").past("fulfilment", since="2026-11-23T11:50:06.500Z")
+    found = open_once("demo").past("fulfilment", since="2026-11-23T11:50:06.500Z")
     said = "share partitions whose state begins within the span"
     assert said in " ".join(found.scenario.assumed)
     run = otherwise(found, variants(found.scenario, members=9), seeds=range(2))
@@ -85,7 +85,7 @@ def test_share_partitions_that_begin_within_the_span_are_there() -> None:
 
 def test_an_alert_may_have_fired_before_it_is_known_to_have() -> None:
     """Ages are not known at all moments of the past."""
-    found = opened("demo").past("fulfilment", since="20m")
+    found = open_once("demo").past("fulfilment", since="20m")
     alarmed = otherwise(found, {}, alert="age>30s", seeds=range(1))
     assert "at the latest" in alarmed.for_people(alarmed.rows[0])["alert_at"]
     assert "at the latest" not in alarmed.for_people(alarmed.rows[1])["alert_at"]
@@ -93,7 +93,7 @@ def test_an_alert_may_have_fired_before_it_is_known_to_have() -> None:
 
 def test_what_is_not_explained_is_not_told_otherwise() -> None:
     """The lag of a few records is chance, which the simulation does not know."""
-    found = opened("demo").past("billing", since="10m")
+    found = open_once("demo").past("billing", since="10m")
     run = otherwise(found, variants(found.scenario, members=9), seeds=range(2))
     assert not run.explained.is_close
     changed = run.rows[2]
@@ -108,7 +108,7 @@ def test_what_is_not_explained_is_not_told_otherwise() -> None:
 
 def test_the_records_come_that_came() -> None:
     found = past("slow", "10s")
-    end = [row["end_offset"] for row in opened("slow").lag().table.to_pylist()]
+    end = [row["end_offset"] for row in open_once("slow").lag().table.to_pylist()]
     run = simulate(found.scenario)
     last = run.timeline.filter(pc.equal(run.timeline.column("time_ms"), found.scenario.duration_ms))
     assert last.column("end_offset").to_pylist() == end
@@ -176,7 +176,7 @@ def test_what_cannot_be_asked_says_why(arguments: list[str], said: str) -> None:
 def test_unknown_is_said_and_not_assumed() -> None:
     found = past("slow", "10s")
     with pytest.raises(InputError, match="not after"):
-        opened("slow").past(since="2026-11-21T09:00:00Z")
+        open_once("slow").past(since="2026-11-21T09:00:00Z")
     known = found.happened.column("lag").to_numpy()
     assert not np.isnan(known).any()
     said = " ".join(slow().conditions())

@@ -49,7 +49,7 @@ from sharelag.whatif.from_cluster import scenario_from
 from sharelag.whatif.simulation.logs import logs
 from tests.support.chapters import CAPTURE
 from tests.support.columns import with_column
-from tests.support.readings import opened
+from tests.support.readings import open_once
 from tests.support.simulations import at, only
 
 RECORDED = CAPTURE.parent / "scenarios"
@@ -586,7 +586,7 @@ def test_an_open_transaction_blocks_the_group_as_it_is_in_a_simulation() -> None
 
 
 def test_the_work_of_a_group_without_members_is_that_of_those_who_left() -> None:
-    bench = opened("demo")
+    bench = open_once("demo")
     found = bench.evidence("returns-desk")
     scenario = scenario_from(found)
     # 1500 records in the 25 minutes before, by 2 members that kept up: half of the time.

@@ -28,7 +28,7 @@ from sharelag.whatif import (
 from sharelag.whatif.scenario import BEGINS_MS
 from sharelag.whatif.simulation.loop import SimulationTables
 from tests.support.own_process import run_code
-from tests.support.readings import opened
+from tests.support.readings import open_once
 from tests.support.simulations import at, only
 
 
@@ -65,7 +65,7 @@ def test_a_new_group_begins_where_its_settings_say(reset: Any, start: int) -> No
     scenario = Scenario((topic,), (), settings=Settings(auto_offset_reset=reset), duration_ms=1)
     assert at(simulate(scenario), 0)["start_offset"] == start
     # Until the leader has decided that, no record says it, and lag is not known.
-    rows = opened("not_started").lag().table.to_pylist()
+    rows = open_once("not_started").lag().table.to_pylist()
     assert {(row["start_offset"], row["lag"]) for row in rows} == {(None, None)}
 
 

@@ -16,7 +16,7 @@ from sharelag.whatif.autoscale import autoscaler_of, fewest
 from tests.support.chapters import CAPTURE
 from tests.support.command import ask, refused
 from tests.support.command import sharelag as sharelag_command
-from tests.support.readings import opened
+from tests.support.readings import open_once
 from tests.support.synthetic import capture_of
 from tests.support.written_input import Write, WrittenInput
 
@@ -38,7 +38,7 @@ def test_a_backlog_is_finished_within_the_goal_beside_what_comes() -> None:
 
 @pytest.mark.parametrize(("goal", "words"), [("30s", "30 s"), ("2m", "2m")])
 def test_the_answer_of_a_capture_says_why(goal: str, words: str) -> None:
-    bench = opened("slow")
+    bench = open_once("slow")
     wanted = bench.members_wanted(goal=goal)
     assert wanted.members == 5  # (36.3 + 248 / 30) / 9.5
     said = f"248 offsets wait, to be finished within {words} beside 36.3 that arrive per second"
@@ -49,14 +49,14 @@ def test_the_answer_of_a_capture_says_why(goal: str, words: str) -> None:
 
 def test_what_is_stuck_calls_for_no_member() -> None:
     """400 offsets of clickstream are stuck, and 20 come and go."""
-    bench = opened("chapters")
+    bench = open_once("chapters")
     wanted = bench.members_wanted("clickstream")
     assert (wanted.members, wanted.stuck, wanted.waiting) == (1, 400, 420)
     assert wanted.reason.endswith("; 400 more are stuck, which no number of members finishes")
 
 
 def test_nothing_to_do_wants_nobody_and_the_unknown_is_not_nobody() -> None:
-    bench = opened("chapters")
+    bench = open_once("chapters")
     nothing = bench.members_wanted("refunds")
     assert (nothing.members, nothing.reason) == (0, "nothing waits and nothing arrives")
     unknown = bench.members_wanted("analytics")
@@ -79,7 +79,7 @@ def asked(now: Gathered, path: str, query: str = "") -> tuple[str, dict[str, Any
 
 
 def test_keda_gets_the_same_number_and_the_reason() -> None:
-    evidence = opened("chapters").evidence()
+    evidence = open_once("chapters").evidence()
     now = Gathered(evidence)
     for group in ("billing", "clickstream", "refunds", "analytics"):
         status, numbers = asked(now, f"/keda/{group}", "goal=30s&target=100")
@@ -118,7 +118,7 @@ def test_the_command_prints_the_same_and_says_what_it_lacks() -> None:
     given = ("simulate", "--capture", str(CAPTURE), "--members-wanted", "30s")
     # Of analytics it is not known.
     rows = {row["group_id"]: row for row in ask(*given, code=3)}
-    evidence = opened("chapters").evidence()
+    evidence = open_once("chapters").evidence()
     for group, row in rows.items():
         wanted = members_wanted(evidence, group, "30s")
         assert (row["members_wanted"], row["why"]) == (wanted.members, wanted.reason)

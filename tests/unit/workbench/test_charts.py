@@ -38,7 +38,7 @@ from tests.support.charts import (
 )
 from tests.support.columns import with_column
 from tests.support.own_process import run_code
-from tests.support.readings import opened
+from tests.support.readings import open_once
 from tests.support.records import KEY, raw, raw_file, row
 
 WIDGETS = ROOT / "widgets" / "sharelag_widgets" / "shared"
@@ -224,7 +224,7 @@ ROLES = ("leader_id", "share_coordinator", "group_coordinator")
 
 @pytest.fixture(scope="module")
 def brokers() -> pa.Table:
-    return opened("demo").brokers().table
+    return open_once("demo").brokers().table
 
 
 def test_each_role_counts_every_share_partition_once(brokers: pa.Table) -> None:
@@ -276,7 +276,7 @@ def test_the_spread_of_keys_over_all_partitions_of_the_state_topic(tmp_path: Pat
     )
     assert figure.layout.meta["title"].endswith(f" has {most}")
     assert "Not known: how many partitions the state topic has" in figure.layout.meta["facts"][1]
-    capture = opened("chapters").health().charts["keys"]("dark")
+    capture = open_once("chapters").health().charts["keys"]("dark")
     assert list(capture.data[0].x) == list(range(4))
     assert not any(fact.startswith("Not known") for fact in capture.layout.meta["facts"])
 
@@ -292,7 +292,7 @@ def test_keys_of_a_topic_with_more_partitions_than_were_thought() -> None:
 # ---- the story of a group in one chart: lag, age, causes, events, and what may follow ------------
 @pytest.fixture(scope="module", name="demo")
 def opened_demo() -> Workbench:
-    return opened("demo")
+    return open_once("demo")
 
 
 def story(bench: Workbench, group: str, **given: Any) -> Any:

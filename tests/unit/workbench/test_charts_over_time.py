@@ -29,7 +29,7 @@ from tests.support.charts import (
     timeline,
 )
 from tests.support.columns import with_column
-from tests.support.readings import opened
+from tests.support.readings import open_once
 
 
 # ---- lag and age over time -----------------------------------------------------------------------
@@ -439,7 +439,8 @@ def test_delivery_counts_are_of_every_offset_in_the_windows() -> None:
         ("Available", [2], [4]), ("Acknowledged", [1], [5]), ("Another state", [1], [2]),
     ]  # fmt: skip
     assert figure.layout.meta["title"] == (
-        "g: 4 offsets given back and waiting; the highest delivery count is 2 (4 offsets), 3 deliveries below the limit"
+        "g: 4 offsets given back and waiting; the highest delivery count is 2 (4 offsets), "
+        "3 deliveries below the limit"
     )
     assert "state and delivery count of 10 offsets" in figure.layout.meta["facts"][1]
     # Two states share the count 1; alone, a bar stands over its count.
@@ -513,7 +514,7 @@ def test_the_area_above_the_curve_is_the_gini_coefficient() -> None:
         x, y = ([0.0, *(row[name] for row in mine)] for name in ("item_share", "value_share"))
         assert (x[-1], y[-1], y) == (pytest.approx(1), pytest.approx(1), sorted(y))
         assert 1 - 2 * np.trapezoid(y, x) == pytest.approx(mine[0]["gini"])
-    demo = opened("demo").lag().table
+    demo = open_once("demo").lag().table
     for records, title in (
         (charts.lorenz_records(evidence("hot_partition").lag),
          "hot-partition: all of the lag is in 1 of 6 share partitions (Gini 0.83)"),
@@ -578,10 +579,8 @@ def test_kinds_of_state_records_add_up_and_prunable_ones_are_reported() -> None:
     assert figure.layout.meta["title"].endswith(f"may prune {text.number(prunable)} of them")
     unknown = made.set_column(4, "prunable", pa.nulls(len(made), pa.int64()))
     result = charts.state_record_figure(unknown).layout.meta
-    assert (
-        result["title"]
-        == f"{text.number(pc.sum(known.column('records')).as_py())} records in 4 partitions of the state topic"
-    )
+    records = text.number(pc.sum(known.column("records")).as_py())
+    assert result["title"] == f"{records} records in 4 partitions of the state topic"
     assert "Not known: what may be pruned of 4 partitions." in result["facts"]
     said = charts.state_record_figure(made, most=2).layout.meta["facts"]
     assert "Not drawn: 2 partitions with higher numbers." in said

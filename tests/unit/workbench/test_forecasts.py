@@ -39,7 +39,7 @@ from tests.support.cases import few_of
 from tests.support.charts import SCENARIOS
 from tests.support.command import ask
 from tests.support.command import sharelag as sharelag_command
-from tests.support.readings import opened
+from tests.support.readings import open_once
 from tests.support.rules import EXAMPLES
 from tests.support.stories import VARIED
 from tools import forecasts_page
@@ -100,7 +100,7 @@ def test_it_is_the_same_everywhere(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def bench() -> Any:
-    return opened("demo")
+    return open_once("demo")
 
 
 def rows(result: Any) -> list[dict[str, Any]]:

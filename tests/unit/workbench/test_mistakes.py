@@ -9,12 +9,12 @@ import pytest
 import sharelag
 from sharelag.errors import InputError, ShareLagError
 from sharelag.workbench import Workbench
-from tests.support.readings import opened
+from tests.support.readings import open_once
 
 
 @pytest.fixture(scope="module")
 def bench() -> Workbench:
-    return opened("chapters")
+    return open_once("chapters")
 
 
 def test_a_result_is_at_hand_like_a_table_of_pandas(bench: Workbench) -> None:

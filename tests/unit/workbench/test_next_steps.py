@@ -13,14 +13,14 @@ from sharelag.metrics.causes import CAUSES
 from sharelag.workbench.next_steps import input_options, next_command
 from tests.support.command import rows_of
 from tests.support.command import sharelag as run
-from tests.support.readings import opened
+from tests.support.readings import open_once
 
 ROW = {"group_id": "billing", "topic": "orders", "partition": 0, "evidence": []}
 
 
 @pytest.mark.parametrize("cause", [cause.name for cause in CAUSES])
 def test_a_command_of_each_cause_answers(cause: str) -> None:
-    bench = opened("demo")
+    bench = open_once("demo")
     command = next_command(ROW | {"cause": cause}, input_options(bench.source), 2)
     name, *words = shlex.split(command)
     assert name == "sharelag"

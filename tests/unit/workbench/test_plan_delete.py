@@ -16,14 +16,14 @@ from sharelag.whatif.horizon import Drained, after_reset, simulate_drain
 from sharelag.workbench.questions.planned import deletion_of
 from tests.support.command import refused
 from tests.support.command import sharelag as command
-from tests.support.readings import opened
+from tests.support.readings import open_once
 
 RESET = "share.auto.offset.reset"
 
 
 def begins(value: str | None) -> tuple[list[int | None], str]:
     """New start offsets of the first group of a recording that has this setting."""
-    bench = opened("chapters")
+    bench = open_once("chapters")
     evidence = bench.evidence("billing")
     rows = [row for row in evidence.settings.to_pylist() if row["name"] != RESET]
     if value is not None:
@@ -37,7 +37,7 @@ def begins(value: str | None) -> tuple[list[int | None], str]:
 
 
 def test_a_deleted_group_begins_where_its_setting_says() -> None:
-    ends = opened("chapters").lag("billing").table.to_pylist()
+    ends = open_once("chapters").lag("billing").table.to_pylist()
     last = [row["end_offset"] for row in ends if row["topic"] == "payments"]
     first = [row["log_start_offset"] for row in ends if row["topic"] == "payments"]
     assert begins("earliest") == (first, f"{RESET}=earliest")
@@ -62,7 +62,7 @@ def test_a_deletion_is_planned_with_kafkas_command() -> None:
     given = ("plan-delete", "--capture", "chapters", "--group", "billing")
     done = command(*given, "--topic", "payments", code=0)
     assert done.stderr.count("--group billing --topic payments --delete-offsets") == 1
-    plan = opened("chapters").plan_delete("billing", "payments")
+    plan = open_once("chapters").plan_delete("billing", "payments")
     said = f"start where {RESET}="
     assert said in plan.notes[0]
     assert said in done.stderr
@@ -79,7 +79,7 @@ def test_a_deletion_is_planned_with_kafkas_command() -> None:
 
 @pytest.mark.exhaustive
 def test_the_time_after_a_reset_is_simulated_at_todays_rates() -> None:
-    bench = opened("demo")
+    bench = open_once("demo")
     far = bench.plan_reset("billing", "earliest", simulate=True)
     (words,) = [note for note in far.notes if note.startswith("At current rates")]
     found = re.fullmatch(
@@ -112,7 +112,7 @@ def test_the_time_after_a_reset_is_simulated_at_todays_rates() -> None:
 
 
 def test_a_reset_leaves_nothing_but_a_start_offset() -> None:
-    bench = opened("demo")
+    bench = open_once("demo")
     plan = bench.plan_reset("billing", 100).table
     scenario = bench.scenario("billing")
     after = after_reset(scenario, plan, members=3)
@@ -134,7 +134,7 @@ def test_a_reset_leaves_nothing_but_a_start_offset() -> None:
 
 
 def test_a_group_without_members_has_to_be_told_with_how_many() -> None:
-    bench = opened("no_members")
+    bench = open_once("no_members")
     (group,) = set(bench.lag().table.column("group_id").to_pylist())
     with pytest.raises(InputError, match="the group has no members now: say with how many"):
         bench.plan_reset(group, "earliest", simulate=True)

@@ -16,7 +16,7 @@ from sharelag.workbench import Workbench
 from sharelag.workbench.ask import QUESTIONS, find_question
 from tests.support.command import rows_of
 from tests.support.command import sharelag as command
-from tests.support.readings import opened
+from tests.support.readings import open_once
 from tests.support.written_input import Write, WrittenInput
 
 #: A command and the question that it asks.
@@ -62,7 +62,7 @@ ASKED += [("chapters", line) for line in ("lag", "members", "progress")]
 
 @pytest.mark.parametrize(("sample", "line"), ASKED)
 def test_a_command_and_a_method_say_the_same(line: str, sample: str) -> None:
-    result = getattr(opened(sample), COMMANDS[line])(**OPTIONS.get(line, {}))
+    result = getattr(open_once(sample), COMMANDS[line])(**OPTIONS.get(line, {}))
     done = command(*line.split(), "--capture", sample, "--engine", "local", "-o", "json")
     said = done.stderr.splitlines()
     rows = rows_of(done)
@@ -88,7 +88,7 @@ def test_a_question_reads_no_topic_that_it_does_not_need(name: str, topics: list
 
 def test_options_that_differ_have_answers_that_differ() -> None:
     """Also mappings that come to lie where another one lay in memory."""
-    bench, name = opened("poison"), "share.record.lock.duration.ms"
+    bench, name = open_once("poison"), "share.record.lock.duration.ms"
     for value in ("20000", "30000", "40000"):
         rows = bench.settings(given={name: value}).table.to_pylist()
         assert {row["value"] for row in rows if row["name"] == name} == {value}
@@ -110,7 +110,7 @@ def test_the_state_topic_is_read_once_for_its_health(monkeypatch: pytest.MonkeyP
 def test_every_question_is_a_method_and_names_tables_that_there_are() -> None:
     within = {"skew", "imbalance_trend"}  # asked by `imbalance`, with --verdict and --every
     assert {name for name in QUESTIONS if not hasattr(Workbench, name)} <= within
-    bench = opened("poison")
+    bench = open_once("poison")
     for name in QUESTIONS:
         for table in find_question(name).needs - {"evidence", "records", "history", "health"}:
             bench.reading.table(table)

@@ -52,7 +52,7 @@ from tests.support.cases import Cases
 from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag as command
 from tests.support.drawn_comparisons import runs
-from tests.support.readings import opened
+from tests.support.readings import open_once
 from tests.support.written_input import TOPIC, TOPIC_ID, Write, WrittenInput
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e🦜"
@@ -225,7 +225,7 @@ def test_each_shows_itself_as_its_summary() -> None:
     """In a notebook: a table, and the same as text for who does not see it."""
     scenario = replace(named("uneven"), duration_ms=2000, assumed=(f"{HOSTILE} is fast",))
     run = simulate(scenario)
-    evidence = opened("chapters").evidence()
+    evidence = open_once("chapters").evidence()
     for one in (
         *(scenario, run, consumer_group_twin(scenario)),
         *(AGES, should_move(scenario, range(2)), evidence),

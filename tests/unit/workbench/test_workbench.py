@@ -41,7 +41,7 @@ from sharelag.workbench.result import load_view
 from sharelag_widgets import dashboards
 from tests.support import readings
 from tests.support.command import ask
-from tests.support.readings import opened
+from tests.support.readings import open_once
 from tests.support.widgets.samples import HOSTILE
 from tests.support.written_input import Write, WrittenInput
 
@@ -53,12 +53,12 @@ QUESTIONS += ["members", "health", "reconcile", "settings"]
 
 @pytest.fixture(scope="module")
 def demo() -> Workbench:
-    return opened("chapters")
+    return open_once("chapters")
 
 
 @pytest.fixture(scope="module")
 def poison() -> Workbench:
-    return opened("poison")
+    return open_once("poison")
 
 
 class Cells(HTMLParser):
@@ -503,7 +503,7 @@ def test_settings_are_those_of_the_command(demo: Workbench) -> None:
     values = "share.delivery.count.limit=7,share.isolation.level=read_committed"
     assert note.endswith(f"--entity-name billing --alter --add-config {values}")
     assert "Settings of 1 share group and" in demo.settings("billing").title
-    drift = demo.settings_drift(opened("slow"))
+    drift = demo.settings_drift(open_once("slow"))
     assert drift.table.to_pylist() == ask(*here, "--before", "slow") != []
     unread = Workbench(WrittenInput([Write(5, 10)]), engine="local")
     assumed = "the settings (Kafka's defaults are assumed)"
@@ -524,7 +524,7 @@ def test_results_flow_on_into_pandas_and_pictures(demo: Workbench) -> None:
 
 
 def test_a_strip_is_of_one_group_and_marks_last_deliveries() -> None:
-    bench = opened("poison")
+    bench = open_once("poison")
     group, topic = "poison", "poison-orders"
     strip = bench.strip(group)
     assert (strip.limit, bench.strip(group, topic, title="mine").title) == (5, "mine")
@@ -532,7 +532,7 @@ def test_a_strip_is_of_one_group_and_marks_last_deliveries() -> None:
 
 def test_windows_begin_with_what_the_first_cause_names() -> None:
     """One order of orders-0 is stuck; other partitions have as much lag, and nothing wrong."""
-    bench = opened("demo")
+    bench = open_once("demo")
     (cause,) = bench.explain("billing").table.to_pylist()
     lag = bench.lag("billing").table.sort_by([("lag", "descending")]).to_pylist()
     assert (cause["cause"], cause["topic"], cause["partition"]) == ("head_of_line", "orders", 0)
