@@ -213,7 +213,6 @@ def summarize(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
     """
     import pyarrow.compute as pc
 
-    from sharelag.schemas import SHARE_PARTITION
     from sharelag.tables.words import lag_sum
 
     table, notes = answer.table, []
@@ -222,9 +221,12 @@ def summarize(answer: Any, source: Any, as_of: str | None, unit: str) -> None:
         return total(table.column(name)).as_py() if name in table.column_names else None
 
     if unit and (table.num_rows or not answer.unknown):  # do not report unknown rows as 0
-        has_states = unit == "share partition" and "record_partition" in table.column_names
-        rows = table.group_by([*SHARE_PARTITION]).aggregate([]) if has_states else table
-        notes.append(pluralize(rows.num_rows, unit))
+        count = table.num_rows
+        if unit == "share partition" and "record_partition" in table.column_names:  # has states
+            from sharelag.workbench.base import count_share_partitions
+
+            count = count_share_partitions(table)
+        notes.append(pluralize(count, unit))
         # Rows of several moments have no meaningful sum.
         if "lag" in table.column_names and table.num_rows and unit != "row":
             unknown = of_column("unknown_lags", pc.sum)

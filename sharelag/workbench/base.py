@@ -465,6 +465,11 @@ def first_come(table: pa.Table, first: pa.Table) -> pa.Table:
     return ordered.drop_columns("_place")
 
 
+def count_share_partitions(rows: pa.Table) -> int:
+    """Return the number of share partitions, each of which may have several states or moments."""
+    return len(pc.unique(keys(rows, SHARE_PARTITION)))
+
+
 def delivery_limit(settings: pa.Table, group: str) -> int | None:
     """Return a group's delivery limit, or None if unknown."""
     if not settings.num_rows:

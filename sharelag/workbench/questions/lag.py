@@ -9,12 +9,10 @@ import pyarrow.compute as pc
 
 from sharelag.engine import ORDER, add_topic_names
 from sharelag.errors import InputError, unknown_topic
-from sharelag.schemas import SHARE_PARTITION
 from sharelag.tables import gaps, views
-from sharelag.tables.arrow import keys
 from sharelag.tables.words import pluralize
 from sharelag.workbench.ask import LagExtras, question
-from sharelag.workbench.base import Tables, delivery_limit, only
+from sharelag.workbench.base import Tables, count_share_partitions, delivery_limit, only
 from sharelag.workbench.result import Result, chart
 
 
@@ -115,7 +113,6 @@ def _windows_answer(t: Tables, group: str | None, extra: LagExtras) -> Result:
         return None if group is None else delivery_limit(t.read.table("settings"), group)
 
     table = extra.table
-    places = pc.unique(keys(table, SHARE_PARTITION))  # each may have several states, or moments
     without = int(pc.sum(pc.invert(table.column("from_snapshot").fill_null(False))).as_py() or 0)
     drawn = {
         "deliveries": chart("delivery_count", table, limit=limit),
@@ -127,7 +124,7 @@ def _windows_answer(t: Tables, group: str | None, extra: LagExtras) -> Result:
         without, len(table), "the whole state", ["no snapshot is among the records"]
     )
     return t.bench.base(t.read).answer(
-        f"Windows of {pluralize(len(places), 'share partition')}",
+        f"Windows of {pluralize(count_share_partitions(table), 'share partition')}",
         table,
         views.windows_with("notes" in table.column_names),
         "window_end_offset",

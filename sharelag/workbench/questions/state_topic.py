@@ -16,7 +16,7 @@ from sharelag.tables.arrow import ascending, beside, keys
 from sharelag.tables.words import pluralize
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.workbench.ask import question
-from sharelag.workbench.base import Tables, only
+from sharelag.workbench.base import Tables, count_share_partitions, only
 from sharelag.workbench.result import Result, chart
 
 
@@ -57,9 +57,8 @@ def snapshots(t: Tables) -> Result:
     """Return the last snapshot of each share partition, and the number of updates after it."""
     table = add_topic_names(t.read.table("snapshots"), t.read.table("offsets"))
     table = t.bench.choice.of(table).sort_by(ORDER)
-    places = pc.unique(keys(table, SHARE_PARTITION))
     return t.bench.base_of_state(t.read, table).answer(
-        f"Last snapshots: {pluralize(len(places), 'share partition')}",
+        f"Last snapshots: {pluralize(count_share_partitions(table), 'share partition')}",
         table,
         views.SNAPSHOTS,
         "updates_since",

@@ -22,12 +22,12 @@ from sharelag.metrics.imbalance import trend as imbalance_trend
 from sharelag.metrics.lag import timeline_arrow
 from sharelag.model import milliseconds
 from sharelag.replay.moment import Moment, as_moment, as_time, parse_moment, parse_since, parse_time
-from sharelag.schemas import DIFF, SHARE_PARTITION
+from sharelag.schemas import DIFF
 from sharelag.tables import gaps, views
-from sharelag.tables.arrow import as_table, ascending, keys
+from sharelag.tables.arrow import as_table, ascending
 from sharelag.tables.words import moment, pluralize
 from sharelag.workbench.ask import question
-from sharelag.workbench.base import Opened, Tables, only
+from sharelag.workbench.base import Opened, Tables, count_share_partitions, only
 from sharelag.workbench.result import Result, chart
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def history(t: Tables, group: str | None = None, since: str | datetime | None = 
     table, base = only(rows.table, group), bench.base(t.read)
     lost = int(pc.sum(pc.invert(table.column("follows").fill_null(True))).as_py() or 0)
     missing = f"what changed before {lost:,} of {len(table):,} rows: records may be missing there"
-    count = len(pc.unique(keys(table, SHARE_PARTITION)))
+    count = count_share_partitions(table)
     notes = []
     if rows.left_out:
         first = pc.min(rows.table.column("record_timestamp")).as_py()
@@ -136,8 +136,7 @@ def timeline(
     table, base = only(rows.table, group), bench.base(t.read)
     notes = [*bench.of_past_ends(only(t.read.table("lag"), group), is_past=True)]
     if rows.left_out:
-        count = len(pc.unique(keys(table, SHARE_PARTITION)))
-        most = pluralize(count, "share partition")
+        most = pluralize(count_share_partitions(table), "share partition")
         notes.append(f"the {most} with the most lag; to_spark() has all")
     return base.answer(
         f"Lag every {duration(step / timedelta(milliseconds=1))}",
