@@ -272,7 +272,7 @@ class Reading(ABC):
 
         return self.choice.of(as_table(lag_arrow(self.table("states"), self.table("offsets"))))
 
-    def _states(self) -> pa.Table:
+    def _choose_states(self) -> pa.Table:
         from sharelag.metrics.lag import choose_states
 
         return choose_states(self.table("windows"))
@@ -300,7 +300,7 @@ class Reading(ABC):
 
     def _compute_sorted(self, name: str) -> pa.Table:
         # Their inputs are in this process already, on either engine.
-        alike = {"lag": self._lag, "progress": self._progress, "states": self._states}
+        alike = {"lag": self._lag, "progress": self._progress, "states": self._choose_states}
         rows = alike[name]() if name in alike else self._compute(name)
         table = pa.Table.from_batches([one_batch(rows)])
         table = chosen_partitions(table, self.choice) if name == "groups" else table
