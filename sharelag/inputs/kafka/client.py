@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
@@ -281,12 +281,7 @@ class Connection:
         while True:
             try:
                 # In slices, because a refused password is reported only to a callback.
-                found = self.admin.list_topics(
-                    timeout=max(0.1, min(1.0, deadline - time.monotonic()))
-                )
-                self._reach()
-                self._controller = found.controller_id
-                return found
+                return self._list_topics(max(0.1, min(1.0, deadline - time.monotonic())))
             except KafkaException as error:
                 self.admin.poll(0.05)  # do not repeat at once what failed at once
                 self._raise_if_refused("the list of topics")
@@ -297,6 +292,15 @@ class Connection:
                 if time.monotonic() > deadline:
                     self._lose(started)
                     raise self._silence("the list of topics", error.args[0]) from error
+
+    def _list_topics(self, timeout: float) -> Any:
+        # Its KafkaError never releases the exception that was handled when it was raised, and so
+        # all clients of that exception's frames. A thread of its own handles none.
+        with ThreadPoolExecutor(1) as alone:
+            found = alone.submit(self.admin.list_topics, timeout=timeout).result()
+        self._reach()
+        self._controller = found.controller_id
+        return found
 
     def leaders(self, topic: str) -> dict[int, Any]:
         """Return the leader of each partition as any broker knows it; None without a leader.
@@ -317,8 +321,7 @@ class Connection:
         # KRaft brokers name any broker as controller, each time another one, even a silent one.
         # Errors are reported by the answer that is awaited.
         with suppress(KafkaException):
-            self._controller = self.admin.list_topics(timeout=LEAST).controller_id
-            self._reach()
+            self._list_topics(LEAST)
 
     def leave_controller(self) -> None:
         """Let the client find another controller if the current one is silent."""

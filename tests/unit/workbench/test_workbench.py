@@ -1,6 +1,7 @@
 """One line opens any input; each answer shows the numbers of its table as HTML and text."""
 
 import configparser
+import gc
 import json
 import re
 import sys
@@ -160,6 +161,17 @@ def test_a_cluster_that_does_not_answer_is_a_sentence_and_no_stack_trace() -> No
     assert bundle["text/plain"].startswith("cluster at 127.0.0.1:1: ")
     assert 'class="unknown"' in bundle["text/html"]
     assert "Traceback" not in str(bundle)
+
+
+def test_clients_of_a_cluster_that_does_not_answer_are_released() -> None:
+    def look_again() -> int:
+        with pytest.raises(BrokerUnreachableError):
+            sharelag.open("127.0.0.1:1", timeout=0.5, engine="local").lag()
+        gc.collect()
+        names = (file.read_text() for file in Path("/proc/self/task").glob("*/comm"))
+        return sum(name.startswith("rdk:") for name in names)  # threads of librdkafka
+
+    assert look_again() >= look_again()
 
 
 def test_a_capture_that_is_not_there_can_be_looked_at(tmp_path: Path) -> None:
