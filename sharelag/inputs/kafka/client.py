@@ -295,7 +295,7 @@ class Connection:
 
     def _list_topics(self, timeout: float) -> Any:
         # Its KafkaError never releases the exception that was handled when it was raised, and so
-        # all clients of that exception's frames. A thread of its own handles none.
+        # all clients of that exception's frames. A separate thread handles none.
         with ThreadPoolExecutor(1) as alone:
             found = alone.submit(self.admin.list_topics, timeout=timeout).result()
         self._reach()
