@@ -6,9 +6,8 @@ from random import Random
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import ConfigEntry, ConfigSource
 
-from sharelag.inputs.kafka.brokers import _agree, _in_force, _values, settings
+from sharelag.inputs.kafka.brokers import _agree, _in_force, settings
 from sharelag.inputs.kafka.config import client_config
 from sharelag.model.settings import (
     Setting,
@@ -23,7 +22,7 @@ from sharelag.model.versions import has_reached
 from tests.support.cases import Cases
 from tests.support.command import sharelag
 from tests.support.kafka.broker import KafkaBroker
-from tests.support.kafka.jars import COMPARED, KAFKA_VERSION
+from tests.support.kafka.jars import COMPARED, EARLIER_VERSION, KAFKA_VERSION
 from tests.support.kafka.oracles import Oracle
 from tests.support.kafka.since import since
 from tests.support.kafka.workload import create_topics, set_group_config
@@ -318,11 +317,11 @@ def test_brokers_that_disagree_have_no_value(caplog: pytest.LogCaptureFixture) -
     assert _agree([{name: ("200", "default")}, None]) is None
 
 
-def test_secrets_are_null() -> None:
-    entries = {
-        name: ConfigEntry(
-            name, "hidden", source=ConfigSource.STATIC_BROKER_CONFIG.value, is_sensitive=secret
-        )
-        for name, secret in (("a", True), ("b", False))
-    }
-    assert _values(entries) == {"a": (None, "broker"), "b": ("hidden", "broker")}
+def test_a_setting_that_a_brokers_version_lacks_is_left_out() -> None:
+    with KafkaBroker(version=EARLIER_VERSION) as broker:  # its file sets the interval
+        found = settings(client_config(broker.bootstrap_servers), ["g"], []).to_pylist()
+    assert "group.share.assignment.interval.ms" in broker.settings
+    names = {row["name"] for row in found if row["value"] is not None}
+    assert len(names) == len({row["name"] for row in found})
+    assert "share.delivery.count.limit" in names
+    assert not any("assignment.interval.ms" in name for name in names)

@@ -219,8 +219,8 @@ def settings(config: ClientConfig, groups: Iterable[str], topics: Iterable[str])
     are added. A missing topic has no rows, or one that says so if its name is that of a dead-letter
     queue; a missing group has the brokers' settings.
 
-    A value is null if it is secret, if we are not authorized (a warning names the missing
-    permission), or if brokers disagree. Values of groups are clamped to the brokers' bounds as in
+    A value is null if we are not authorized (a warning names the missing permission), or if brokers
+    disagree. Values of groups are clamped to the brokers' bounds as in
     `sharelag.model.settings.effective`. Brokers before 4.3 describe some of them only as broker
     settings.
     """
@@ -275,10 +275,12 @@ def _describe(
 
 
 def _values(entries: Mapping[str, Any]) -> _Values:
+    # None of the settings of `CATALOGUE` is secret: brokers of a version that lacks one, but whose
+    # file sets it, describe it as sensitive and ignore it.
     return {
-        entry.name: (None if entry.is_sensitive else entry.value, _SOURCES[entry.source])
+        entry.name: (entry.value, _SOURCES[entry.source])
         for entry in entries.values()
-        if entry.source in _SOURCES
+        if entry.source in _SOURCES and not entry.is_sensitive
     }
 
 
