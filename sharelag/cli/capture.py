@@ -155,7 +155,7 @@ def _follow(folder: Path, every: float, until_now: bool, lag_to: Path | None, op
                         raise
                     raise ClusterError(
                         f"archiving stopped ({one_line(error)}): start it again, and it continues "
-                        "where it stopped"
+                        "where it stopped, or says why it cannot"
                     ) from error
                 tell(
                     f"{one_line(error)}; archiving continues where it stopped as soon as "

@@ -66,12 +66,13 @@ def letters_arrow(raw: Arrow) -> pa.Table:
     headers = pc.list_flatten(lists)
     names = pc.struct_field(headers, ["key"])
     values = pc.struct_field(headers, ["value"])
-    texts: dict[str, pa.Array] = {}
+    given: dict[str, pa.Array] = {}
     for header, name in _HEADERS.items():
         chosen = mask(pc.equal(names, PREFIX + header))
         place = np.full(rows, -1, np.int64)
         place[parents[chosen]] = np.flatnonzero(chosen)
-        texts[name] = _texts(values.take(pa.array(place, mask=place < 0)))
+        given[name] = values.take(pa.array(place, mask=place < 0))
+    texts = {name: _texts(value) for name, value in given.items()}
     key, value = flat(table.column("key")), flat(table.column("value"))
     copied = pc.or_(pc.is_valid(key), pc.is_valid(value))
     is_marker = pc.and_(
@@ -91,8 +92,10 @@ def letters_arrow(raw: Arrow) -> pa.Table:
         columns[name] = _whole(texts[name], schemas.LETTERS.field(name).type)
     wrong = pa.nulls(rows, pa.string())
     for key, name in _NEEDED.items():
-        is_missing, is_bad = pc.is_null(texts[name]), pc.is_null(columns[name])
-        why = pc.if_else(is_missing, f"no header {PREFIX}{key}", f"{PREFIX}{key} is not a number")
+        is_bad, is_number = pc.is_null(columns[name]), name in ("partition", "offset")
+        what = "is not a number" if is_number else "is not UTF-8"
+        absent = pc.is_null(given[name])
+        why = pc.if_else(absent, f"no header {PREFIX}{key}", f"{PREFIX}{key} {what}")
         wrong = pc.if_else(pc.and_(pc.is_null(wrong), is_bad), why, wrong)
     is_fine = pc.is_null(wrong)
     for name in _NEEDED.values():
@@ -213,6 +216,8 @@ def archived_arrow(records: Arrow) -> pa.Table:
 
 
 REJECTED, LIMIT, EITHER, OTHER = "rejected", "delivery limit", "rejected or gap", "other"
+#: What a summary says where the reason is null.
+UNTOLD = "reason not known"
 #: Texts of the header ``message``, by ``ShareGroupDLQManager``.
 REASONS = {
     "Offset rejected by client.": REJECTED,
@@ -384,7 +389,7 @@ def summary_words(sums: pa.Table) -> list[str]:
     words = []
     for status in STATUSES:
         rows = (one for one in sums.to_pylist() if one["status"] == status)
-        if mine := sorted((one["reason"] or OTHER, one["offsets"]) for one in rows):
+        if mine := sorted((one["reason"] or UNTOLD, one["offsets"]) for one in rows):
             parts = ", ".join(f"{reason} {count:,}" for reason, count in mine)
             words.append(f"{sum(count for _, count in mine):,} {status} ({parts})")
     return words

@@ -275,6 +275,11 @@ def test_delta_tables_go_on_where_a_restarted_query_goes_on(
     sink = stream.to_delta(tmp_path / "tables", lambda: spark.createDataFrame(ends))
     for count in (2, 2):
         log.write(count)
+        if log.written == 4:  # what other groups have had would be missing
+            with pytest.raises(
+                StreamingQueryException, match=r"with groups=\[\], gen.+, not groups"
+            ):
+                log.run(stream.windows(log.raw, groups=["clickstream"]), sink)
         log.run(changes, sink)
         came = decode_arrow(pa.concat_tables(log.pieces[: log.written])).records
         if log.written == 4:

@@ -138,18 +138,19 @@ def begin(
             f"{folder} is an archive of {', '.join(found.topics)}: "
             "give the same topics or choose another folder"
         )
-    require_same_topics(folder, found, ids)
+    if topic_ids is not None:
+        require_same_topics(folder, found, ids)
     return found
 
 
 def require_same_topics(folder: Path, info: ArchiveInfo, topic_ids: Mapping[str, str]) -> None:
-    """Reject topics that were deleted and created again: their offsets mean other records."""
+    """Reject topics that were deleted, and maybe created again: offsets mean other records."""
     for name, known in info.topic_ids.items():
-        if topic_ids.get(name, known) != known:
+        if (now := topic_ids.get(name)) != known:
+            what = "is gone" if now is None else "was deleted and created again"
             raise InputError(
-                f"{name} was deleted and created again since the archive {folder} was created "
-                f"(its id was {known}, and is {topic_ids[name]} now): choose another folder (this "
-                "one can still be read)"
+                f"{name} {what} since the archive {folder} was created (its id was {known}, and is "
+                f"{now or 'none'} now): choose another folder (this one can still be read)"
             )
 
 

@@ -178,9 +178,6 @@ class _Job:
         gaps = report.filter(pc.invert(is_file)).select(GAP.names).cast(GAP)
         if gaps.num_rows:
             add |= _aside(scratch, f"{GAPS}/{batch:012d}.parquet", gaps)
-        # The topic ids, read after the records, reveal a topic that was created again.
-        ids = kafka.topic_ids(self.config.renew(), list(self.info.topics))
-        require_same_topics(self.folder, self.info, ids)
         # Sample ends after reading the records: otherwise lag could be negative.
         add |= self._sample(scratch, day)
         commit(self.folder, add, batch=batch, day=day)
@@ -217,6 +214,9 @@ class _Job:
     def _sample(self, scratch: Path, day: str) -> dict[str, Path]:
         config = self.config.renew()  # so that silent brokers do not shorten the next sample
         offsets = kafka.list_offsets(config, kafka.topic_ids(config))
+        # Requested after records and ends, these reveal another cluster or a topic created again.
+        ids = kafka.topic_ids(config, list(self.info.topics))
+        require_same_topics(self.folder, self.info, ids)
         self.sampled = time.monotonic()
         with self._naming:
             self.newest = newest = max(time.time_ns(), self.newest + 1)

@@ -9,7 +9,7 @@ import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
@@ -400,7 +400,12 @@ class Idle:
         return self.left < 0
 
 
-def _follow_idle(folder: Path, monkeypatch: pytest.MonkeyPatch, *clock: datetime) -> list[bool]:
+def _follow_idle(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *clock: datetime,
+    ids: Mapping[str, str] | None = None,
+) -> list[bool]:
     """Sample at moments of a clock, the end offset each time one more; was the archive held?"""
     moments = iter(clock)
     ends = itertools.count(1)
@@ -412,7 +417,9 @@ def _follow_idle(folder: Path, monkeypatch: pytest.MonkeyPatch, *clock: datetime
         return pa.Table.from_pylist([row | {"as_of": as_of}], schemas.OFFSETS)
 
     monkeypatch.setattr(kafka, "list_offsets", list_offsets)
-    monkeypatch.setattr(kafka, "topic_ids", lambda _: {"t": "i"})
+    monkeypatch.setattr(
+        kafka, "topic_ids", lambda _, names=None: {"t": "i"} if names is None else ids or {}
+    )
     with ExitStack() as held:
         held.enter_context(views.hold_lock(folder / ".following"))
         job = _Job(CONFIG, folder, ArchiveInput(folder).info(), 100)
@@ -429,6 +436,26 @@ def test_the_newest_sample_is_the_last(folder: Path, monkeypatch: pytest.MonkeyP
         (row,) = ArchiveInput(folder).offsets(["i"]).to_pylist()
         assert (row["end_offset"], row["as_of"]) == (1, back + timedelta(seconds=10))
         compact(folder)
+
+
+@pytest.mark.parametrize(
+    ("ids", "said"),
+    [({}, "is gone"), ({STATE_TOPIC: "new"}, "was deleted and created again")],
+)
+def test_ends_of_another_cluster_are_no_sample(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    ids: Mapping[str, str],
+    said: str,
+) -> None:
+    """Its brokers have the address now, and no record has come to the followed topics."""
+    begin(folder := tmp_path / "archive", "cluster", {STATE_TOPIC: [0]}, CONFIG, {STATE_TOPIC: "a"})
+    _follow_idle(folder, monkeypatch, BEGUN, ids={STATE_TOPIC: "a"})
+    before = ArchiveInput(folder).as_of()
+    _follow_idle(folder, monkeypatch, BEGUN + timedelta(seconds=10), ids=ids)
+    assert f"{STATE_TOPIC} {said} since the archive" in caplog.text
+    assert ArchiveInput(folder).as_of() == before == BEGUN
 
 
 def test_following_goes_on_and_holds_its_archive_where_a_disk_is_full_for_a_while(

@@ -59,8 +59,8 @@ def ledger(
     return found, windows
 
 
-def by_offset(table: pa.Table) -> dict[int, tuple[str, str, int | None, int, bool | None]]:
-    found: dict[int, tuple[str, str, int | None, int, bool | None]] = {}
+def by_offset(table: pa.Table) -> dict[int, tuple[str, str | None, int | None, int, bool | None]]:
+    found: dict[int, tuple[str, str | None, int | None, int, bool | None]] = {}
     for row in table.to_pylist():
         if row["first_offset"] is not None:
             letters = row["letters"] // row["offsets"]
@@ -82,6 +82,7 @@ def test_each_status_and_reason() -> None:
     given = [
         *(letter(10, 1, "Offset rejected by client."), letter(13, 5, EXCEEDED)),
         *(letter(13, 5, EXCEEDED), letter(14, 5, EXCEEDED), letter(40, None, "out of patience")),
+        letter(41, None),
     ]
     found, _ = ledger(writes, queue_table(given))
     assert by_offset(found) == {
@@ -92,12 +93,13 @@ def test_each_status_and_reason() -> None:
         14: ("archiving", LIMIT, 5, 1, True),
         20: ("missing", EITHER, 2, 0, True),
         40: ("unexpected", "other", None, 1, True),
+        41: ("unexpected", None, None, 1, True),
     }
     late, _ = ledger(writes, queue_table(given), now=PATIENCE + 10)
     assert by_offset(late)[14][0] == "stuck"
     assert summary_words(sums_of(found)) == [
         "3 missing (rejected or gap 3)",
-        "1 unexpected (other 1)",
+        "2 unexpected (other 1, reason not known 1)",
         "1 duplicate (delivery limit 1)",
         "1 archiving (delivery limit 1)",
         "1 written (rejected 1)",
@@ -251,7 +253,8 @@ def test_records_that_are_no_dead_letters_are_counted_by_what_is_wrong() -> None
     rows = found.to_pylist()
     wrong = {row["reason"]: row["letters"] for row in rows if row["status"] == "unreadable"}
     assert wrong == {
-        "no header __dlq.errors.group": 4,
+        "no header __dlq.errors.group": 3,
+        "__dlq.errors.group is not UTF-8": 1,
         "__dlq.errors.offset is not a number": 1,
         "__dlq.errors.partition is not a number": 1,
     }

@@ -97,9 +97,9 @@ def windows(
         are ignored. Or a stream of `sharelag.schemas.RECORDS`, which is slower: decoded records are
         shuffled.
     groups : iterable of str
-        Restrict the answer to these share groups.
+        Restrict the answer to these share groups. A query that continues needs the same ones.
     generation : int, optional
-        As for `sharelag.decode`, for raw records.
+        As for `sharelag.decode`, for raw records. A query that continues needs the same one.
     kafka_version : str or callable, optional
         As for `sharelag.windows`.
 
@@ -141,11 +141,13 @@ def windows(
         records.select(*columns), partial(_pack, places=places, choose=choose), PACKED
     )
     rows = "rows binary"
+    chosen = frozenset(groups)
     keep = partial(
         _keep,
         decoded="" if of_raw else STATE_TOPIC,
         decode=decode,
-        groups=frozenset(groups),
+        groups=chosen,
+        options=f"groups={sorted(chosen)}, generation={generation}",
         kafka_version=kafka_version,
     )
     kept = packed.groupBy("topic", "partition").applyInPandasWithState(
@@ -243,6 +245,7 @@ def _keep(
     decoded: str,
     decode: _Decode,
     groups: frozenset[str],
+    options: str,
     kafka_version: Version,
 ) -> Iterator[pd.DataFrame]:
     """Add the records of one partition of the state topic to its state."""
@@ -252,11 +255,11 @@ def _keep(
     place = {"topic": key[0], "partition": int(key[1]), "first_offset": None}
     packed = pa.Table.from_pylist([place | {"rows": row} for row in rows], PACKED)
     came = one_batch(pa.Table.from_batches(list(unpack_records(packed, decoded))))
-    before = State.from_bytes(state.get[0]) if state.exists else State.begin()
+    before = State.from_bytes(state.get[0], options) if state.exists else State.begin()
     chosen = filter_groups(decode(came), groups)
     after, changed = before.apply(chosen, came.column("offset").to_numpy(), kafka_version)
     if after is not before:
-        state.update((after.to_bytes(),))
+        state.update((after.to_bytes(options),))
     yield pd.DataFrame({"rows": [to_bytes(as_table(changed))]})
 
 
@@ -397,6 +400,7 @@ _KEPT = pa.schema(
 _TO_WINDOW = {"record_topic": "topic", "record_offset": "offset", "record_timestamp": "timestamp"}
 _TO_RECORD = {name: column for column, name in _TO_WINDOW.items()} | {"state_batches": "batches"}
 _SEEN, _FORGOTTEN = b"sharelag.seen", b"sharelag.forgotten"
+_OPTIONS = b"sharelag.options"
 _NEVER = -1
 
 
@@ -418,8 +422,11 @@ class State:
         return cls(one_batch(_KEPT.empty_table()), np.zeros((0, 2), np.int64))
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> State:
-        """Return a state from `to_bytes`; one of another version is an InputError."""
+    def from_bytes(cls, data: bytes, options: str = "") -> State:
+        """Return a state from `to_bytes`; of another version or other options: an InputError.
+
+        Other options chose other records among those seen, which do not come again.
+        """
         with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
             about = reader.schema.metadata or {}
             if not {_SEEN, _FORGOTTEN} <= set(about) or reader.schema.names != _KEPT.names:
@@ -427,13 +434,18 @@ class State:
                     "another version of sharelag wrote the stream's checkpoint: start with a new "
                     "one"
                 )
+            if (before := about.get(_OPTIONS, b"").decode()) not in ("", options):
+                raise InputError(
+                    f"the stream's checkpoint was written with {before:.500}, not {options:.500}: "
+                    "continue with the same options, or start with a new checkpoint"
+                )
             records = one_batch(reader.read_all().replace_schema_metadata())
         seen = np.frombuffer(about[_SEEN], np.int64).reshape(-1, 2)
         return cls(records, seen, int(about[_FORGOTTEN]))
 
-    def to_bytes(self) -> bytes:
-        """Return the state as bytes."""
-        about = {_SEEN: self.seen.tobytes(), _FORGOTTEN: str(self.forgotten)}
+    def to_bytes(self, options: str = "") -> bytes:
+        """Return the state as bytes, with the options that chose its records."""
+        about = {_SEEN: self.seen.tobytes(), _FORGOTTEN: str(self.forgotten), _OPTIONS: options}
         return to_bytes(as_table(self.records).replace_schema_metadata(about))
 
     def apply(
