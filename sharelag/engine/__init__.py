@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
@@ -272,6 +273,11 @@ class Reading(ABC):
 
         return self.choice.of(as_table(lag_arrow(self.table("states"), self.table("offsets"))))
 
+    @property
+    def has_former_states(self) -> bool:
+        """Whether a share partition has several states: beside a mirror, or where it moved."""
+        return len(self.table("states")) < len(self.table("windows"))
+
     def _choose_states(self) -> pa.Table:
         from sharelag.metrics.lag import choose_states
 
@@ -417,6 +423,15 @@ class Reading(ABC):
         are the ``group_id topic_id partition`` of the share partitions, by default all.
         """
 
+    def over_own_history(self, each: Each, schema: pa.Schema) -> pa.Table:
+        """As `over_history`, without mirrored states of share partitions that have their own."""
+        states = self.table("windows").select([*schemas.SHARE_PARTITION, "record_topic"])
+        own = states.filter(pc.equal(states.column("record_topic"), STATE_TOPIC))
+        if len(own) == len(states):
+            return self.over_history(each, schema)
+        place = keys(own, schemas.SHARE_PARTITION)
+        return self.over_history(partial(_over_own, each=each, own=place), schema)
+
     @abstractmethod
     def over_records(self, each: Each, schema: pa.Schema, keys: pa.Table) -> pa.Table:
         """Apply a function to all records of share partitions, some of them at a time.
@@ -476,6 +491,12 @@ ORDER = ascending("group_id", "topic", "topic_id", "partition")
 _PLACE = ascending("record_topic", "record_partition", "record_offset")
 #: Sort order of histories.
 HISTORY_ORDER = [*ORDER, *_PLACE]
+
+
+def _over_own(history: pa.RecordBatch, each: Each, own: pa.Array) -> schemas.Arrow:
+    is_own = pc.equal(history.column("record_topic"), STATE_TOPIC)
+    has_own = pc.is_in(keys(history, schemas.SHARE_PARTITION), own)
+    return each(history.filter(pc.or_(is_own, pc.invert(has_own))))
 
 
 def add_topic_names(table: pa.Table, offsets: pa.Table) -> pa.Table:

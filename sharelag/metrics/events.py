@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
+from sharelag.metrics.columns import STATE
 from sharelag.model import milliseconds
 from sharelag.schemas import SHARE_PARTITION, SHARE_PARTITION_COLUMNS, TIMESTAMP, Arrow
 from sharelag.tables.arrow import as_table, beside, flat, keys, table_of
@@ -164,7 +165,7 @@ def _rows(
     chosen = chosen.append_column(_STEP, step)
     summed = [(count, "sum")] if count else [("record_timestamp", "count")]
     # Threads would change the order.
-    sums = chosen.group_by([*SHARE_PARTITION, _STEP], use_threads=False).aggregate(
+    sums = chosen.group_by([*STATE, _STEP], use_threads=False).aggregate(
         [("record_timestamp", "min"), *summed, (_BEFORE, "first"), ("leader_epoch", "last")]
     )
     columns = {name: sums.column(name) for name in SHARE_PARTITION}

@@ -296,12 +296,13 @@ def count_stateless(groups: pa.Table, states: Arrow) -> int:
 def name_topics(table: pa.Table, groups: pa.Table) -> pa.Table:
     """Add topic names to share partitions that only their groups' records know."""
     _, place, topics = explode_partitions(groups, "initialized_topics")
-    names = _names_of(topics).take(pc.index_in(keys(table, SHARE_PARTITION), place))
+    names = names_of(topics).take(pc.index_in(keys(table, SHARE_PARTITION), place))
     topic = pc.coalesce(flat(table.column("topic")), names)
     return table.set_column(table.column_names.index("topic"), "topic", topic)
 
 
-def _names_of(topics: pa.StructArray) -> pa.Array:
+def names_of(topics: pa.StructArray) -> pa.Array:
+    """Return the names of topics in a group's record; null where its coordinator knew none."""
     names = pc.struct_field(topics, "topic_name")
     return pc.if_else(pc.equal(names, "<UNKNOWN>"), None, names)
 
@@ -309,7 +310,7 @@ def _names_of(topics: pa.StructArray) -> pa.Array:
 def _with_initialized(table: pa.Table, groups: pa.Table) -> pa.Table:
     """Add initialized partitions without a state, and topic names known only from the group."""
     row, place, topics = explode_partitions(groups, "initialized_topics")
-    names, have = _names_of(topics), keys(table, SHARE_PARTITION)
+    names, have = names_of(topics), keys(table, SHARE_PARTITION)
     table = name_topics(table, groups)
     new = {name: pc.struct_field(topics, name) for name in ("topic_id", "partition")}
     new |= {"group_id": flat(groups.column("group_id")).take(pa.array(row)), "topic": names}

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from sharelag import schemas
 from sharelag.metrics.brokers import coordinators
 from sharelag.metrics.columns import mask
-from sharelag.metrics.imbalance import explode_partitions
+from sharelag.metrics.imbalance import explode_partitions, names_of
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.model import GroupState
 from sharelag.replay.moment import Choice
@@ -126,7 +126,7 @@ def of_topics(members: Arrow, names: pa.Table, choice: Choice) -> pa.Table:
 def _name_topics(ids: pa.Array, groups: pa.Table, lag: Arrow) -> pa.Array:
     """Return the names of topics by their ids; the ids where they are not known."""
     topics = pc.list_flatten(flat(groups.column("initialized_topics")))
-    known = [pc.struct_field(topics, name) for name in ("topic_id", "topic_name")]
+    known = [pc.struct_field(topics, "topic_id"), names_of(topics)]
     of_lag = [flat(lag.column(name)) for name in ("topic_id", "topic")]
     found, names = (pa.concat_arrays(pair) for pair in zip(known, of_lag, strict=True))
     has_name = names.is_valid()

@@ -43,6 +43,7 @@ ABORTED = "aborted"
 ANOTHER_MOMENT = "another_moment"
 NO_STATE = "no_state"
 NOT_DESCRIBED = "not_described"
+NO_LAG = "no_lag"
 UNKNOWN = "unknown"
 REASONS = {
     COMPLETE_IN_WINDOW: "offsets after the start offset with complete delivery, by the broker",
@@ -54,6 +55,7 @@ REASONS = {
     ANOTHER_MOMENT: "the two were measured at different times",
     NO_STATE: "the records have no state of this share partition",
     NOT_DESCRIBED: "Kafka's command printed no row for this share partition",
+    NO_LAG: "Kafka's command printed a dash, or no column LAG, as before Kafka 4.2",
     UNKNOWN: "unexplained",
 }
 
@@ -91,8 +93,8 @@ def reconcile_arrow(
     ways = {"described_lag": _number(kafkas, "lag"), "naive_lag": terms.naive, "true_lag": true}
     columns: dict[str, pa.Array] = {name: number.array() for name, number in ways.items()}
     lag, theirs = terms.lag, _number(kafkas, "lag")
-    same = (lag.known == theirs.known) & (~lag.known | (lag.values == theirs.values))
-    columns["matches"] = pa.array(same, mask=~_number(kafkas, "partition").known)
+    same = lag.known & (lag.values == theirs.values)
+    columns["matches"] = pa.array(same, mask=~theirs.known)
     columns["differences"] = _lists(differences)
     columns |= {
         name: flat(rows.column(name)) for name in schemas.RECONCILED.names if name not in columns
@@ -184,7 +186,7 @@ def _kafkas_differences(t: _Terms, kafkas: pa.Table) -> list[_Difference]:
     elsewhen = _differ(t.rows, kafkas, "as_of") | _differ(t.rows, kafkas, "start_offset")
     rest = lag.values - t.lag.values
     # If only one side has a lag or a row, the reason has no size.
-    one_sided = there & ours & (lag.known != t.lag.known)
+    one_sided = ours & lag.known & ~t.lag.known
     negative = one_sided & (t.below > 0)  # Kafka saw another end offset
     return [
         _with_size(DESCRIBED_LAG, ANOTHER_MOMENT, rest, both & elsewhen),
@@ -193,6 +195,7 @@ def _kafkas_differences(t: _Terms, kafkas: pa.Table) -> list[_Difference]:
         _without_size(DESCRIBED_LAG, ANOTHER_MOMENT, one_sided & ~negative & elsewhen),
         _without_size(DESCRIBED_LAG, UNKNOWN, one_sided & ~negative & ~elsewhen),
         _without_size(DESCRIBED_LAG, NO_STATE, ~ours & lag.known),
+        _without_size(DESCRIBED_LAG, NO_LAG, there & ~lag.known),
         _without_size(DESCRIBED_LAG, NOT_DESCRIBED, ~there),
     ]
 

@@ -181,9 +181,9 @@ def of_record_times(topics: Sequence[str]) -> tuple[str, ...]:
     return (words,) if topics else ()
 
 
-def of_column(table: pa.Table, name: str, what: str) -> tuple[str, ...]:
+def of_column(table: pa.Table, name: str, what: str, why: Iterable[str] = ()) -> tuple[str, ...]:
     """Report in how many rows a column is null."""
-    return of_rows(table.column(name).null_count, len(table), what)
+    return of_rows(table.column(name).null_count, len(table), what, why)
 
 
 def of_rows(count: int, of: int, what: str, why: Iterable[str] = ()) -> tuple[str, ...]:

@@ -195,9 +195,9 @@ class Workbench(Opened):
         return self.ask("history", group=group, since=since)
 
     def over_history(self, question: Hashable, each: Each, schema: pa.Schema) -> pa.Table:
-        """Run a function over whole histories, once per question; see `Reading.over_history`."""
+        """Run a function over whole histories, once per question; see `over_own_history`."""
         return self.keep(
-            ("over history", question), lambda: self.reading.over_history(each, schema)
+            ("over history", question), lambda: self.reading.over_own_history(each, schema)
         )
 
     def diff(self, before: str | datetime) -> Result:

@@ -24,7 +24,9 @@ from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput
 from sharelag.inputs.spark.frames import FrameInput
 from sharelag.replay.moment import parse_time
+from sharelag.workbench.questions.timeline import lags_at, trends
 from tests.support import readings
+from tests.support.captures import with_mirror
 from tests.support.cases import few_of
 from tests.support.chapters import CAPTURE
 from tests.support.spark.settings import set_for
@@ -474,6 +476,26 @@ def test_a_timeline_is_cut_in_sight(spark: SparkSession, monkeypatch: pytest.Mon
         billing = bench.timeline("billing", every=10.0)
         assert set(billing.table.column("group_id").to_pylist()) == {"billing"}
         assert billing.to_spark().select("group_id").distinct().count() == 1
+
+
+def test_a_timeline_beside_a_mirror_is_that_of_the_original(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Both states of a share partition are in several tasks; one of them counts."""
+    folder = with_mirror(CAPTURE, tmp_path / "mirrored")
+    whole = sharelag.open(folder, engine="local")
+    expected, sums = whole.timeline(every=10.0).table, trends(whole)
+    mine = sharelag.open(folder, spark=spark)
+    assert len(mine.windows().table) == 2 * len(mine.lag().table)
+    timeline = mine.timeline(every=10.0)
+    assert rows(timeline.table) == rows(expected)
+    assert rows(collect(timeline.to_spark(), schemas.TIMELINE)) == rows(expected)
+    moments = expected.column("as_of").unique().to_pylist()
+    ends = whole.reading.source.past_offsets(expected["topic_id"].unique().to_pylist(), moments)
+    assert rows(lags_at(mine.reading, ends, moments)) == rows(lags_at(whole.reading, ends, moments))
+    assert rows(mine.events(since=THEN).table) == rows(whole.events(since=THEN).table)
+    monkeypatch.setattr("sharelag.workbench.questions.timeline.MOST_TIMELINE_ROWS", 1)
+    assert rows(trends(mine)) == rows(sums)
 
 
 @pytest.mark.parametrize("given", ["table", "table on Spark", "DataFrame"])

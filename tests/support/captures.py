@@ -6,10 +6,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from sharelag.wire import GROUP_TOPIC
+from sharelag.wire import GROUP_TOPIC, STATE_TOPIC
 from tests.support.columns import with_column
 
 
@@ -20,6 +21,17 @@ def half_known(source: Path, folder: Path) -> Path:
     known = offsets.select(["partition", "end_offset"]).to_pylist()
     ends = [None if row["partition"] % 2 else row["end_offset"] for row in known]
     pq.write_table(with_column(offsets, "end_offset", ends), folder / "offsets.parquet")
+    return folder
+
+
+def with_mirror(source: Path, folder: Path) -> Path:
+    """Copy a capture, with a mirror of the state topic beside the topic itself."""
+    shutil.copytree(source, folder)
+    records = pq.read_table(folder / "records")
+    state = records.filter(pc.equal(records["topic"], STATE_TOPIC))
+    mirror = with_column(state, "topic", [f"eu.{STATE_TOPIC}"] * len(state))
+    pq.write_table(mirror, folder / "records" / "mirror.parquet")
+    describe(folder)
     return folder
 
 

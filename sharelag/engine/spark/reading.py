@@ -43,7 +43,14 @@ from sharelag.engine import (
 )
 from sharelag.engine.spark import answers
 from sharelag.engine.spark.answers import Decoded, decode, select_records
-from sharelag.engine.spark.packing import FOUND, collect, pack_table, stream_rows, unpack_table
+from sharelag.engine.spark.packing import (
+    FOUND,
+    collect,
+    meet,
+    pack_table,
+    stream_rows,
+    unpack_table,
+)
 from sharelag.engine.spark.tasks import Files, Logs, Records, TaskRecords
 from sharelag.errors import InputError, SetupError, first_line
 from sharelag.inputs import Input, KafkaInput
@@ -58,6 +65,7 @@ from sharelag.inputs.spark.workers import explain_failures, map_in_arrow
 from sharelag.metrics.columns import evenly_spaced
 from sharelag.metrics.dead_letters import SUMS, archived_arrow, first_of, sums_of, topic_ids_of
 from sharelag.metrics.health import snapshots_arrow
+from sharelag.metrics.lag import STATE_LAGS, choose_lags
 from sharelag.model import milliseconds
 from sharelag.replay.moment import Choice, Moment, filter_groups
 from sharelag.replay.state import WINDOWS_AT, WINDOWS_ORDER, replay_at
@@ -376,9 +384,12 @@ class SparkReading(Reading):
         return unpack_table(collect(found, FOUND), "found", schema)
 
     def timeline_frame(self, each: Each, group: str | None = None) -> DataFrame:
-        """Return `sharelag.schemas.TIMELINE`, computed by ``each`` from the history."""
+        """Return `sharelag.schemas.TIMELINE` of the `STATE_LAGS` that ``each`` computes."""
         records = self._records_of(group=group)
-        frame = records.map_parts(TaskRecords.histories, each, schemas.TIMELINE)
+        frame = records.map_parts(TaskRecords.histories, each, STATE_LAGS)
+        if self.has_former_states:
+            given, columns = {"lags": frame}, {"lags": STATE_LAGS}
+            frame = meet(given, columns, ["group_id"], choose_lags, schemas.TIMELINE)
         return self._add_names(frame).select(schemas.TIMELINE.names)
 
     def over_records(self, each: Each, schema: pa.Schema, keys: pa.Table) -> pa.Table:

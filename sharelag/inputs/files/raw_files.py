@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 
 from sharelag import schemas
-from sharelag.errors import InputError, SetupError, first_line
+from sharelag.errors import InputError, SetupError, first_line, list_names
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
 
@@ -71,6 +71,8 @@ MARKS = {
     "snapshot/LATEST": "Paimon",
     "capture.json": _CAPTURE,
 }
+#: Entries of folders that look like inputs: the above, records, a broker's log directory.
+_INPUTS = (*MARKS, "*.parquet", "replication-offset-checkpoint")
 #: Sinks name folders and files after topics.
 _TOPICS = (STATE_TOPIC, GROUP_TOPIC)
 #: The folder with the log of a stream that writes files.
@@ -195,8 +197,11 @@ def _paths_below(folder: Path) -> list[str]:
     """Return the relative paths of everything below a folder; those of folders end with a slash."""
     found = []
     seen = {folder.resolve()}
-    if folder.resolve() == folder.resolve().parent:
-        raise InputError(f"{folder} is the whole machine: give the folder with the records")
+    for whole, name in ((folder.resolve().anchor, "the whole machine"), ("~", "your home folder")):
+        if folder.resolve() == Path(absolute(whole)).resolve():
+            near = [one.name for one in entries(folder) if any(any(one.glob(m)) for m in _INPUTS)]
+            such = f", such as {list_names(near)}" if near else ""
+            raise InputError(f"{folder} is {name}: give the folder with the records{such}")
     for at, folders, files in os.walk(folder, onerror=refuse_unreadable, followlinks=True):
         here = Path(at).relative_to(folder)
         found += [f"{here / name}" for name in files] + [f"{here / name}/" for name in folders]

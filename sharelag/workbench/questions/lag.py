@@ -58,12 +58,16 @@ def reconcile(t: Tables, described: str | None = None, true: bool = False) -> Re
             "--bootstrap-server and no --as-of"
         )
     from sharelag.inputs.kafka.described import parse_offsets
+    from sharelag.metrics.reconcile import NO_LAG, REASONS
 
     printed = None if described is None else parse_offsets(described)
     if printed is not None and t.bench.choice.groups:
         chosen = pa.array(sorted(t.bench.choice.groups))
         printed = printed.filter(pc.is_in(printed.column("group_id"), chosen))
     base, table = t.bench.base(t.read), t.read.reconcile(printed, true)
+    unknown = gaps.of_column(table, "lag", "the lag")
+    if printed is not None:
+        unknown += gaps.of_column(printed, "lag", "Kafka's lag", [REASONS[NO_LAG]])
     return base.answer(
         "The same lag, measured in several ways",
         table,
@@ -71,7 +75,7 @@ def reconcile(t: Tables, described: str | None = None, true: bool = False) -> Re
         "lag",
         as_of=pc.max(table.column("as_of")).as_py(),
         notes=t.bench.of_past_ends(table),
-        unknown=gaps.of_column(table, "lag", "the lag"),
+        unknown=unknown,
     )
 
 

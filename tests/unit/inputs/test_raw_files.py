@@ -2,6 +2,7 @@
 
 import errno
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -146,9 +147,22 @@ def test_folders_that_no_table_can_be_in_are_refused_at_once(tmp_path: Path) -> 
     (tmp_path / "table").rename(tmp_path / "a%20b")  # which deltalake takes for "a b"
     assert "rename the folder with %20 in it" in _refused(tmp_path / "a%20b")
     root = Path(tmp_path.anchor)
-    assert _refused(root) == f"{root} is the whole machine: give the folder with the records"
+    said = f"{root} is the whole machine: give the folder with the records"
+    assert _refused(root).startswith(said)
     with pytest.raises(InputError, match="the whole machine"):
         sharelag.open(root)
+
+
+def test_a_home_folder_is_not_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    said = f"{tmp_path} is your home folder: give the folder with the records"
+    assert _refused(tmp_path) == said
+    for name in ("capture.json", "part-0.parquet", "_delta_log"):
+        (tmp_path / f"of {name}" / name).mkdir(parents=True)
+    (tmp_path / "notes").mkdir()
+    said += ", such as of _delta_log, of capture.json, of part-0.parquet"
+    with pytest.raises(InputError, match=re.escape(said)):
+        sharelag.open("~")
 
 
 def test_deletion_vectors_that_no_file_has_do_no_harm(tmp_path: Path) -> None:

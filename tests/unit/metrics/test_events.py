@@ -7,17 +7,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+import sharelag
 from sharelag import schemas
 from sharelag.metrics import events
 from sharelag.replay.history import history_arrow
 from sharelag.wire import SHARE_SNAPSHOT, SHARE_UPDATE, encode_record
 from sharelag.workbench import Workbench
+from tests.support.captures import with_mirror
+from tests.support.chapters import CAPTURE
 from tests.support.command import ask
 from tests.support.fields import assert_fields
 from tests.support.readings import open_once
 from tests.support.records import decode, raw, raw_file, row
 
 MINUTE = timedelta(minutes=1)
+SCENARIOS = CAPTURE.parent / "scenarios"
 
 
 @pytest.fixture(scope="module", name="demo")
@@ -76,6 +80,16 @@ def test_resets_and_deletions_are_events_and_the_first_state_is_none() -> None:
     gone = history.filter(pc.equal(history.column("record_kind"), "tombstone"))
     assert set(deleted.column("group_id").to_pylist()) == {"trial"}  # deleted in its last chapter
     assert deleted.column("happened_at").to_pylist() == gone.column("record_timestamp").to_pylist()
+
+
+def test_a_mirrored_state_topic_makes_nothing_happen_twice(tmp_path: Path) -> None:
+    story = SCENARIOS / "poison"
+    alone, beside = (
+        sharelag.open(folder, engine="local").ask("events", since="1h", every=MINUTE).table
+        for folder in (story, with_mirror(story, tmp_path / "mirrored"))
+    )
+    assert beside.equals(alone)
+    assert events.ARCHIVED in alone.column("event").to_pylist()
 
 
 def test_many_within_a_step_are_one_row_at_the_time_of_the_first() -> None:

@@ -43,6 +43,9 @@ def printed(
     return parse_offsets(f"\n{HEADER}\n{group}  orders  0  0  {start}  {lag}\n", as_of)
 
 
+BEFORE_4_2 = parse_offsets(f"GROUP TOPIC PARTITION START-OFFSET\n{KEY.group_id} orders 0 2", NOW)
+
+
 def scanned(**counts: int) -> pa.Table:
     place = KEY._asdict() | {"topic": "orders", "as_of": NOW}
     kinds = dict.fromkeys(("records", "undecided", "aborted", "no_record", "deleted"), 0) | counts
@@ -92,15 +95,16 @@ def test_two_paths_agree_or_there_is_a_row_that_says_so() -> None:
         (printed(9, as_of=NOW + timedelta(seconds=1)), (why.ANOTHER_MOMENT, 2)),
         (printed(9, start=0), (why.ANOTHER_MOMENT, 2)),
         (printed(9, as_of=None), (why.UNKNOWN, 2)),
-        (printed("-"), (why.UNKNOWN, None)),
-        (printed("-", as_of=NOW + timedelta(seconds=1)), (why.ANOTHER_MOMENT, None)),
+        (printed("-"), (why.NO_LAG, None)),
+        (BEFORE_4_2, (why.NO_LAG, None)),
         (printed(7, group="other"), (why.NOT_DESCRIBED, None)),
     ],
 )
 def test_why_kafka_said_otherwise(theirs: pa.Table, reason: tuple[str, int | None]) -> None:
     lines = {line["group_id"]: line for line in reconcile_arrow(example(), theirs).to_pylist()}
     assert reasons(lines[KEY.group_id])[-1] == (why.DESCRIBED_LAG, *reason)
-    assert lines[KEY.group_id]["matches"] is (None if reason[0] == why.NOT_DESCRIBED else False)
+    is_known = reason[0] not in (why.NOT_DESCRIBED, why.NO_LAG)
+    assert lines[KEY.group_id]["matches"] is (False if is_known else None)
 
 
 def test_what_only_kafka_knows_is_a_row_too() -> None:
@@ -113,7 +117,8 @@ def test_what_only_kafka_knows_is_a_row_too() -> None:
 def test_neither_knows() -> None:
     unknown = lag_table(row(-1, [], delivery_complete_count=-1), 11)
     line = only(reconcile_arrow(unknown, printed("-", start="-")))
-    assert_fields(line, lag=None, described_lag=None, matches=True, differences=[])
+    assert_fields(line, lag=None, described_lag=None, matches=None)
+    assert reasons(line) == [(why.DESCRIBED_LAG, why.NO_LAG, None)]
 
 
 def test_each_reason_by_itself() -> None:
@@ -124,8 +129,8 @@ def test_each_reason_by_itself() -> None:
     assert reasons(line) == [(why.NAIVE, why.COMPLETE_IN_WINDOW, 3), differs]
     line = only(reconcile_arrow(lag_table(row(50, []), 40), printed("-", start=50)))
     assert_fields(line, naive_lag=-10, lag=None, effective_lag=None)
-    assert reasons(line) == [(why.NAIVE, why.STALE_END_OFFSET, -10)]
-    assert line["matches"]
+    no_lag = (why.DESCRIBED_LAG, why.NO_LAG, None)
+    assert reasons(line) == [(why.NAIVE, why.STALE_END_OFFSET, -10), no_lag]
     line = only(reconcile_arrow(lag_table(row(50, []), 40), printed(3, start=50)))
     assert (why.DESCRIBED_LAG, why.STALE_END_OFFSET, None) in reasons(line)
     assert not line["matches"]

@@ -157,8 +157,9 @@ def test_names_of_states_are_read_in_any_case() -> None:
     assert {name: GroupState.parse(name) for name in states} == states
 
 
-def test_an_assignment_reads_as_kafkas_command_prints_it() -> None:
-    topic = {"topic_id": TOPIC_ID, "topic_name": "orders", "partitions": [0, 1, 2]}
+@pytest.mark.parametrize("name", ["orders", "<UNKNOWN>"])  # what a coordinator knew
+def test_an_assignment_reads_as_kafkas_command_prints_it(name: str) -> None:
+    topic = {"topic_id": TOPIC_ID, "topic_name": name, "partitions": [0, 1, 2]}
     empty: dict[str, Any] = {"initializing_topics": [], "deleting_topics": []}
     topics = TOPICS, {"initialized_topics": [topic], **empty}
     of = bench(ALIVE, topics, *joined("busy", 5, [], [10, 2, 1]), *joined("idle", 5, [], []))
