@@ -409,7 +409,7 @@ def translate_errors(what: str) -> Iterator[None]:
 
     try:
         yield
-    except BaseException as error:  # also a panic in Rust, as for a folder with [ in its name
+    except BaseException as error:  # also a panic in Rust
         if not isinstance(error, DeltaError | OSError) and type(error).__name__ != "PanicException":
             raise
         raise InputError(f"{what} ({first_line(error)}): check the path and permissions") from error

@@ -303,8 +303,9 @@ def _names_in_log(log: Path) -> set[str]:
 
 
 def require_path(place: Path | str) -> None:
-    """Refuse a folder whose name deltalake would decode, and so take for another folder's."""
-    if "://" not in str(place) and (found := re.search(r"%[\dA-Fa-f]{2}", str(place))):
+    """Refuse a folder whose name deltalake would take for another's, or cannot put into a URL."""
+    path = absolute(place)
+    if "://" not in path and (found := re.search(r"%[\dA-Fa-f]{2}|[][^|\\]", path)):
         raise InputError(f"deltalake cannot use {place}: rename the folder with {found[0]} in it")
 
 

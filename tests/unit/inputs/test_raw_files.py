@@ -146,6 +146,10 @@ def test_folders_that_no_table_can_be_in_are_refused_at_once(tmp_path: Path) -> 
     write_deltalake(tmp_path / "table", _records())
     (tmp_path / "table").rename(tmp_path / "a%20b")  # which deltalake takes for "a b"
     assert "rename the folder with %20 in it" in _refused(tmp_path / "a%20b")
+    for name in "[]^|\\":
+        beside = tmp_path / f"a{name}b"
+        shutil.copytree(tmp_path / "a%20b", beside)
+        assert f"rename the folder with {name} in it" in _refused(beside)
     root = Path(tmp_path.anchor)
     said = f"{root} is the whole machine: give the folder with the records"
     assert _refused(root).startswith(said)
