@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sharelag.wire import GROUP_TOPIC
-from tests.support.columns import with_column
+from tests.support.records import with_column
 
 
 def half_known(source: Path, folder: Path) -> Path:
