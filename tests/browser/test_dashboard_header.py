@@ -1,18 +1,30 @@
-"""A dashboard's header says how old the data is, and refreshes while somebody looks."""
+"""Parts of a dashboard: how old its data is, verdicts, what-ifs, and the table that decides."""
 
 import json
 import re
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
-from sharelag_widgets.dashboards.pieces import Header
+from sharelag.tables import render
+from sharelag.whatif import compared
+from sharelag_widgets.dashboards.pieces import Header, Tries, Verdict
 from tests.support.browser.desk import Desk, OpenDesk, axe_violations, faint_texts
+from tests.support.browser.offline import OfflinePage
 from tests.support.cases import few_of
+from tests.support.drawn_comparisons import runs
 from tests.support.widgets.samples import HOSTILE
 
 PAPERS = few_of(["background: #fff", "background: #111; color: #eee"], ["background: #fff"])
+STUCK = "nothing is stuck"
+#: Where the text of a cell ends, in pixels.
+_ENDS = """one => { const range = new Range(); range.selectNodeContents(one);
+    return Math.round(range.getBoundingClientRect().right); }"""
+VARIANTS = ("the group as it is", "lag-aware-sticky · 9 members", "all-to-all · 9 members")
 
 
 def header(**changes: object) -> tuple[Header, list[str]]:
@@ -313,3 +325,115 @@ def test_a_new_cell_is_offered_only_in_a_notebook(there: bool, open_desk: OpenDe
     ).to_be_visible()
     into = desk.page.get_by_role("button", name="Python into a new cell")
     expect(into).to_have_count(int(there))
+
+
+def test_a_fix_that_cannot_help_is_off_and_says_why(open_desk: OpenDesk) -> None:
+    actions = [["what if", "Simulate the fix", STUCK], ["worst", "Show the worst", ""]]
+    pressed: list[str] = []
+    acts = {name: partial(pressed.append, name) for name, *_ in actions}
+    desk = open_desk(Verdict(acts, level="critical", sentence="a", actions=actions))
+    page = desk.page
+    expect(page.get_by_role("button", name="Simulate the fix")).to_be_disabled()
+    expect(page.get_by_text(STUCK, exact=True)).to_be_visible()
+    page.get_by_role("button", name="Show the worst").press("Enter")
+    desk.settle()
+    assert pressed == ["worst"]
+
+
+def test_nothing_is_urged_where_nothing_is_wrong(open_desk: OpenDesk) -> None:
+    verdict = Verdict({}, level="critical", actions=[["worst", "Show the worst", ""]])
+    desk = open_desk(verdict)
+    for level, urged in (("critical", 1), ("ok", 0), ("warning", 1), ("unknown", 0)):
+        verdict.level = level
+        desk.settle()
+        expect(desk.page.locator(".sl-primary")).to_have_count(urged)
+
+
+def row(name: str, **found: Any) -> dict[str, Any]:
+    empty = dict.fromkeys(("why", "age", "drains", "difference", "verdict"), "")
+    return {"name": name, "words": f"try {name}", "span": []} | empty | found
+
+
+def test_a_what_if_is_numbers_and_an_interval_and_can_be_cancelled(open_desk: OpenDesk) -> None:
+    found = {"age": "15m 5s", "drains": "7m 42s", "difference": "-9m 39s", "verdict": "better"}
+    tried = row("members", **found, span=[-600_000.0, -579_000.0, -540_000.0])
+    rows = [tried, row("lag-aware"), row("heads", why=STUCK)]
+    pressed: list[str] = []
+    acts = {name: partial(pressed.append, name) for name in ("members", "lag-aware", "cancel")}
+    view = Tries(acts, rows=rows)
+    desk = open_desk(view)
+    page = desk.page
+    members, lag_aware, heads = (page.locator(f"[data-name={one['name']}]") for one in rows)
+    expect(members.get_by_role("cell")).to_have_text(["15m 5s", "7m 42s", "-9m 39s better", ""])
+    for place, name in enumerate(("P95 age", "Drains in")):  # numbers end where their headings do
+        heading = page.get_by_role("columnheader", name=name, exact=True)
+        assert heading.evaluate(_ENDS) == members.get_by_role("cell").nth(place).evaluate(_ENDS)
+    low, mean, high = members.locator("svg").evaluate(
+        """svg => { const [low, high] = svg.querySelector('.sl-range').getAttribute('d').match(/[\\d.]+/g)
+            .filter((_, n) => n !== 1).map(Number);
+            return [low, Number(svg.querySelector('circle').getAttribute('cx')), high]; }"""
+    )
+    zero = members.locator("svg").evaluate("svg => svg.viewBox.baseVal.width / 2")
+    assert low < mean < high < zero
+    expect(heads.get_by_role("button")).to_be_disabled()
+    expect(heads).to_contain_text(STUCK)
+    lag_aware.get_by_role("button").click()
+    view.busy = "try lag-aware"
+    desk.settle()
+    expect(page.get_by_role("status").first).to_have_text("Simulating try lag-aware ...")
+    expect(members.get_by_role("button")).to_be_disabled()
+    lag_aware.get_by_role("button", name="Cancel").click()
+    desk.settle()
+    assert pressed == ["lag-aware", "cancel"]
+
+
+@pytest.fixture(scope="module")
+def decision() -> str:
+    """Three variants of eight runs each, as HTML."""
+    variants = {
+        variant: {
+            "age_p95_ms": [1_493_000.0 - 250_000 * number + 1_000 * seed for seed in range(8)],
+            "drain_ms": [460_000 + 2_000 * seed if number else None for seed in range(8)],
+            "duration_ms": [600_000] * 8,
+            "member_hours": [0.5 + number] * 8,
+        }
+        for number, variant in enumerate(VARIANTS)
+    }
+    return render.as_html(compared(runs(**variants)).presentation())
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [830, 420])  # all of a notebook's column at 1,010 pixels, or half
+def test_it_fits_or_scrolls_beside_the_names_of_its_variants(
+    decision: str, browser: Browser, tmp_path: Path, width: int, theme: str
+) -> None:
+    path = tmp_path / "decision.html"
+    paper = f"color-scheme: {theme}; background: Canvas; color: CanvasText"
+    frame = f'<main style="width: {width}px"><h1>Decision</h1>{decision}</main>'
+    head = f'<!doctype html><html lang="en" style="{paper}"><meta charset="utf-8">'
+    path.write_text(f'{head}<title>Decision</title><body style="{paper}">{frame}', "utf-8")
+    page = OfflinePage(browser, path, viewport={"width": 1010, "height": 600}).page
+    table = page.locator(".scroll").first
+    names, ends = (table.locator(f"tbody td:{which}-child") for which in ("first", "last"))
+    for name, variant in zip(names.all(), VARIANTS, strict=True):
+        expect(name).to_have_text(variant)
+    before = names.evaluate_all("all => all.map(one => one.getBoundingClientRect().left)")
+    if table.evaluate("one => one.scrollWidth > one.clientWidth"):
+        table.hover()
+        page.mouse.wheel(2_000, 0)
+        page.wait_for_function(
+            "one => one.scrollLeft + one.clientWidth >= one.scrollWidth - 1",
+            arg=table.element_handle(),
+        )
+    else:
+        assert width > 800
+    expect(ends.first).to_be_in_viewport(ratio=0.98)  # frames end within a pixel
+    assert names.evaluate_all("all => all.map(one => one.getBoundingClientRect().left)") == before
+    # What scrolls goes below the names, and does not shine through.
+    on_top = """all => all.every(one => { const { left, right, top, bottom } = one.getBoundingClientRect();
+        return one.contains(document.elementFromPoint((left + right) / 2, (top + bottom) / 2)); })"""
+    assert names.evaluate_all(on_top)
+    clear = "one => getComputedStyle(one).backgroundColor.includes(', 0)')"
+    assert not names.first.evaluate(clear)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert axe_violations(page) == []

@@ -1,22 +1,27 @@
-"""An assignment is edited by mouse and by keyboard, and the browser and Python agree on it."""
+"""An assignment is edited by mouse and keyboard, readable in every mode, with words for each end."""
 
 import pyarrow as pa
 import pytest
 
+from sharelag_widgets import AssignmentEditor, LagTable, Selection
 from sharelag_widgets.assignment_editor import as_ranges
-from tests.support.browser.desk import OpenDesk, box_of
+from tests.support.browser.desk import CONTRAST, Desk, OpenDesk, axe_violations, box_of, faint_texts
 from tests.support.browser.editor_page import (
     ALONE,
     LIST,
+    PAPERS,
     announced,
     chip,
     drag,
     line,
+    results,
+    run_through,
+    status,
     twin,
     walk_to,
     without,
 )
-from tests.support.widgets.editors import BASE, editor, partitions, random_edits
+from tests.support.widgets.editors import BASE, Gate, editor, partitions, random_edits
 from tests.support.widgets.samples import HOSTILE
 
 
@@ -266,3 +271,283 @@ def test_browser_and_python_come_to_the_same(seed: int, open_desk: OpenDesk) -> 
             assert shown[member][0] == str(sum(map(len, topics.values())))
         here = [name for name, cells in shown.items() if cells[0] != "removed" and name != ALONE]
         assert here == list(view.assignment)
+
+
+def everything(desk: Desk, view: AssignmentEditor, gate: Gate) -> None:
+    drag(desk, chip(desk, "member-0", "orders-1"), line(desk, "member-3"))
+    chip(desk, "member-1", "orders-3").click()
+    desk.page.get_by_role("button", name="Add a member").click()
+    run_through(desk, view, gate)
+    desk.page.get_by_role("button", name="Show as table").click()
+    desk.page.locator("summary").click()
+    desk.settle()
+
+
+@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.exhaustive)])
+def test_axe_finds_nothing_and_text_has_contrast(theme: str, open_desk: OpenDesk) -> None:
+    gate = Gate()
+    view = editor(on_run=gate)
+    desk = open_desk(view, paper=PAPERS[theme])
+    everything(desk, view, gate)
+    view.failure = "It failed"
+    desk.settle()
+    assert (desk.root().get_attribute("data-theme"), axe_violations(desk.page)) == (theme, [])
+    assert len(desk.page.evaluate(CONTRAST)) > 80
+    assert faint_texts(desk.page) == []
+    desk.page.evaluate(f"document.body.dataset.jpThemeLight = '{str(theme == 'light').lower()}'")
+    desk.page.evaluate("document.body.dataset.jpThemeName = 'JupyterLab High Contrast'")
+    desk.page.wait_for_function("document.querySelector('.sl').dataset.contrast === 'more'")
+    desk.settle()
+    assert faint_texts(desk.page, 7) == []
+
+
+@pytest.mark.exhaustive  # at one width: `test_names_are_text_everywhere`
+def test_it_fits_any_width(open_desk: OpenDesk) -> None:
+    gate = Gate()
+    view = editor(on_run=gate)
+    desk = open_desk(view)
+    everything(desk, view, gate)
+    beyond = """list => [...list.querySelectorAll('.sl-chip')]
+        .filter(one => one.getBoundingClientRect().right > list.getBoundingClientRect().right).length"""
+    for width in (1600, 700, 320):
+        desk.page.set_viewport_size({"width": width, "height": 800})
+        desk.settle()
+        assert desk.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
+        assert desk.page.eval_on_selector(LIST, beyond) == 0, width
+    assert axe_violations(desk.page) == []  # where it is narrowest
+
+
+def test_names_are_text_everywhere(open_desk: OpenDesk) -> None:
+    gate = Gate()
+    names = {HOSTILE: {HOSTILE: [0, 1]}, "b": {}}
+    view = editor(
+        partitions=partitions((HOSTILE, "orders")),
+        assignment=names,
+        on_run=gate,
+        title=HOSTILE,
+        choices=[HOSTILE],
+    )
+    desk = open_desk(view)
+    assert desk.page.locator(".sl-editor h3").inner_text() == HOSTILE
+    desk.page.focus(LIST)
+    desk.press("ArrowDown", "ArrowRight", "Enter", "ArrowDown", "Enter")
+    assert view.assignment == {HOSTILE: {HOSTILE: [1]}, "b": {HOSTILE: [0]}}
+    assert announced(desk, f"\u2068{HOSTILE}\u2069-0 moved from \u2068{HOSTILE}\u2069 to b.")
+    desk.page.get_by_label("Name of a new member").fill("<img src=x onerror=alert(2)>")
+    desk.page.get_by_role("button", name="Add a member").click()
+    run_through(desk, view, gate)
+    assert twin(desk)[HOSTILE][0] == "1"
+    assert desk.page.locator(".sl-found li").last.inner_text() == f"of {HOSTILE}: nothing"
+    assert desk.page.locator(".sl img, .sl b").count() == 0
+    assert desk.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.exhaustive
+def test_forced_colours_and_paper(open_desk: OpenDesk) -> None:
+    gate = Gate()
+    view = editor(on_run=gate)
+    desk = open_desk(view, forced_colors="active")
+    everything(desk, view, gate)
+    assert desk.root().get_attribute("data-theme") == "forced"
+    chosen = chip(desk, "member-1", "orders-3")
+    other = chip(desk, "member-1", "refunds-1")
+    edge = """one => {
+        const style = getComputedStyle(one);
+        return [style.borderWidth, style.borderColor, style.outlineStyle].join(' ');
+    }"""
+    assert chosen.evaluate(edge) != other.evaluate(edge)
+    assert [row[-1] for row in results(desk)][:3] == ["✔ better", "✔ better", "? unclear"]
+    paper = open_desk(editor(), paper=PAPERS["dark"])
+    paper.page.emulate_media(media="print")
+    paper.page.wait_for_function("document.querySelector('.sl').dataset.theme === 'light'")
+    assert paper.page.locator(".sl button:visible").count() == 0
+
+
+def test_what_a_screen_reader_gets(open_desk: OpenDesk) -> None:
+    desk = open_desk(editor())
+    tree = desk.root().aria_snapshot()
+    assert 'grid "Members and their partitions"' in tree
+    assert 'rowheader "member-1: 3 partitions, lag 9,500"' in tree
+    assert 'gridcell "refunds-2' in tree
+    title = chip(desk, "member-2", "refunds-2").get_attribute("title")
+    assert title == "refunds-2 of member-2, lag 7,000, also of member-1"
+    assert desk.page.get_attribute(LIST, "aria-rowcount") == "5"
+    shown = twin(desk)
+    assert shown["member-0"] == ["4", "orders: 0-2; refunds: 0", "-", "-"]
+    assert shown[ALONE] == ["3", "orders: 4; refunds: 3-4", "-", "-"]
+
+
+def test_nothing_is_edited_while_it_runs_then_the_difference_shows(open_desk: OpenDesk) -> None:
+    gate = Gate()
+    view = editor(on_run=gate)
+    desk = open_desk(view)
+    root, go = desk.root(), desk.page.get_by_role("button", name="Run the what-if")
+    assert (root.get_attribute("aria-busy"), status(desk)) == ("false", "Not run yet.")
+    go.click()
+    desk.settle()
+    assert (root.get_attribute("aria-busy"), status(desk)) == ("true", "Running…")
+    assert desk.page.locator(".sl-editor progress").get_attribute("value") is None
+    gate.let_go()
+    assert status(desk) == "Running: 1 of 4"
+    assert desk.page.eval_on_selector(".sl-editor progress", "one => one.value / one.max") == 0.25
+    names = ["Run the what-if", "Load", "Undo", "Redo", "Move there", "Add there too"]
+    names += ["Take away", "Add a member"]
+    assert [name for name in names if desk.page.get_by_role("button", name=name).is_enabled()] == []
+    assert desk.page.get_by_label("Name of a new member").is_disabled()
+    assert [one for one in desk.page.locator(".sl-remove").all() if one.is_enabled()] == []
+    drag(desk, chip(desk, "member-0", "orders-1"), line(desk, "member-3"))
+    walk_to(desk, "member-0", "orders-1")
+    desk.press("Delete", "Enter")
+    assert (view.edits, desk.page.locator(".sl-lifted").count()) == ([], 0)
+    gate.let_go(3)
+    assert view.wait(20)
+    assert (status(desk), root.get_attribute("aria-busy")) == ("Done.", "false")
+    assert announced(desk, "Done.") == "Done."
+    assert results(desk) == [
+        ["Time until drained", "not drained", "1m 15s", "not drained before", "-", "✔ better"],
+        [
+            *("Age of the oldest record, p95", "1m 1s", "8 s"),
+            *("-53 s (-87 %)", "-55 s to -52 s", "✔ better"),
+        ],
+        ["Lag, largest", "41,234 offsets", "41,234 offsets", "0", "-4 to +9", "? unclear"],
+        ["Members without a delivery", "1 member", "1 member", "0", "0 to 0", "= same"],
+    ]
+    outcome = desk.page.inner_text(".sl-found")
+    assert "seeds 0-2, 7: both sides saw the same random events" in outcome
+    assert "4.2 ms of work per record" in outcome
+    assert desk.page.locator(".sl-found img").count() == 0
+    assert go.is_enabled()
+
+
+def test_another_assignment_has_another_result_and_the_baseline_stays(open_desk: OpenDesk) -> None:
+    gate = Gate()
+    view = editor(on_run=gate)
+    desk = open_desk(view)
+    run_through(desk, view, gate)
+    first, text = results(desk), desk.page.inner_text(".sl-found")
+    run_through(desk, view, gate)
+    assert desk.page.inner_text(".sl-found") == text  # the same twice
+    drag(desk, chip(desk, ALONE, "orders-4"), line(desk, "member-3"))
+    assert "of another one. Run it again." in status(desk)
+    assert desk.page.inner_text(".sl-found") == text
+    run_through(desk, view, gate)
+    second = results(desk)
+    assert second != first
+    assert [row[1] for row in second] == [row[1] for row in first]
+    assert gate.given[-1] == BASE | {"member-3": {"orders": [4]}}
+    view.undo()
+    assert "of another one. Run it again." in status(desk)
+    view.redo()
+    assert status(desk) == "Done."
+
+
+def test_without_a_kernel_it_edits_on_and_says_that_nobody_runs_it(open_desk: OpenDesk) -> None:
+    view = editor(on_run=Gate())
+    desk = open_desk(view)
+    desk.silence()
+    drag(desk, chip(desk, "member-0", "orders-1"), line(desk, "member-3"))
+    assert chip(desk, "member-3", "orders-1").count() == 1
+    desk.page.get_by_role("button", name="Run the what-if").click()
+    assert (status(desk), desk.root().get_attribute("aria-busy")) == ("Waiting for Python…", "true")
+    desk.page.locator(".sl-kernel").wait_for()
+    assert "Python does not answer" in desk.page.inner_text(".sl-kernel")
+    desk.page.get_by_role("button", name="Cancel").click()
+    desk.settle()
+    assert desk.root().get_attribute("aria-busy") == "false"
+    desk.page.get_by_role("button", name="Undo").click()
+    desk.settle()
+    assert (chip(desk, "member-0", "orders-1").count(), view.edits, view.state) == (1, [], "idle")
+
+
+def test_two_hundred_members_and_a_thousand_partitions(open_desk: OpenDesk) -> None:
+    topics = tuple(f"topic-{n}" for n in range(10))
+    members = {
+        f"member-{n}": {topics[t]: list(range(n % 100, 100, 50)) for t in range(10)}
+        for n in range(200)
+    }
+    view = editor(partitions=partitions(topics, 100), assignment=members)
+    desk = open_desk(view)
+    assert desk.data("members") == 200
+    assert desk.data("lines") > 400
+    assert desk.data("made") < 30
+    desk.page.focus(LIST)
+    desk.press("End")
+    assert "of member-199" in desk.page.inner_text(".sl-spot")
+    assert desk.page.locator(".sl-active").count() == 1
+    assert desk.page.get_attribute(LIST, "aria-activedescendant")
+    desk.press("Delete")
+    assert view.at == 1
+    desk.page.get_by_label("Filter").fill("member-77 topic-3")
+    assert (desk.data("groups"), line(desk, "member-77").locator(".sl-chip").count()) == (2, 1)
+    assert line(desk, "member-77").locator(".sl-count").inner_text() == "1 of 10"
+
+
+@pytest.mark.exhaustive
+def test_a_drag_to_the_edge_scrolls(open_desk: OpenDesk) -> None:
+    members = {f"member-{n}": {"orders": [n % 5]} for n in range(60)}
+    view = editor(assignment=members)
+    desk = open_desk(view)
+    box = box_of(desk.page.locator(LIST))
+    start = box_of(chip(desk, "member-0", "orders-0"))
+    edge = (start["x"] + 30, box["y"] + box["height"] - 8)
+    desk.drag((start["x"] + 9, start["y"] + 9), edge, let_go=False)
+    desk.page.wait_for_function(
+        f"(list => list.scrollTop + list.clientHeight >= list.scrollHeight - 2)(document.querySelector('{LIST}'))"
+    )
+    desk.settle()
+    desk.page.mouse.move(start["x"] + 31, box["y"] + box["height"] - 9)
+    desk.settle()
+    desk.page.mouse.up()
+    desk.settle()
+    assert 0 in view.assignment["member-59"]["orders"]
+    assert view.assignment["member-0"] == {}
+
+
+def test_what_is_picked_here_is_picked_in_linked_views(open_desk: OpenDesk) -> None:
+    selection = Selection()
+    view, table = editor(selection=selection), LagTable.of(partitions(), selection=selection)
+    desk = open_desk(view, table)
+    chip(desk, "member-1", "refunds-1").click()
+    desk.settle()
+    assert (desk.data("rows", 1), selection.keys) == (1, (("payments", f"{1:022d}", 1),))
+    desk.page.get_by_label("Only what is picked elsewhere").uncheck()
+    desk.page.get_by_label("Filter").last.fill("orders")
+    desk.settle()
+    desk.page.locator(".sl-table tr[data-place]").first.click()
+    desk.settle()
+    assert desk.page.locator(".sl-chip[aria-selected=true]").count() == 1
+
+
+def test_two_views_of_one_editor_stay_in_step_and_leave_nothing(open_desk: OpenDesk) -> None:
+    desk = open_desk(editor())
+    alone = desk.listeners()
+    desk.show_again()
+    desk.page.wait_for_function("document.querySelectorAll('.sl-editor[data-lines]').length === 2")
+    desk.root(1).get_by_role("button", name="Add a member").click()
+    desk.settle()
+    assert (desk.data("members", 0), desk.data("members", 1)) == (5, 5)
+    desk.root(0).get_by_role("button", name="Undo").click()
+    desk.settle()
+    assert (desk.data("members", 0), desk.data("members", 1)) == (4, 4)
+    desk.stop_last()
+    assert desk.listeners() == alone
+
+
+def test_nothing_to_assign_and_no_measure_are_words(open_desk: OpenDesk) -> None:
+    none = editor(partitions=partitions().slice(0, 0), assignment={"a": {}})
+    nobody = editor(assignment={})
+    desk = open_desk(none, nobody)
+    assert "There is no partition to assign" in desk.root(0).inner_text()
+    assert "0 members, 10 partitions; 10 without a member." in desk.root(1).inner_text()
+    desk.root(1).get_by_role("button", name="Add a member").click()
+    desk.settle()
+    assert nobody.assignment == {"member-0": {}}
+    broken = editor()
+    broken.data = b"not ours, whatever it is"
+    failed = open_desk(broken)
+    said = failed.page.get_by_role("alert").inner_text()
+    assert "of another version of sharelag: restart the kernel" in said
+    table: pa.Table = partitions().drop_columns(["lag"])
+    unmeasured = open_desk(editor(partitions=table, on_run=None))
+    assert unmeasured.page.locator(".sl-run").is_hidden()
+    assert unmeasured.page.locator(".sl-load, .sl-track").count() == 0

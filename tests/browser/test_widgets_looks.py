@@ -1,18 +1,50 @@
-"""The views are readable in every theme, without colour or sight, on paper, with any name."""
+"""The views are readable in every theme, without colour or sight, on paper; linked ones follow."""
 
+import io
 from collections.abc import Iterator
+from datetime import timedelta
 from functools import partial
-from typing import Any
+from itertools import combinations
+from typing import Any, NamedTuple
 
+import numpy as np
 import plotly.graph_objects as go
 import pytest
+from numpy.typing import NDArray
+from PIL import Image, ImageCms
 from playwright.sync_api import Browser, Page
 
-from sharelag_widgets import LagTable, PartitionGrid, PlotView, WindowStrip
+from sharelag_widgets import LagTable, PartitionGrid, PlotView, Selection, WindowStrip
 from tests.support.browser.desk import CONTRAST, Desk, OpenDesk, axe_violations, faint_texts
-from tests.support.widgets.samples import HOSTILE, lag, window, windows
+from tests.support.widgets.samples import (
+    BEGIN,
+    HOSTILE,
+    TOPIC_ID,
+    lag,
+    moving,
+    run,
+    window,
+    windows,
+)
 
 DARK = "background: #111; color: #eee"
+PAPERS = {"light": "background: #fff", "dark": "background: #111; color: #eee"}
+DEFICIENCIES = ("none", "protanopia", "deuteranopia", "tritanopia", "achromatopsia")
+#: Difference of two colours (CIE76) from which on they differ at a glance.
+APART = 20
+#: How much of a swatch is ink in one of two patterns, and not in the other.
+OTHER_PATTERN = 0.05
+DELIVERY_STATES = ("available", "acquired", "acknowledged", "archived")
+_TO_LAB = ImageCms.buildTransform(
+    ImageCms.createProfile("sRGB"), ImageCms.createProfile("LAB"), "RGB", "LAB"
+)
+# Swatches without their borders: the view, the name in the legend, left, top, right, bottom.
+SWATCH_BOXES = """() => [...document.querySelectorAll('.sl-swatch')].map(one => { const box = one.getBoundingClientRect();
+    const [item, views] = [one.closest('li'), [...document.querySelectorAll('.sl')]];
+    const edges = [box.left + scrollX + 1, box.top + scrollY + 1, box.right + scrollX - 1, box.bottom + scrollY - 1];
+    return [views.indexOf(one.closest('.sl')), item.dataset.kind ?? item.innerText, ...edges.map(Math.round)]; })"""
+ONE, OTHER = ("payments", TOPIC_ID, 0), ("payments", TOPIC_ID, 1)
+STRIP, GRID, TABLE, CHART = range(4)
 
 
 def everything(name: str = "payments") -> list[Any]:
@@ -183,3 +215,140 @@ def test_names_are_text_everywhere_and_magnified_twice_nothing_is_lost(open_desk
     assert desk.page.locator(".sl-grid tbody td").first.inner_text() == HOSTILE
     assert desk.page.locator(".sl img:not(.sl-drawing)").count() == 0
     assert desk.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+class Seen(NamedTuple):
+    """A swatch as seen: the ground's colour as L*, a*, b*, and each pixel's ink from 0 to 1."""
+
+    ground: NDArray[np.float64]
+    ink: NDArray[np.float64]
+
+
+def views() -> list[Any]:
+    """Every kind of offsets, steps of a number with some unknown, and verdicts."""
+    runs = [run(103 + n, 103 + n, state) for n, state in enumerate((0, 1, 2, 3, 4, 5, 99))]
+    history = moving(2, 1).drop_columns(["runs"])
+    table = lag(60)
+    return [
+        WindowStrip.of(windows(window(runs=runs)), limit=2),
+        WindowStrip.of(history),
+        PartitionGrid.of(table, title="Lag"),
+        PartitionGrid.of(table, measures=["verdict"], title="Verdicts"),
+    ]
+
+
+def seen(desk: Desk, deficiency: str) -> list[dict[str, Seen]]:
+    """The swatches of every view's legend with that colour vision, by what stands beside them."""
+    session = desk.context.new_cdp_session(desk.page)
+    session.send("Emulation.setEmulatedVisionDeficiency", {"type": deficiency})
+    desk.settle()
+    picture = Image.open(io.BytesIO(desk.page.screenshot(full_page=True))).convert("RGB")
+    found: list[dict[str, Seen]] = [{} for _ in desk.views]
+    for number, name, *box in desk.page.evaluate(SWATCH_BOXES):
+        part = ImageCms.applyTransform(picture.crop(box), _TO_LAB)
+        stored = np.asarray(part, np.uint8).reshape(-1, 3)
+        colours, counts = np.unique(stored, axis=0, return_counts=True)
+        ground = lab_of(colours[counts.argmax()])
+        away = np.linalg.norm(lab_of(stored) - ground, axis=-1)
+        found[number][name] = Seen(ground, away / max(away.max(), APART))
+    return found
+
+
+def lab_of(stored: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """L* lies in a byte from 0 to 255 for 0 to 100, the others with a sign."""
+    ground, ink = stored[..., :1] * (100 / 255), stored[..., 1:].astype(np.uint8).view(np.int8)
+    return np.concatenate([ground, ink], axis=-1, dtype=np.float64)
+
+
+def difference(one: Seen, other: Seen) -> float:
+    return float(np.linalg.norm(one.ground - other.ground))
+
+
+def alike(one: Seen, other: Seen) -> bool:
+    """Neither colour nor pattern distinguishes them."""
+    return (
+        difference(one, other) < APART and float(np.abs(one.ink - other.ink).mean()) < OTHER_PATTERN
+    )
+
+
+@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.exhaustive)])
+def test_no_two_colours_of_a_legend_look_the_same(theme: str, open_desk: OpenDesk) -> None:
+    desk = open_desk(*views(), paper=PAPERS[theme])
+    for deficiency in DEFICIENCIES:
+        legends = seen(desk, deficiency)
+        assert [len(legend) for legend in legends] == [11, 6, 8, 3]
+        grounds = np.array([swatch.ground for legend in legends for swatch in legend.values()])
+        is_grey = np.abs(grounds[:, 1:]).max() < 4
+        assert is_grey == (deficiency == "achromatopsia")  # it is in force
+        pairs = [pair for legend in legends for pair in combinations(legend.items(), 2)]
+        assert [(one, other, deficiency) for (one, a), (other, b) in pairs if alike(a, b)] == []
+        if deficiency != "achromatopsia":  # these differ by colour alone
+            states = combinations([legends[0][name] for name in DELIVERY_STATES], 2)
+            assert min(difference(one, other) for one, other in states) >= APART
+
+
+def linked_views(selection: Selection) -> list[WindowStrip | PartitionGrid | LagTable | PlotView]:
+    times = [BEGIN + timedelta(seconds=7 * moment) for moment in range(40)]
+    figure = go.Figure(go.Scatter(x=times, y=list(range(40)), name="lag"))
+    return [
+        WindowStrip.of(moving(), selection=selection),
+        PartitionGrid.of(lag(), selection=selection),
+        LagTable.of(lag(), selection=selection),
+        PlotView(figure, times=True, selection=selection),
+    ]
+
+
+@pytest.mark.parametrize("kernel", [True, pytest.param(False, marks=pytest.mark.exhaustive)])
+def test_a_cell_changes_strip_and_table(kernel: bool, open_desk: OpenDesk) -> None:
+    selection = Selection()
+    desk = open_desk(*linked_views(selection))
+    if not kernel:
+        desk.silence()
+    shown = desk.data("counts", STRIP)
+    desk.page.get_by_label("Filter").first.fill("payments")
+    desk.settle()
+    desk.page.focus(".sl-grid canvas[role=slider]")
+    desk.press("Home")
+    while "orders-0-1 " not in (desk.page.get_attribute(".sl-grid canvas", "aria-valuetext") or ""):
+        desk.press("ArrowRight")
+    desk.press("Enter")
+    assert desk.data("counts", STRIP) != shown
+    assert desk.page.locator(".sl-strip select").input_value() == f"{TOPIC_ID}-1 in payments"
+    assert desk.data("rows", TABLE) == 1
+    row = desk.page.locator(".sl-table tr[data-place]").inner_text()
+    assert row.split("\t")[:3] == ["payments", "orders-0", "1"]
+    assert selection.keys == ((OTHER,) if kernel else ())
+    desk.page.get_by_label("Only what is picked elsewhere").uncheck()
+    assert desk.data("rows", TABLE) == 400
+    assert "400 rows, 1 picked." in desk.root(TABLE).inner_text()
+
+
+@pytest.mark.parametrize("kernel", [pytest.param(True, marks=pytest.mark.exhaustive), False])
+def test_a_moment_goes_both_ways(kernel: bool, open_desk: OpenDesk) -> None:
+    selection = Selection()
+    desk = open_desk(*linked_views(selection))
+    desk.page.locator(".sl-chart[data-drawn]").wait_for()
+    if not kernel:
+        desk.silence()
+    desk.page.focus(".sl-strip input[type=range]")
+    desk.press("Home", "ArrowRight", "ArrowRight")
+    at = BEGIN + timedelta(seconds=14)
+    assert desk.data("picked-moment", CHART) == at.timestamp() * 1000
+    assert selection.moment == (at if kernel else None)
+    desk.page.focus(".sl-stage")
+    desk.press("Home", *["ArrowRight"] * 5, "Enter")
+    assert desk.data("moment", STRIP) == 5
+
+
+def test_python_picks_and_every_view_shows_it(open_desk: OpenDesk) -> None:
+    selection = Selection()
+    desk = open_desk(*linked_views(selection))
+    selection.keys, selection.offsets = (OTHER,), (2_000_050, 2_000_060)
+    selection.moment = BEGIN
+    desk.settle()
+    seen = desk.data("picked", GRID), desk.data("rows", TABLE), desk.data("moment", STRIP)
+    assert seen == ([1], 1, 0)
+    assert "picked 2000050 to 2000060" in desk.page.inner_text(".sl-strip .sl-spot")
+    selection.clear()
+    desk.settle()
+    assert (desk.data("picked", GRID), desk.data("rows", TABLE)) == ([], 400)

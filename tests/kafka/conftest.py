@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.broker import RACKS, KafkaBroker, KafkaCluster
 from tests.support.kafka.certificates import LISTENERS, listener_properties
-from tests.support.kafka.cluster import RACKS, KafkaCluster
 from tests.support.kafka.jars import kafka_jars as fetch_kafka_jars
 from tests.support.kafka.oracles import Oracle
 from tests.support.kafka.workload import read_in_part

@@ -1,22 +1,44 @@
-"""``simple`` answers what Kafka's own classes answer, and ``sticky-spread`` what our jar does."""
+"""Our assignors answer what Kafka's classes and our jar do, in tests and inside brokers."""
 
+import gc
+import os
+import pickle
+import subprocess
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+from confluent_kafka import ShareConsumer
 
+from sharelag.errors import InputError
 from sharelag.model import topic_id_text
-from sharelag.whatif import Group, assign, jar_assignor
+from sharelag.whatif import (
+    Group,
+    assign,
+    check_assignor,
+    check_contract,
+    jar_assignor,
+    register,
+)
 from sharelag.whatif.assignors.contract import STARVED
 from sharelag.whatif.assignors.group import AssignorError
 from sharelag.whatif.assignors.jar import JarAssignor
 from sharelag.whatif.assignors.simple import JavaMap, int_hash, string_hash
 from tests.support.cases import few_of
+from tests.support.command import ask, rows_of, sharelag
 from tests.support.groups_to_assign import check, figures, named_in_order
+from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.jars import COMPARED, kafka_jars
+from tests.support.kafka.jvm import find_java
 from tests.support.kafka.oracles import Oracle, simple_assignor
+from tests.support.kafka.since import SHARE_CONSUMERS
+from tests.support.kafka.workload import create_topics, share_consumer, wait_until
 from tools.assignors import assignors_jar
 
 Members = list[dict[str, Any]]
@@ -27,6 +49,26 @@ COLLIDING = ["".join(parts) for parts in product(["Aa", "BB"], repeat=5)]
 STICKY_SPREAD = "sharelag.assignor.StickySpreadAssignor"
 FAILURES = {"simple": "java.util.NoSuchElementException"}
 FAILURES["simple-4.1"] = "Inconsistent number of member IDs"
+#: It gives the first partition of each topic to a stranger; a member "halt" ends its process, and
+#: "fail" is an error.
+STRANGE = """
+import java.util.*;
+import org.apache.kafka.coordinator.group.api.assignor.*;
+
+public class Strange implements ShareGroupPartitionAssignor {
+    public String name() { return "strange"; }
+    public GroupAssignment assign(GroupSpec group, SubscribedTopicDescriber topics) {
+        if (group.memberIds().contains("halt")) Runtime.getRuntime().halt(7);
+        if (group.memberIds().contains("fail")) throw new IllegalStateException("nobody helps");
+        System.out.println("a word that is no answer");
+        return new GroupAssignment(Map.of("stranger", new MemberAssignmentImpl()));
+    }
+    static class MemberAssignmentImpl implements MemberAssignment {
+        public Map<org.apache.kafka.common.Uuid, Set<Integer>> partitions() { return Map.of(); }
+    }
+}
+"""
+PARTITIONS = 5
 
 
 @pytest.fixture(scope="module", params=COMPARED)
@@ -145,15 +187,15 @@ def live(kafka: JarAssignor, name: str, random: Random, crowd: bool = False) -> 
                 return life
             life.failed = True
             with pytest.raises(AssignorError, match=FAILURES[name]):
-                ask(kafka, group, topics)
+                ask_kafka(kafka, group, topics)
             return life
         found, numbers = in_order(answer), figures(group, topics, answer)
         if is_ours:
-            assert placed(ask(kafka, group, topics)) == placed(found), (group, topics)
+            assert placed(ask_kafka(kafka, group, topics)) == placed(found), (group, topics)
             assert (check(group, topics, answer), numbers.idle) == ([], ())
             assert numbers.revoked_needlessly <= max(1, numbers.pairs // 10)
         else:
-            assert ask(kafka, group, topics) == found, (group, topics)
+            assert ask_kafka(kafka, group, topics) == found, (group, topics)
         life.moved += numbers.revoked_needlessly
         go_on(random, people, topics, alike, answer)
         if not alike and not is_ours and random.random() < 0.3:
@@ -234,7 +276,7 @@ def forget(random: Random, members: dict[str, dict[str, Any]], topics: Topics) -
                 member["current"][name] = random.sample(few, random.randint(0, min(len(few), 40)))
 
 
-def ask(assignor: JarAssignor, group: Members, topics: Topics) -> list[Any]:
+def ask_kafka(assignor: JarAssignor, group: Members, topics: Topics) -> list[Any]:
     return in_order(assignor(Group.of(group, topics)))
 
 
@@ -262,7 +304,7 @@ def both(kafka: JarAssignor, group: Members, topics: Topics) -> dict[str, dict[s
     ours = assign("simple", group, topics)
     for number, name in enumerate(sorted(topics), 1):
         topics[name].setdefault("id", topic_id_text(number.to_bytes(16, "big")))
-    assert in_order(assign("simple", group, topics)) == ask(kafka, group, topics)
+    assert in_order(assign("simple", group, topics)) == ask_kafka(kafka, group, topics)
     return ours
 
 
@@ -293,7 +335,7 @@ def test_oddity_3_kafka_fails(kafka: JarAssignor) -> None:
     group = [member("m0", ["t"], t=[1]), member("m1", ["t"])]
     topics = {"t": {"id": topic_id_text(bytes(15) + b"\2"), "partitions": 3, "assignable": [0]}}
     with pytest.raises(AssignorError, match=r"SimpleAssignor failed: .*NoSuchElementException"):
-        ask(kafka, group, topics)
+        ask_kafka(kafka, group, topics)
     with pytest.raises(AssignorError, match="NoSuchElementException"):
         assign("simple", group, topics)
 
@@ -324,3 +366,136 @@ def test_oddity_6_a_partition_stays_short_while_a_member_has_room(kafka: JarAssi
         ("t", 1): 2,
     }  # the sharing is 2, and the shares are 2, 1 and 1
     assert set(numbers.loads.values()) == {1}
+
+
+@pytest.fixture(scope="module")
+def strange(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("strange")
+    (folder / "Strange.java").write_text(STRANGE)
+    classes = folder / "classes"
+    for tool, *options in (
+        ("javac", "-cp", f"{kafka_jars()}/*", "-d", str(classes), f"{folder}/Strange.java"),
+        ("jar", "--create", "--file", f"{folder}/strange.jar", "-C", str(classes), "."),
+    ):
+        subprocess.run([str(find_java(tool)), *options], check=True)
+    return folder / "strange.jar"
+
+
+@pytest.mark.usefixtures("registered")
+def test_the_shipped_jar_keeps_the_contract() -> None:
+    register("jar-spread", jar_assignor(assignors_jar(), STICKY_SPREAD, kafka=kafka_jars()))
+    assert check_contract("jar-spread", walks=20) == []
+
+
+@pytest.mark.usefixtures("registered")
+@pytest.mark.parametrize("count", few_of(["2", "15"], ["2"]))
+def test_the_command_ranks_a_jar(monkeypatch: pytest.MonkeyPatch, count: str) -> None:
+    """Kafka's own class as its twin in Python, and the shipped one in another way."""
+    monkeypatch.setenv("KAFKA_HOME", str(kafka_jars()))
+    twin = simple_assignor()
+    ours, kafkas = f"{assignors_jar()}:{STICKY_SPREAD}", f"{twin.jar}:{twin.class_name}"
+    rows = ask("simulate --suite", count, "--assignor", ours, "--assignor", kafkas)
+    told = {
+        name: [row | {"assignor": ""} for row in rows if row["assignor"] == name]
+        for name in ("simple", ours, kafkas)
+    }
+    assert told["simple"] == told[kafkas] != told[ours] != []
+    assert sum(map(len, told.values())) == len(rows)
+
+
+@pytest.mark.exhaustive
+def test_a_jar_says_what_is_wrong_with_it(strange: Path) -> None:
+    mine = jar_assignor(strange, "Strange", kafka=kafka_jars())
+
+    def check(member: str) -> None:
+        topics = {"t": {"partitions": 1}}
+        check_assignor(mine, [{"id": member, "subscribed": ["t"]}], topics)
+
+    for member, words in (
+        ("fail", "Strange failed: java.lang.IllegalStateException: nobody helps; fix the class"),
+        ("m", "answered for 'stranger', who is not a member of the group"),
+        ("halt", "the Java process of strange.jar:Strange ended: code 7"),
+        ("m", "'stranger'"),  # another process
+    ):
+        with pytest.raises(AssignorError, match=words):
+            check(member)
+    mine = jar_assignor(strange, "Missing", kafka=kafka_jars())
+    with pytest.raises(AssignorError, match="ClassNotFoundException: Missing"):
+        check("m")
+
+
+@pytest.mark.exhaustive
+def test_its_process_ends_with_it(strange: Path) -> None:
+    def processes() -> list[str]:
+        listed = ["ps", "-ww", "-o", "args=", "--ppid", str(os.getpid())]
+        said = subprocess.run(listed, capture_output=True, text=True, check=False).stdout
+        return [line for line in said.splitlines() if str(strange) in line]
+
+    mine = jar_assignor(strange, "Strange", kafka=kafka_jars())
+    assert jar_assignor(strange, "Strange", kafka=kafka_jars()) is mine
+    assert pickle.loads(pickle.dumps(mine)) is mine  # in Spark's tasks, too
+    assert processes() == []
+    for _ in range(2):
+        mine(Group.of([{"id": "m", "subscribed": []}], {}))
+        assert len(processes()) == 1
+    del mine
+    gc.collect()
+    assert processes() == []
+
+
+def test_what_a_jar_needs_is_said(strange: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KAFKA_HOME", raising=False)
+    with pytest.raises(InputError, match="no folder is given: set KAFKA_HOME"):
+        jar_assignor(strange, "Strange")
+    with pytest.raises(InputError, match="there are none in"):
+        jar_assignor(strange, "Strange", kafka=strange.parent)
+    with pytest.raises(InputError, match="correct the path"):
+        jar_assignor(strange.with_name("no.jar"), "Strange", kafka=kafka_jars())
+
+
+@SHARE_CONSUMERS
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("version", COMPARED)
+def test_brokers_assign_by_sticky_spread(version: str) -> None:
+    settings = {"group.share.assignors": "sharelag.assignor.StickySpreadAssignor"}
+    broker = KafkaBroker(properties=settings, version=version, libraries=[assignors_jar()])
+    with broker, ExitStack() as consumers:
+        servers = broker.bootstrap_servers
+        create_topics(servers, {"orders": PARTITIONS})
+        crowd: list[ShareConsumer] = []
+        held: dict[str, list[int]] = {}
+        for _ in range(4):
+            new = share_consumer(servers, "crowd", ["orders"])
+            crowd.append(consumers.enter_context(closing(new)))
+            before = held
+
+            def has_settled(before: dict[str, list[int]] = before) -> bool:
+                nonlocal held
+                for consumer in crowd:
+                    consumer.poll(0.2)
+                held = _held(servers)
+                return len(held) == len(crowd) and held == _expected(held, before)
+
+            wait_until(has_settled, f"{len(crowd)} members have what sticky-spread gives them")
+        # Kafka's own assignor gives each of five partitions one of four members.
+        assert min(Counter(chain(*held.values())).values()) >= 2
+
+
+def _expected(members: Iterable[str], before: dict[str, list[int]]) -> dict[str, list[int]]:
+    group = [
+        {"id": member, "subscribed": ["orders"], "current": {"orders": before.get(member, [])}}
+        for member in members
+    ]
+    answer = assign("sticky-spread", group, {"orders": {"partitions": PARTITIONS}})
+    return {member: topics.get("orders", []) for member, topics in answer.items()}
+
+
+def _held(servers: str) -> dict[str, list[int]]:
+    done = sharelag("members", "--bootstrap-server", servers, "-o", "json")
+    if done.returncode:  # no group has been written yet, or its topic has no leader yet
+        return {}
+    rows = rows_of(done)
+    return {
+        r["member_id"]: sorted(p for topic in r["assigned_partitions"] for p in topic["partitions"])
+        for r in rows
+    }

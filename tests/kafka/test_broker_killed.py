@@ -15,9 +15,8 @@ import pytest
 
 from sharelag.wire import GROUP_TOPIC, STATE_TOPIC
 from tests.support.command import rows_of, sharelag, sharelag_process
-from tests.support.kafka.broker import KafkaBroker
+from tests.support.kafka.broker import KafkaBroker, KafkaCluster, frozen
 from tests.support.kafka.bystanders import SCRAPE, Exporter, lacks_untold
-from tests.support.kafka.cluster import KafkaCluster, frozen
 from tests.support.kafka.workload import leaders, read_in_part, wait_until
 from tests.support.reliability import Inject
 from tests.support.stopwatch import timed

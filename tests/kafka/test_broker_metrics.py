@@ -10,7 +10,7 @@ from confluent_kafka import AcknowledgeType, Message, ShareConsumer
 
 import sharelag as package
 from tests.support.command import ask, sharelag
-from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.broker import KafkaCluster
 from tests.support.kafka.oracles import Oracle
 from tests.support.kafka.workload import (
     Delivery,

@@ -17,7 +17,7 @@ from sharelag.model import SharePartition
 from sharelag.wire import STATE_TOPIC, state_partition
 from tests.support.command import ask
 from tests.support.command import sharelag as command_line
-from tests.support.kafka.cluster import RACKS, KafkaCluster
+from tests.support.kafka.broker import RACKS, KafkaCluster
 from tests.support.kafka.describe import DescribedPartition, parse_topics
 from tests.support.kafka.workload import (
     Delivery,

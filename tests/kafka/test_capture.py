@@ -87,7 +87,7 @@ def test_a_capture_is_not_overwritten_unasked(config: ClientConfig, capture: Pat
 
 def test_the_doctor_is_content(config: ClientConfig, capture: Path) -> None:
     found = {check.what: check for check in checks(config)}
-    # Every release of Kafka has defects; test_defects.py holds which.
+    # Every release of Kafka has defects; test_releases.py holds which.
     found = {what: check for what, check in found.items() if not what.startswith("defect ")}
     assert list(found) == [
         *("java", "spark", "broker", "kafka version", "share.version"),

@@ -12,9 +12,8 @@ from sharelag.wire import STATE_TOPIC
 from tests.support.chapters import CAPTURE
 from tests.support.command import rows_of, sharelag
 from tests.support.kafka.access import java_settings, settings_file
-from tests.support.kafka.broker import USERS, KafkaBroker
+from tests.support.kafka.broker import USERS, KafkaBroker, follower
 from tests.support.kafka.bystanders import Exporter
-from tests.support.kafka.cluster import follower
 from tests.support.kafka.workload import (
     OF_KAFKA,
     accept,

@@ -23,8 +23,8 @@ from sharelag.inputs.kafka.described import parse_groups
 from sharelag.schemas import DESCRIBED
 from tests.support.cases import few_of
 from tests.support.command import ask, sharelag
+from tests.support.kafka.broker import KafkaCluster
 from tests.support.kafka.bystanders import Exporter
-from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.describe import (
     DescribedOffset,
     DescribedPartition,

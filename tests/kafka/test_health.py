@@ -19,7 +19,6 @@ from sharelag.wire import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC, encode_reco
 from sharelag.wire.placement import missing_partitions
 from tests.support import readings
 from tests.support.cases import Cases
-from tests.support.fields import assert_fields
 from tests.support.kafka.broker import KafkaBroker
 from tests.support.kafka.oracles import Oracle, hexed
 from tests.support.kafka.workload import (
@@ -32,7 +31,7 @@ from tests.support.kafka.workload import (
     share_consume,
     wait_until,
 )
-from tests.support.records import row
+from tests.support.records import assert_fields, row
 
 GROUPS = ["health-a", "health-b", "health <c>"]
 

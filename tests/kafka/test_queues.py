@@ -23,8 +23,7 @@ from tests.support.command import sharelag as command
 from tests.support.dead_letters import EXCEEDED
 from tests.support.dead_letters import REJECTED as SAID_REJECTED
 from tests.support.kafka.access import java_settings, rule, set_rules, settings_file
-from tests.support.kafka.broker import KafkaBroker
-from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.broker import KafkaBroker, KafkaCluster
 from tests.support.kafka.jars import kafka_jars
 from tests.support.kafka.jvm import RigError, java_command
 from tests.support.kafka.oracles import ShareHolders

@@ -15,8 +15,8 @@ from deltalake import DeltaTable
 
 from sharelag.wire import STATE_TOPIC
 from tests.support.command import ask, sharelag
+from tests.support.kafka.broker import KafkaCluster, frozen
 from tests.support.kafka.bystanders import SCRAPE, Bystander, Exporter, Watcher
-from tests.support.kafka.cluster import KafkaCluster, frozen
 from tests.support.kafka.describe import parse_describe
 from tests.support.kafka.followed import caught_up
 from tests.support.kafka.jars import EARLIER_VERSION, KAFKA_VERSION

@@ -37,8 +37,7 @@ from sharelag.inputs.spark.data_source import register
 from sharelag.tables.lines import plain_rows
 from sharelag.wire import SHARE_SNAPSHOT, STATE_TOPIC, encode_record
 from tests.support.command import ask
-from tests.support.kafka.broker import KafkaBroker
-from tests.support.kafka.cluster import frozen
+from tests.support.kafka.broker import KafkaBroker, frozen
 from tests.support.kafka.describe import parse_describe
 from tests.support.kafka.workload import (
     accept,

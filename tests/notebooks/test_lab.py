@@ -11,9 +11,9 @@ from playwright.sync_api import Browser, expect
 from sharelag.inputs.files.captures import CaptureInfo, write_capture
 from sharelag.wire import STATE_TOPIC
 from tests.support.browser.jupyter import IDLE, Lab, jupyter_lab
-from tests.support.columns import with_column
 from tests.support.notebooks.running import SAVE, Ran, Running, assert_whole
 from tests.support.notebooks.shipped import NAMES, complaints, copy_of, read
+from tests.support.records import with_column
 from tests.support.widgets.samples import HOSTILE
 from tests.support.written_input import NOW, Write, WrittenInput
 

@@ -1,10 +1,11 @@
-"""The demo agrees with Kafka, and makes a report of it."""
+"""The demo agrees with Kafka, and makes a report; what pages show in Python runs as it stands."""
 
 import json
 import re
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 import sharelag
 from sharelag.cli.demo import CAPTURE
@@ -16,6 +17,8 @@ from tests.support.kafka.describe import parse_describe
 pytestmark = pytest.mark.usefixtures("spark")
 HEADINGS = ["GROUP", "TOPIC", "PARTITION", "LEADER-EPOCH", "START-OFFSET", "LAG"]
 Place = tuple[str, str, int]
+ROOT = Path(__file__).parents[2]
+PAGES = ["README.md", "docs/how-to/backlog.md", "docs/how-to/why.md"]
 
 
 def shown(table: str) -> dict[Place, list[str]]:
@@ -87,3 +90,11 @@ def test_the_demo_tells_of_groups_and_of_its_report(engine: str, made: str, tmp_
     assert "WARNING" not in done.stderr
     for words in tried:
         assert command(*words).returncode == 0, words
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_it_runs(name: str, spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = re.findall(r"^```python\n(.*?)^```", (ROOT / name).read_text("utf-8"), re.M | re.S)
+    exec(compile(code, name, "exec"), {})
+    shown = re.findall(r"^\|.*\blag\|$", capsys.readouterr().out, re.MULTILINE)
+    assert len(shown) == len(re.findall(r"sql\(.*\.show\(\)", code))

@@ -22,7 +22,7 @@ from sharelag.errors import InputError
 from sharelag.wire import STATE_TOPIC
 from tests.support.cases import Cases, few_of
 from tests.support.chapters import CAPTURE
-from tests.support.columns import with_column
+from tests.support.records import with_column
 from tests.support.spark.settings import set_for
 
 #: What is read of raw records; ``topic`` tells the two topics apart.

@@ -34,8 +34,7 @@ from sharelag.tables.arrow import one_batch
 from sharelag.wire import SHARE_SNAPSHOT, STATE_TOPIC, decode_arrow, encode_record
 from tests.support.cases import few_of
 from tests.support.chapters import CAPTURE
-from tests.support.columns import with_column
-from tests.support.records import offsets, raw, row
+from tests.support.records import offsets, raw, row, with_column
 from tests.support.spark.settings import set_for
 from tests.support.synthetic import capture_of
 

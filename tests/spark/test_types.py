@@ -23,7 +23,7 @@ from sharelag.errors import InputError
 from sharelag.schemas import LAG
 from tests.support.cases import few_of
 from tests.support.chapters import CAPTURE
-from tests.support.columns import with_column
+from tests.support.records import with_column
 from tests.support.spark.settings import set_for
 
 RAW = pq.read_table(CAPTURE / "records")

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sharelag.wire import GROUP_TOPIC, STATE_TOPIC
-from tests.support.columns import with_column
+from tests.support.records import with_column
 
 
 def half_known(source: Path, folder: Path) -> Path:

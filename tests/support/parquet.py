@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.support.columns import with_column
+from tests.support.records import with_column
 
 
 def without_checksums(path: Path) -> None:

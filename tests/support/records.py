@@ -1,9 +1,9 @@
-"""Rows of the inputs of a replay: raw records, decoded records and end offsets."""
+"""Rows of the inputs of a replay, and of what comes of it: made, changed and compared."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,6 +15,7 @@ from tests.support import generators
 
 KEY = SharePartition("G1", "A" * 22, 0)
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
+T = TypeVar("T", pa.Table, pa.RecordBatch)
 
 
 def raw(
@@ -61,3 +62,21 @@ def state_records(writes: list[tuple[int, list[StateBatch]]]) -> list[generators
     kinds = [SHARE_SNAPSHOT] + [SHARE_UPDATE] * len(writes)
     states = zip(kinds, [(0, []), *writes], strict=True)
     return [encode_record(kind, row(start, batches)) for kind, (start, batches) in states]
+
+
+def with_column(
+    table: T, name: str, values: Sequence[object] | pa.Array | pa.ChunkedArray | pa.Scalar
+) -> T:
+    """Return a table or batch with these values in a column: one for all rows, or one each."""
+    place = table.schema.get_field_index(name)
+    field = table.schema.field(place)
+    if isinstance(values, pa.Scalar):
+        values = pa.repeat(values.cast(field.type), table.num_rows)
+    elif not isinstance(values, pa.Array | pa.ChunkedArray):
+        values = pa.array(values, field.type)
+    return table.set_column(place, field if values.type == field.type else name, values)
+
+
+def assert_fields(row: Mapping[str, Any], **expected: Any) -> None:
+    """Assert that a row has these values; a failure shows all of them beside each other."""
+    assert {name: row[name] for name in expected} == expected

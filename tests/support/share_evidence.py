@@ -15,8 +15,7 @@ from sharelag.metrics.progress import progress_arrow
 from sharelag.replay import replay_arrow
 from sharelag.replay.history import history_arrow
 from sharelag.wire import SHARE_SNAPSHOT, SHARE_UPDATE, encode_record
-from tests.support.columns import with_column
-from tests.support.records import KEY, decode, row
+from tests.support.records import KEY, decode, row, with_column
 
 NOW = datetime(2026, 11, 21, 3, 10, tzinfo=UTC)
 PLACE = {"topic": "orders", "topic_id": KEY.topic_id, "partition": KEY.partition}

@@ -61,7 +61,7 @@ def test_a_process_gives_way_from_its_first_unit_test_on(monkeypatch: pytest.Mon
         assert nice == [0]
     for file in (
         "tests/unit/test_words.py",
-        "tests/widgets/test_rows.py",
+        "tests/widgets/test_now.py",
         "tests/unit/test_docs.py",
     ):
         give_way(file)

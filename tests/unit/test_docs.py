@@ -132,7 +132,7 @@ def measured_by(test: str, names: str) -> tuple[int, int]:
 def test_the_bounds_of_security_are_those_that_are_held() -> None:
     raw, raw_least = measured_by("tests/unit/wire/test_mutated.py", "MOST, LEAST")
     text, text_least = measured_by(
-        "tests/unit/inputs/test_damaged_texts.py", "MOST_BYTES_A_BYTE, LEAST_BYTES"
+        "tests/unit/inputs/test_damaged.py", "MOST_BYTES_A_BYTE, LEAST_BYTES"
     )
     rows, octets = f"{parquet._ROWS_A_BYTE} rows", f"{parquet._BYTES_A_BYTE:,} bytes"
     small = f"a million rows or {parquet._SMALL_BYTES >> 20} MiB"

@@ -46,8 +46,8 @@ from sharelag_widgets.dashboards.trials import (
 from sharelag_widgets.view import SHARE_PARTITION, key_text
 from tests.support.cases import few_of
 from tests.support.drawn_comparisons import runs
-from tests.support.fields import assert_fields
 from tests.support.readings import open_once
+from tests.support.records import assert_fields
 from tests.support.widgets.panels import view_of
 from tests.support.widgets.samples import HOSTILE
 from tests.support.written_input import Write, WrittenInput

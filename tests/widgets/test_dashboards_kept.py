@@ -23,8 +23,8 @@ from sharelag_widgets.dashboards.group import (
     SUSPECTS,
     suspects,
 )
-from tests.support.fields import assert_fields
 from tests.support.readings import open_once
+from tests.support.records import assert_fields
 from tests.support.request_lines import TOPIC, fetch, log_of
 from tests.support.simulated_input import SimulatedInput
 from tests.support.widgets.panels import view_of

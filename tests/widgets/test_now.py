@@ -23,7 +23,7 @@ from sharelag_widgets.dashboards import GroupView, Now, past
 from sharelag_widgets.dashboards.now import LAB_REFUSES, READING
 from sharelag_widgets.dashboards.past import CLEARS, NONE_FITS, NOTHING_STUCK, RANGES, TRIALS
 from sharelag_widgets.dashboards.pieces import TablePart
-from tests.support.columns import with_column
+from tests.support.records import with_column
 from tests.support.widgets.samples import HOSTILE
 from tests.support.written_input import Write, WrittenInput
 

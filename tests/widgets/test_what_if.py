@@ -25,9 +25,9 @@ from sharelag_widgets.assignment_editor import new_edit
 from sharelag_widgets.dashboards import WhatIfLab
 from sharelag_widgets.dashboards.dashboard import _parts
 from sharelag_widgets.dashboards.what_if import initial, partitions_of
-from tests.support.columns import with_column
 from tests.support.command import rows_of
 from tests.support.command import sharelag as sharelag_command
+from tests.support.records import with_column
 
 GROUP, TOPIC = "hot-partition", "hot-partition-orders"
 #: Of a thread that is not stuck.

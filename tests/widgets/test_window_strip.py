@@ -1,8 +1,8 @@
-"""A strip has what the windows say, at every moment, for any form of table."""
+"""Strip, grid and table have what windows and rows say, for any form of table."""
 
 import re
 from base64 import b64decode
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,13 @@ import pytest
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag_widgets import WindowStrip
+from sharelag.whatif import compared
+from sharelag_widgets import LagTable, PartitionGrid, WindowStrip
+from sharelag_widgets.columns import Column, column_of, pack, smallest, table_of
+from sharelag_widgets.dashboards.trials import DIFFERENCES, difference_rows
 from sharelag_widgets.window_strip import KINDS
-from tests.support.fields import assert_fields
+from tests.support.drawn_comparisons import runs
+from tests.support.records import assert_fields
 from tests.support.widgets.samples import (
     BEGIN,
     HOSTILE,
@@ -25,6 +29,8 @@ from tests.support.widgets.samples import (
     windows,
 )
 from tests.support.widgets.unpacked import unpacked
+
+MOMENT = datetime(2026, 11, 21, 3, 10, tzinfo=UTC)
 
 
 def by_offset(row: dict[str, Any]) -> dict[str, int]:
@@ -292,3 +298,192 @@ def test_what_stays_the_same_crosses_once() -> None:
     strip = WindowStrip.of(moving(1000, 1))
     assert len(strip.data) < 400_000
     assert np.diff(unpacked(strip.data)["runs_at"]).min() >= 0
+
+
+def test_a_lag_table_is_coloured_by_lag_first_and_by_other_numbers_or_a_verdict() -> None:
+    grid = PartitionGrid.of(lag())
+    assert grid.measure == "lag"
+    assert grid.measures == ["lag", "unread", "window_available", "age_ms", "verdict"]
+    assert grid.summary().startswith("Share partitions: 400 by lag, from 0 to ")
+    assert unpacked(grid.data)["lag"] == lag().column("lag").to_pylist()
+
+
+def test_cells_are_called_by_topic_or_topic_id_and_banded_by_group() -> None:
+    columns = unpacked(PartitionGrid.of(lag()).data)
+    assert columns["_label"][:2] == ["orders-0-0", "orders-0-1"]
+    assert columns["_label"][7] == f"{TOPIC_ID}-7"
+    assert set(columns["_band"]) == {"payments", HOSTILE, "group-2", "group-3", "group-4"}
+
+
+def test_arrays_and_labels_do_without_kafka() -> None:
+    rows = {"shard": [3, 4], "age_ms": [5, None]}
+    grid = PartitionGrid.of(rows, keys=["shard"], labels={(3,): "three"})
+    assert (grid.selection.columns, unpacked(grid.data)["_label"]) == (("shard",), ["three", "4"])
+    assert unpacked(grid.data)["age_ms"] == [5, None]
+
+
+def test_verdicts_are_counted() -> None:
+    grid = PartitionGrid.of(
+        pa.table({"partition": [0, 1, 2], "verdict": ["a", "b", "a"]}), measure="verdict"
+    )
+    assert grid.summary() == "Share partitions: 3 by verdict: a 2, b 1"
+
+
+def test_verdicts_look_the_same_in_any_order_and_rare_ones_share_a_look() -> None:
+    causes = ["slow", None, "held"]
+    few = pa.table({"partition": [0, 1, 2], "cause": causes})
+    for order in ([0, 1, 2], [2, 0, 1]):
+        grid = PartitionGrid.of(few.take(order), measures=["cause"])
+        found = (_texts(grid), unpacked(grid.data)["cause"])
+        assert found == (["held", "slow"], [causes[n] for n in order])
+    many = [f"cause {n}" for n in range(9) for _ in range(20 - n)]
+    grid = PartitionGrid.of(
+        {"partition": list(range(len(many))), "cause": many}, measures=["cause"]
+    )
+    assert _texts(grid) == [f"cause {n}" for n in range(6)] + ["one of 3 others"]
+    shown = unpacked(grid.data)["cause"]
+    assert (shown.count("one of 3 others"), shown[0]) == (14 + 13 + 12, "cause 0")
+
+
+def test_what_was_finished_is_called_as_in_a_terminal() -> None:
+    rows = pa.table({"group_id": ["a", "b", "c"], "measure": ["arrived", "finished", None]})
+    table = LagTable.of(rows, keys=["group_id"])
+    assert unpacked(table.data)["measure"] == ["arrived", "finished/hour", None]
+
+
+def _texts(grid: PartitionGrid) -> list[str]:
+    return list(grid._columns()["cause"].texts or ())
+
+
+def test_a_table_shows_the_most_telling_columns_first_and_leaves_out_empty_ones() -> None:
+    table = LagTable.of(lag())
+    telling = ["group_id", "topic", "partition", "lag", "start_offset", "end_offset"]
+    assert table.names[:6] == telling
+    assert "lag_reason" not in table.names
+    assert (table.sort, table.descending) == ("lag", True)
+    assert LagTable.of(lag(), columns=["partition"]).names == ["partition"]
+
+
+def test_new_rows_keep_what_is_picked_by_key() -> None:
+    table = LagTable.of(lag())
+    table.selection.keys = (("payments", TOPIC_ID, 2),)
+    table.rows = lag().slice(1)
+    assert table.picked_rows.column("partition").to_pylist() == [2]
+    table.rows = lag().slice(0, 0)
+    assert (table.data, table.note) == (b"", "There are no rows to show.")
+    assert table.selection.keys == (("payments", TOPIC_ID, 2),)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: PartitionGrid.of(lag(), measures=["lagg"]), "no column lagg; it has group_id"),
+        (lambda: PartitionGrid.of(pa.table({"partition": [1]})), "nothing to colour cells by"),
+        (lambda: LagTable.of(lag(), sort="lagg"), "no column lagg"),
+        (
+            lambda: LagTable.of({"a": [1]}),
+            r"no column group_id, topic_id, partition; it has a. Say with keys",
+        ),
+    ],
+)
+def test_what_is_missing_is_named(make: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        make()
+
+
+def test_empty_tables_say_so() -> None:
+    assert "the table has no rows" in PartitionGrid.of(lag().slice(0, 0)).summary()
+    assert LagTable.of(lag().slice(0, 0)).summary() == "There are no rows to show."
+
+
+def difference() -> pa.Table:
+    """A variant with less lag and later drained than the group as it is, in four runs."""
+    now = {"lag_max": [1_234_567] * 4, "drain_ms": [90_000] * 4, "member_hours": [0.5] * 4}
+    more = {
+        "lag_max": [2_390 + n for n in range(4)],
+        "drain_ms": [187_000 + 1000 * n for n in range(4)],
+        "member_hours": [999.6] * 4,
+    }
+    return difference_rows(compared(runs(now=now, more=more)))
+
+
+def test_amounts_have_separators_and_spans_of_time_their_units() -> None:
+    found = {row["measure"].split(" (")[0]: row for row in difference().to_pylist()}
+    lag, drain, hours = (found[name] for name in ("lag max", "drain", "member hours"))
+    assert (lag["baseline"], lag["tried"]) == ("1,234,567", "2,392")
+    assert lag["difference"] == "-1,232,176"
+    assert all(len(e.split(",")) == 3 and e.startswith("-1") for e in lag["interval"].split(" to "))
+    assert_fields(drain, baseline="1m 30s", tried="3m 8s", difference="+1m 38s")
+    assert all(end.startswith("+1m ") for end in drain["interval"].split(" to "))
+    assert (hours["baseline"], hours["tried"]) == ("0.5", "1,000")
+
+
+def test_a_table_knows_which_of_its_words_are_amounts() -> None:
+    columns = [name for name in DIFFERENCES.names if name != "verdict"]
+    table = LagTable.of(difference(), columns=columns, keys=["measure", "variant"], sort="")
+    assert table.amounts == ["baseline", "tried", "difference", "interval"]
+    assert LagTable.of(pa.table({"baseline": ["1m 30s"]}), keys=["baseline"]).amounts == []
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        (pa.array([1, None, -3], pa.int32()), [1, None, -3]),
+        (pa.array([2**53, None]), [2**53, None]),
+        (pa.array([0.5, None]), [0.5, None]),
+        (pa.array([MOMENT, None], pa.timestamp("ms", tz="UTC")), [MOMENT.timestamp() * 1000, None]),
+        (pa.array([MOMENT], pa.timestamp("ns", tz="Europe/Berlin")), [MOMENT.timestamp() * 1000]),
+        (pa.array([HOSTILE, None, "", HOSTILE]), [HOSTILE, None, "", HOSTILE]),
+        (pa.array(["a", None, "a"]).dictionary_encode(), ["a", None, "a"]),
+        (pa.array([True, None, False]), ["yes", None, "no"]),
+        (pa.array([["count_differs", "x"], [], None]), ["count_differs; x", "", None]),
+        (pa.array([[{"a": 1}]]), ['[{"a": 1}]']),
+        (pa.chunked_array([["a"], ["b"]]), ["a", "b"]),
+        (pa.chunked_array([[1], [None]], pa.int64()), [1, None]),
+    ],
+)
+def test_every_kind_of_column_crosses(values: pa.Array, wanted: list[object]) -> None:
+    assert unpacked(pack({"it": column_of(values, "it")})) == {"it": wanted}
+
+
+def test_a_number_that_a_browser_cannot_hold_is_refused() -> None:
+    with pytest.raises(InputError, match=r"big has a number beyond 2\^53"):
+        column_of(pa.array([2**53 + 1]), "big")
+
+
+def test_long_columns_are_compressed_and_short_ones_are_not() -> None:
+    short, long = (pack({"n": Column(np.arange(n, dtype=np.uint32) % 7)}) for n in (10, 100_000))
+    assert (short[4], long[4]) == (0, 1)
+    assert len(long) < 40_000
+    assert unpacked(long)["n"] == [n % 7 for n in range(100_000)]
+
+
+def test_columns_of_any_length_and_type_lie_where_typed_arrays_can() -> None:
+    kinds = enumerate(["u1", "u2", "f8"])
+    columns = {f"{HOSTILE}{n}": Column(np.arange(n).astype(kind)) for n, kind in kinds}
+    assert list(unpacked(pack(columns)).values()) == [[], [0], [0, 1]]
+
+
+def test_offsets_take_four_bytes_while_they_can() -> None:
+    assert smallest(np.array([0, 2**32 - 1])).dtype == np.uint32
+    assert smallest(np.array([2**32])).tolist() == [2.0**32]
+    assert smallest(np.array([], np.int64)).dtype == np.uint32
+
+
+def test_tables_of_every_library_are_taken() -> None:
+    wanted = pa.table({"partition": [0, 1]})
+
+    class OfSpark:
+        def toArrow(self) -> pa.Table:
+            return wanted
+
+    for rows in (
+        wanted,
+        wanted.to_batches()[0],
+        wanted.to_pandas(),
+        {"partition": np.array([0, 1])},
+        OfSpark(),
+    ):
+        assert table_of(rows).to_pydict() == wanted.to_pydict()
+    with pytest.raises(InputError, match="list is not a table: give an Arrow table"):
+        table_of([1])

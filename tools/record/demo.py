@@ -19,7 +19,7 @@ import confluent_kafka
 import sharelag
 from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.workbench.capture import capture_kafka
-from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.broker import KafkaCluster
 from tests.support.kafka.jars import KAFKA_VERSION
 from tests.support.kafka.jvm import RigError, java_version
 from tools.record.shop import GROUPS, Shop

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from confluent_kafka import AcknowledgeType, KafkaException, Message, Producer, ShareConsumer
 
-from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.broker import KafkaCluster
 from tests.support.kafka.jvm import RigError
 from tests.support.kafka.workload import (
     create_topics,

@@ -18,10 +18,9 @@ from confluent_kafka import AcknowledgeType, KafkaException, Producer
 
 from tests.support.command import rows_of, sharelag
 from tests.support.kafka.access import rule, set_rules, settings_file
-from tests.support.kafka.broker import USERS
+from tests.support.kafka.broker import USERS, KafkaCluster
 from tests.support.kafka.bystanders import lacks_untold
 from tests.support.kafka.certificates import make_authority, make_certificate
-from tests.support.kafka.cluster import KafkaCluster
 from tests.support.kafka.jars import KAFKA_VERSION
 from tests.support.kafka.workload import (
     accept,

@@ -16,7 +16,7 @@ from sharelag.metrics.settings import lint_rows
 from sharelag.schemas import MEMBER_ROWS
 from tests.support.chapters import CAPTURE
 from tests.support.command import refused, rows_of, sharelag
-from tests.support.fields import assert_fields
+from tests.support.records import assert_fields
 
 _LOCK, _LOCK_MAX = "group.share.record.lock.duration.ms", "group.share.record.lock.duration.max.ms"
 _SHARE, _ISOLATION = "group.share.", ("read_uncommitted", "read_uncommitted, read_committed")

@@ -27,7 +27,7 @@ from sharelag.whatif import (
 from sharelag.whatif.horizon import size
 from tests.support.chapters import CAPTURE
 from tests.support.command import ask, sharelag
-from tests.support.fields import assert_fields
+from tests.support.records import assert_fields
 
 SLOW = str(CAPTURE.parent / "scenarios" / "slow")
 run, rows = partial(sharelag, "simulate"), partial(ask, "simulate")

@@ -16,9 +16,9 @@ from tests.support.captures import half_known
 from tests.support.chapters import CAPTURE
 from tests.support.command import ask as rows
 from tests.support.command import refused, sharelag
-from tests.support.fields import assert_fields
 from tests.support.kafka.describe import parse_describe
 from tests.support.recorded_moments import MOMENTS
+from tests.support.records import assert_fields
 
 SCENARIOS = CAPTURE.parent / "scenarios"
 STUCK = str(SCENARIOS / "head_of_line")

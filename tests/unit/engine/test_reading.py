@@ -26,7 +26,7 @@ from sharelag.wire import STATE_TOPIC, decode_arrow
 from sharelag.workbench import Workbench
 from tests.support.cases import few_of
 from tests.support.chapters import CAPTURE
-from tests.support.columns import with_column
+from tests.support.records import with_column
 from tests.support.written_input import NOW, Write, WrittenInput
 
 WRITES = [Write(100 - n, n, ((n, n + 2, 0, 1),), partition=n % 3) for n in range(90)]

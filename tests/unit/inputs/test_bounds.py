@@ -30,9 +30,9 @@ from sharelag.schemas import WITH_HEADERS
 from sharelag.wire import STATE_TOPIC
 from tests.support.captures import describe
 from tests.support.cases import few_of
-from tests.support.columns import with_column
 from tests.support.memory import peak_of
 from tests.support.parquet import flip_in_a_page
+from tests.support.records import with_column
 from tests.support.reliability import Inject
 
 CAPTURE = Path(__file__).parents[3] / "data" / "captures" / "scenarios" / "window_full"

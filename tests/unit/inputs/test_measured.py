@@ -22,8 +22,8 @@ from sharelag.errors import InputError
 from sharelag.inputs.measured import METRICS, metrics_of, of_mbean, read_metrics, row_of
 from sharelag.metrics.measured import about_share_groups, letter_words, readings
 from sharelag.schemas import BROKER_METRICS
-from tests.support.columns import with_column
 from tests.support.command import ask, rows_of, sharelag
+from tests.support.records import with_column
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "metrics"
 AT = datetime(2026, 11, 23, 7, tzinfo=UTC)

@@ -23,9 +23,8 @@ from sharelag.tables.gaps import of_leaderless
 from sharelag.wire import GROUP_TOPIC, SHARE_SNAPSHOT, STATE_TOPIC, encode_record
 from sharelag.wire.placement import abs_hash
 from sharelag.workbench.verdicts import summarize_groups
-from tests.support.fields import assert_fields
 from tests.support.readings import open_once
-from tests.support.records import decode, row
+from tests.support.records import assert_fields, decode, row
 
 NOW = datetime(2026, 11, 21, 3, 10, tzinfo=UTC)
 #: A recording of a group whose orders lag, and whose returns do not.

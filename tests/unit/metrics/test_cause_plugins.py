@@ -17,8 +17,8 @@ from sharelag.workbench.next_steps import next_command
 from tests.support.chapters import CAPTURE
 from tests.support.command import refused
 from tests.support.command import sharelag as command
-from tests.support.fields import assert_fields
 from tests.support.packages import Packages
+from tests.support.records import assert_fields
 from tools import causes_page
 
 GROUP = "sharelag.causes"

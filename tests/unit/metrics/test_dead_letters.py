@@ -30,13 +30,11 @@ from sharelag.model import StateBatch
 from sharelag.replay import replay_arrow
 from sharelag.wire import STATE_TOPIC
 from tests.support.cases import Cases
-from tests.support.columns import with_column
 from tests.support.command import rows_of
 from tests.support.command import sharelag as command
 from tests.support.dead_letters import EXCEEDED, Letter, queue_table
-from tests.support.fields import assert_fields
 from tests.support.memory import peak_of
-from tests.support.records import KEY, decode, offsets, state_records
+from tests.support.records import KEY, assert_fields, decode, offsets, state_records, with_column
 from tests.support.written_input import Write, WrittenInput
 
 PATIENCE, LIMIT_OF_GROUP = 30_000, 5

@@ -32,8 +32,7 @@ from sharelag.wire import (
 )
 from sharelag.wire.placement import abs_hash
 from tests.support.chapters import CAPTURE
-from tests.support.fields import assert_fields
-from tests.support.records import KEY, row
+from tests.support.records import KEY, assert_fields, row
 
 _UNKNOWN_KIND = (b"\x00\x07", b"")  # skipped, as Kafka does
 _BAD = (b"\x00\x00", b"")

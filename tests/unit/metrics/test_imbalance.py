@@ -28,7 +28,7 @@ from sharelag.metrics.imbalance import (
     spread_columns,
     trend,
 )
-from tests.support.fields import assert_fields
+from tests.support.records import assert_fields
 
 NOW = datetime(2026, 11, 21, 3, tzinfo=UTC)
 ORDERS, RETURNS = "o" * 22, "r" * 22

@@ -14,7 +14,7 @@ from sharelag.metrics.measured import (
     measured_arrow,
     readings,
 )
-from tests.support.fields import assert_fields
+from tests.support.records import assert_fields
 
 AT = datetime(2026, 11, 23, 7, tzinfo=UTC)
 BEAN = "kafka.server:type=SharePartitionMetrics"

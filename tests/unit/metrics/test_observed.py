@@ -14,7 +14,7 @@ from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.metrics.observed import BINS, HISTORY_COLUMNS, observe
 from sharelag.wire import STATE_TOPIC
-from tests.support.fields import assert_fields
+from tests.support.records import assert_fields
 
 MS = timedelta(milliseconds=1)
 MIDNIGHT = datetime(2026, 11, 21, tzinfo=UTC)

@@ -1,21 +1,26 @@
-"""Age of the lag, forecast and retention: the answers hold for any numbers."""
+"""Age of the lag, rates, forecasts of a drain and retention: the answers hold for any numbers."""
 
+import math
 from datetime import UTC, datetime
 from fractions import Fraction
 from random import Random
+from statistics import mean, stdev
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+import scipy
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.errors import InputError
-from sharelag.metrics.age import oldest_offsets
+from sharelag.metrics.age import known_ends, oldest_offsets
 from sharelag.metrics.observed import BINS
+from sharelag.metrics.rates import STUDENT_T, lag_began, last_change, mean_since
 from tests.support import generators
-from tests.support.fields import assert_fields
 from tests.support.progress_rows import (
     DAY,
     HOUR,
@@ -33,6 +38,7 @@ from tests.support.progress_rows import (
     progress,
     time,
 )
+from tests.support.records import assert_fields
 from tests.support.records import row as snapshot
 
 
@@ -261,3 +267,282 @@ def test_no_lag_no_rows_and_a_wrong_table_is_named() -> None:
     assert progress([], *given).num_rows == 0
     with pytest.raises(InputError, match=r"times: .*asked_offset"):
         progress([lag()], (), (), pa.table({"topic": ["t"]}))
+
+
+# ---- when the lag began --------------------------------------------------------------------------
+def test_a_lag_began_within_the_part_before_which_there_was_none() -> None:
+    part = HOUR // BINS
+    grew = round(3.5 * part)  # for so long, steadily, from 1,000 to 1,350
+    lags = pa.Table.from_pylist([lag(350, 1_000, 1_350)], schemas.LAG)
+    seen = pa.Table.from_pylist([observed([0] * BINS)], schemas.OBSERVED)
+    ends = [end(1_000, 2 * HOUR), end(1_000, grew), end(1_350, 0)]
+    past = pa.Table.from_pylist(ends, schemas.OFFSETS)
+    now = round(NOON.timestamp() * 1000)
+    (began,), (is_older,) = lag_began(lags, seen, known_ends(lags, past, now))
+    assert began == pytest.approx(now - grew, abs=part / 10)
+    assert not is_older
+
+
+# ---- rates and drain -----------------------------------------------------------------------------
+def test_rates_are_offsets_a_second_over_what_was_observed() -> None:
+    line = one(lag(), [observed([36] * BINS, redelivered=18)], [end(28, HOUR)])
+    assert_fields(line, observed_ms=HOUR, completion_rate=0.1, redelivery_rate=0.005)
+    assert line["arrival_rate"] == pytest.approx(0.02)
+    assert (line["drain"], line["drain_ms"]) == ("drains", 125_000)  # 10 offsets at 0.08 a second
+    assert line["drain_low_ms"] == line["drain_high_ms"] == 125_000  # as much in each part
+
+
+def test_arrivals_count_from_the_beginning_or_from_the_first_known_end() -> None:
+    seen = [observed([36] * BINS)]
+    for ends, rate in (
+        ([end(28, 2 * HOUR), end(100, 0)], 0.01),
+        ([end(28, HOUR // 2)], 0.04),
+        ([end(0, 2 * HOUR), end(28, HOUR), end(98, MINUTE)], 0.02),
+    ):
+        assert one(lag(), seen, ends)["arrival_rate"] == pytest.approx(rate)
+    elsewhere = [end(28, HOUR, partition=1)]
+    for unknown in ([], [end(None, HOUR)], [end(28, HOUR, as_of=None)], elsewhere):
+        line = one(lag(), seen, unknown)
+        assert_fields(line, arrival_rate=None, completion_rate=0.1)
+        assert_fields(line, drain="unknown", drain_ms=None, drain_high_ms=None)
+    assert one(lag(None, 90, None), seen, [end(28, HOUR)])["arrival_rate"] is None
+
+
+def test_what_was_not_observed_has_no_rates() -> None:
+    several = [observed([1] * BINS), observed([2] * BINS)]
+    others = ([observed([1] * BINS, **of)] for of in ({"partition": 1}, {"group_id": "G"}))
+    for seen in ((), [observed([0] * BINS, 0)], several, *others):
+        line = one(lag(), seen, [end(28, HOUR)])
+        assert_fields(line, observed_ms=None, arrival_rate=None, drain="unknown")
+        assert_fields(line, completion_rate=None, redelivery_rate=None)
+
+
+def test_arrivals_win() -> None:
+    seen = [observed([36, 30, 42, 36, 36, 36, 36, 36, 36, 36])]
+    line = one(lag(), seen, [end(100 - 720, HOUR)])
+    assert_fields(line, drain="never", drain_ms=None, drain_low_ms=None, drain_high_ms=None)
+    even = one(lag(), seen, [end(100 - 360, HOUR)])
+    assert_fields(even, drain="uncertain", drain_ms=None, drain_high_ms=None)
+    assert even["drain_low_ms"] > 0  # if it goes as well as it can
+    # Some more arrives, by no more than chance; and exactly as much, without any chance.
+    more = one(lag(), seen, [end(100 - 361, HOUR)])
+    assert (more["drain"], more["arrival_rate"] > more["completion_rate"]) == ("uncertain", True)
+    exact = one(lag(), [observed([36] * BINS)], [end(100 - 360, HOUR)])
+    assert_fields(exact, drain="uncertain", drain_low_ms=None)
+    assert one(lag(), [seen[0] | {"breaks": 1}], [end(100 - 720, HOUR)])["drain"] == "unknown"
+    gains = one(lag(), [seen[0] | {"breaks": 1}], [end(28, HOUR)])
+    assert (gains["drain"], gains["completion_rate"]) == ("drains", 0.1)  # at least so fast
+
+
+def test_stalled_is_who_had_something_to_do_for_long() -> None:
+    idle, ends = observed([0] * BINS), [end(28, HOUR)]
+    old = [time(90, 90, ago(HOUR))]
+    line = one(lag(), [idle], ends, old)
+    assert_fields(line, drain="stalled", drain_ms=None, completion_rate=0)
+    assert one(lag(), [idle])["drain"] == "stalled"
+    short = observed([0] * BINS, 20_000)
+    for seen, times, drain in (
+        (idle | {"breaks": 1}, old, "unknown"),
+        (idle, [time(90, 90, ago(MINUTE))], "unknown"),  # it has just come
+        (idle, [time(90, 90, ago(6 * MINUTE))], "stalled"),
+        (short, old, "unknown"),
+    ):
+        assert one(lag(), [seen], ends, times)["drain"] == drain
+    assert one(lag(), [short], ends, old, patience=10_000 * MS)["drain"] == "stalled"
+
+
+def test_rates_of_those_who_have_left_foretell_nothing() -> None:
+    """The group finished more than arrived; then its last member left."""
+    seen, ends = [observed([36] * BINS, last_finished=ago(1000))], [end(28, HOUR)]
+    assert one(lag(), seen, ends)["drain"] == "drains"
+    rows = ({"group_id": "G1", "members": members} for members in (0, 1, None))
+    groups, one_is_there, unknown = (pa.Table.from_pylist([r], schemas.GROUPS) for r in rows)
+    line = one(lag(), seen, ends, groups=groups)
+    assert_fields(line, drain="nobody", completion_rate=0.1)
+    assert_fields(line, drain_ms=None, drain_low_ms=None, drain_high_ms=None)
+    other = [seen[0] | {"group_id": "G2"}]
+    for row, bins, past, known, drain in (
+        # Neither stalled nor never: that is known of who is there.
+        (lag(), [observed([0] * BINS)], [end(28, HOUR)], groups, "nobody"),
+        (lag(), [observed([36] * BINS)], [end(100 - 720, HOUR)], groups, "nobody"),
+        (lag(0, 100), seen, ends, groups, "drained"),  # nobody is missed there
+        (lag(None, None), seen, ends, groups, "unknown"),
+        (lag(), seen, ends, one_is_there, "drains"),
+        (lag(), seen, ends, unknown, "drains"),
+        (lag(group_id="G2"), other, ends, groups, "drains"),
+    ):
+        assert one(row, bins, past, groups=known)["drain"] == drain
+
+
+def test_where_nothing_was_finished_lately_there_is_no_forecast() -> None:
+    ends, old = [end(28, HOUR)], [time(90, 90, ago(HOUR))]
+
+    def result(since: int, times: Any = old, ends: Any = ends, **more: Any) -> dict[str, Any]:
+        return one(lag(), [observed([36] * BINS, last_finished=ago(since))], ends, times, **more)
+
+    line = result(31_000)
+    assert_fields(line, drain="paused", completion_rate=0.1)
+    assert_fields(line, drain_ms=None, drain_low_ms=None, drain_high_ms=None)
+    assert result(31_000, patience=MINUTE * MS)["drain"] == "drains"
+    for since, times, drain in (
+        (29_000, old, "drains"),
+        (31_000, [time(90, 90, ago(20_000))], "drains"),  # it has just come, nothing was to do
+        (31_000, [time(90, 90, None)], "paused"),
+        (6 * MINUTE, old, "stalled"),  # for a tenth of the span: nobody calls that a pause
+        (6 * MINUTE, [time(90, 90, ago(5 * MINUTE))], "paused"),
+    ):
+        assert result(since, times)["drain"] == drain
+    # That arrivals win holds all the more.
+    assert result(MINUTE, ends=[end(100 - 720, HOUR)])["drain"] == "never"
+
+
+def test_a_quiet_topic_with_nothing_to_do_is_no_alarm() -> None:
+    """A stopped consumer, a clock that is ahead or behind, no evidence at all: nothing waits."""
+    idle = [observed([0] * BINS)]
+    for seen in ((), idle, [observed([0] * BINS, 0)], [idle[0] | {"breaks": 3}]):
+        for shift in (-DAY, 0, DAY):
+            line = one(lag(0, 100, as_of=ago(shift)), seen, [end(100, DAY)], (), [log(retention=1)])
+            assert_fields(line, drain="drained", drain_ms=0, age_ms=0)
+            assert_fields(line, drain_low_ms=0, drain_high_ms=0, margin_ms=None)
+
+
+def test_a_group_that_has_never_fetched_has_nothing_to_do_in_an_empty_log() -> None:
+    never = snapshot(-1, [], delivery_complete_count=-1)
+    for end_offset, log_start in ((0, 0), (70, 70)):
+        line = one(lag_of(never, end_offset, log_start))
+        assert_fields(line, drain="drained", age_ms=0, oldest_offset=None)
+    unknown: tuple[tuple[int | None, int | None], ...] = ((1, 0), (None, 0), (0, None))
+    for known_end, known_start in unknown:
+        line = one(lag_of(never, known_end, known_start))
+        assert_fields(line, drain="unknown", age_ms=None)
+
+
+def test_what_takes_longer_than_anybody_waits_has_no_time() -> None:
+    far = one(lag(2**53), [observed([1] * BINS)], [end(100, HOUR)])
+    assert_fields(far, drain="uncertain", drain_ms=None)
+    near = one(lag(10**9), [observed([10**6] * BINS)], [end(100, HOUR)])
+    assert_fields(near, drain="drains", drain_ms=360_000_000)
+
+
+@given(
+    st.lists(st.integers(0, 5000), min_size=BINS, max_size=BINS),
+    st.integers(1, 10**6),
+    st.integers(0, 30_000),
+)
+def test_the_interval_follows_from_the_parts(bins: list[int], left: int, arrived: int) -> None:
+    assume(sum(bins) > 0)
+    assume(not last_change(np.array([bins], float)).any())  # test_regime has those that change
+    line = one(lag(left, 0, 10**7), [observed(bins)], [end(10**7 - arrived, HOUR)])
+    a_part = HOUR // BINS / 1000
+    rates, arrival = [count / a_part for count in bins], arrived / 3600
+    wide = STUDENT_T * stdev(rates) / math.sqrt(BINS)
+    signs = {"low": 1, "point": 0, "high": -1}
+    possible = {name: mean(rates) + sign * wide - arrival for name, sign in signs.items()}
+    assume(all(abs(net) > 1e-6 for net in possible.values()))
+    expected = {name: left * 1000 / net if net > 0 else None for name, net in possible.items()}
+    names = {"low": "drain_low_ms", "point": "drain_ms", "high": "drain_high_ms"}
+    ours = {name: line[column] for name, column in names.items()}
+    for name, length in expected.items():
+        known = length is not None and (name != "high" or expected["point"] is not None)
+        assert ours[name] == (pytest.approx(length, rel=1e-6, abs=1) if known else None)
+    if ours["high"] is not None:
+        assert ours["low"] <= ours["point"] <= ours["high"]
+    grows = expected["point"] is None and expected["low"] is None
+    drains = "uncertain" if expected["point"] is None else "drains"
+    assert line["drain"] == ("never" if grows else drains)
+
+
+def test_the_quantile_is_students() -> None:
+    assert pytest.approx(scipy.stats.t.ppf(0.975, BINS - 1), abs=1e-9) == STUDENT_T
+
+
+def test_the_forecast_is_made_from_the_rates_since_they_last_changed() -> None:
+    """Members that finish ten times as fast now drain what all of the span would never."""
+    slow = one(lag(3600, 0, 10**7), [observed([360] * BINS)], [end(10**7 - 7200, HOUR)])
+    assert slow["drain"] == "never"
+    faster = [360] * 6 + [3600] * 4
+    line = one(lag(3600, 0, 10**7), [observed(faster)], [end(10**7 - 7200, HOUR)])
+    assert_fields(line, drain="drains", completion_rate=10, arrival_rate=2)
+    assert_fields(line, observed_ms=HOUR * 4 // BINS, drain_ms=3600 * 1000 / 8)
+    # Nothing is finished since: that is the rate now, and no forecast is made of it.
+    stopped = [observed([360] * 7 + [0] * 3, last_finished=ago(18 * MINUTE))]
+    ends = [end(10**7 - 7200, HOUR)]
+    line = one(lag(3600, 0, 10**7), stopped, ends, [time(0, 0, ago(20 * MINUTE))])
+    assert_fields(line, drain="stalled", completion_rate=0)
+    assert_fields(line, arrival_rate=2, observed_ms=HOUR * 3 // BINS)
+    # What has just come to those who had nothing to do raises no alarm.
+    line = one(lag(3600, 0, 10**7), stopped, ends, [time(0, 0, ago(1000))])
+    assert_fields(line, drain="paused", drain_ms=None)
+
+
+def test_a_fivefold_arrival_rate_is_seen_although_the_last_part_has_not_ended() -> None:
+    """Ends are known at ten moments and now, which is a little before the end of the span."""
+    arrived = [0, 500, 1000, 1500, 4000, 6500, 9000, 11500, 14000, 16500]
+    ends = [end(at, HOUR - n * HOUR // BINS) for n, at in enumerate(arrived)]
+    found = one(lag(1000, 0, 18990, as_of=ago(1000)), [observed([500] * BINS)], ends)
+    assert found["arrival_rate"] == pytest.approx(2500 / 360, rel=0.01)
+    assert_fields(found, observed_ms=HOUR * 7 // BINS, drain="never")
+
+
+FLAT = [40, 41, 39, 40, 42, 40, 38, 41, 40, 39]
+
+
+@pytest.mark.parametrize(
+    ("parts", "since"),
+    [
+        (FLAT, 0),
+        ([0] * BINS, 0),
+        ([40, 41, 39, 40, 42, 3, 0, 2, 1, 2], 5),  # it fell
+        ([2, 1, 2, 0, 3, 42, 40, 39, 41, 40], 5),  # it rose
+        ([5, 5, 5, 5, 5, 5, 200, 0, 0, 0], 7),  # after a burst
+        ([5, 5, 5, 40, 41, 39, 40, 1, 2, 0], 7),  # the later of two changes
+        ([40, 41, 39, 40, 42, 40, 38, 38, 37, 38], 0),  # lower, but not by much
+        ([1222, 1176, 1193, 1198, 1051, 880, 844, 860, 866, 879], 5),  # by a quarter, for long
+        ([116, 118, 135, 122, 123, 112, 27, 0, 0, 0], 7),  # it ended within a part
+        ([0, 200, 0, 0, 200, 0, 0, 200, 0, 0], 0),  # lumps
+        ([40, 41, 39, 40, 42, 40, 38, 41, 40, 0], 0),  # too short to say
+        ([float("nan")] * 5 + [1, 1, 1, 1, 1], 0),  # not known
+    ],
+)
+def test_where_a_regime_begins(parts: list[float], since: int) -> None:
+    rows = np.array([FLAT, parts], float)
+    assert last_change(rows).tolist() == [0, since]
+    # Whichever of arrivals and completions changes last.
+    steady = np.stack([FLAT, np.full(BINS, np.median(np.nan_to_num(parts[:5])))])
+    assert last_change(steady, rows).tolist() == [0, since]
+
+
+def test_a_growth_that_begins_is_seen_before_the_rates_are_apart() -> None:
+    """Who keeps up finishes what arrives: that a twelfth is left differs from all before."""
+    arrived = np.array([[494, 462, 496, 474, 485, 481, 465, 490, 491, 480]], float)
+    finished = np.array([[496, 463, 495, 472, 488, 481, 449, 438, 445, 436]], float)
+    assert last_change(finished).tolist() == last_change(arrived).tolist() == [0]
+    assert last_change(finished, arrived).tolist() == [7]
+
+
+def test_chance_and_lumps_seldom_make_a_change() -> None:
+    rng, rows, shares = np.random.default_rng(16), 1500, []
+
+    def histories(usual: float, lump: float) -> NDArray[np.float64]:
+        return np.asarray(rng.poisson(usual / lump, (rows, BINS)) * lump, np.float64)
+
+    for usual, lump in ((5, 1), (40, 1), (500, 1), (5, 10), (40, 10), (500, 10), (500, 200)):
+        arrived, finished = histories(usual, 1), histories(usual, lump)
+        flying = rng.poisson(usual / 20, (rows, BINS + 1))
+        keeping_up = arrived - np.diff(flying, axis=1)
+        shares += [(last_change(seen, arrived) > 0).mean() for seen in (finished, keeping_up)]
+    assert max(shares) < 0.04
+    assert np.mean(shares) < 0.015
+    # And a fall by a quarter is found where counts can tell it, where it is.
+    fallen = np.hstack([rng.poisson(500, (rows, 6)), rng.poisson(375, (rows, 4))]).astype(float)
+    found = last_change(fallen)
+    assert ((found == 6) | (found == 7)).mean() > 0.97
+
+
+def test_the_mean_and_its_interval_are_of_what_follows_the_change() -> None:
+    parts = [40.0, 41, 39, 40, 42, 3, 0, 2, 1, 2]
+    found, wide = mean_since(np.array([parts, FLAT], float), np.array([5, 0]))
+    assert found.tolist() == pytest.approx([mean(parts[5:]), mean(FLAT)])
+    last, all_parts = 2.7764451 * stdev(parts[5:]), 2.2621572 * stdev(FLAT)
+    expected = [last / math.sqrt(5), all_parts / math.sqrt(BINS)]
+    assert wide.tolist() == pytest.approx(expected)

@@ -19,8 +19,7 @@ from sharelag.replay import replay_arrow
 from sharelag.schemas import RECONCILED, SCANNED
 from sharelag.wire import SHARE_SNAPSHOT, decode_arrow, encode_record
 from tests.support import generators
-from tests.support.fields import assert_fields
-from tests.support.records import KEY, NOW, offsets, raw, row
+from tests.support.records import KEY, NOW, assert_fields, offsets, raw, row
 
 ACKNOWLEDGED, ARCHIVED = 2, 4
 HEADER = "GROUP           TOPIC           PARTITION  LEADER-EPOCH  START-OFFSET  LAG"

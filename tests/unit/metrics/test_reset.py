@@ -26,9 +26,9 @@ from tests.support.captures import describe
 from tests.support.cases import Cases
 from tests.support.command import refused, rows_of
 from tests.support.command import sharelag as command
-from tests.support.fields import assert_fields
 from tests.support.generations import TODAY, records
 from tests.support.readings import open_once
+from tests.support.records import assert_fields
 
 FINISHED = (2, 4)
 LOG_START, LOG_END = 3, 90

@@ -30,7 +30,7 @@ from sharelag.metrics.rights import (
 from sharelag.model import CLUSTER, Right
 from sharelag.wire import GROUP_TOPIC, STATE_TOPIC
 from sharelag.workbench.rights import rights_of
-from tests.support.fields import assert_fields
+from tests.support.records import assert_fields
 
 
 def _asked(**allowed: bool | None) -> pa.Table:

@@ -36,8 +36,8 @@ from sharelag.monitoring.exports import (
     write_ahead,
 )
 from tests.support.chapters import CAPTURE
-from tests.support.columns import with_column
 from tests.support.command import refused, sharelag
+from tests.support.records import with_column
 from tests.support.scrapes import (
     EXAMPLES,
     SCENARIOS,

@@ -14,7 +14,6 @@ from sharelag.replay import replay_arrow
 from sharelag.replay.history import history_arrow
 from sharelag.wire import STATE_TOPIC, decode_arrow, encode
 from tests.support import generators
-from tests.support.columns import with_column
 from tests.support.generations import (
     FIRST_OFFSET,
     TODAY,
@@ -25,7 +24,7 @@ from tests.support.generations import (
     window,
 )
 from tests.support.older_records import DURABLE, control, keyed, raw, row
-from tests.support.records import offsets
+from tests.support.records import offsets, with_column
 from tests.support.walk import WALK
 
 ALL = [0, 1, 2, 3, TODAY]

@@ -22,10 +22,17 @@ from sharelag.replay.repeats import LogOrder, drop_repeats
 from sharelag.wire import GROUP_TOPIC, SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC, encode_record
 from tests.support import generators
 from tests.support.cases import Cases
-from tests.support.columns import with_column
 from tests.support.command import ask
-from tests.support.fields import assert_fields
-from tests.support.records import KEY, decode, raw, raw_file, row, state_records
+from tests.support.records import (
+    KEY,
+    assert_fields,
+    decode,
+    raw,
+    raw_file,
+    row,
+    state_records,
+    with_column,
+)
 
 #: Columns that a history and windows have in common.
 STATE = ["snapshot_epoch", "state_epoch", "leader_epoch", "start_offset"]

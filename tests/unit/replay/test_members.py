@@ -21,7 +21,6 @@ from sharelag.replay.members import (
 )
 from sharelag.wire import GROUP_TOPIC, Decoded, decode_arrow
 from tests.support.chapters import CAPTURE
-from tests.support.fields import assert_fields
 from tests.support.group_records import (
     ASSIGNMENT_EPOCH,
     CURRENT,
@@ -39,6 +38,7 @@ from tests.support.group_records import (
     partitions,
     record,
 )
+from tests.support.records import assert_fields
 
 
 def initialized(group: str, *numbers: int) -> dict[str, Any]:

@@ -27,9 +27,9 @@ from sharelag.wire import STATE_TOPIC
 from sharelag.workbench.verdicts import forecast, judge_groups, unknown_lags
 from tests.support.captures import half_known
 from tests.support.chapters import CAPTURE
-from tests.support.columns import with_column
 from tests.support.made_runs import groups
 from tests.support.readings import open_once
+from tests.support.records import with_column
 from tests.support.written_input import NOW, Write, WrittenInput
 
 #: Kernels, processes or many random runs: left out of `make check`.

@@ -21,7 +21,7 @@ from sharelag.reports.store import Run
 from sharelag.tables.gaps import NO_START_OFFSET
 from sharelag.workbench.verdicts import CLUSTER
 from tests.support.chapters import CAPTURE
-from tests.support.columns import with_column
+from tests.support.records import with_column
 from tests.support.written_input import NOW, Write, WrittenInput
 
 RUN = Run("20261121T000000000Z-0", "daily", {}, "1", "", "2026-11-21T00:00:00.000Z", 1, "ok", "", None, None)  # fmt: skip

@@ -27,7 +27,7 @@ from sharelag.whatif.comparison.intervals import (
     mean_interval,
     mean_intervals,
 )
-from tests.support.columns import with_column
+from tests.support.records import with_column
 
 SCENARIO = replace(named("uneven"), duration_ms=20_000)
 MORE = SCENARIO.with_members(len(SCENARIO.each_member()) + 2)

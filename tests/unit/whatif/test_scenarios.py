@@ -48,8 +48,8 @@ from sharelag.whatif.estimates import Assumption
 from sharelag.whatif.from_cluster import scenario_from
 from sharelag.whatif.simulation.logs import logs
 from tests.support.chapters import CAPTURE
-from tests.support.columns import with_column
 from tests.support.readings import open_once
+from tests.support.records import with_column
 from tests.support.simulations import at, only
 
 RECORDED = CAPTURE.parent / "scenarios"

@@ -36,10 +36,9 @@ from tests.support.charts import (
     records,
     renamed,
 )
-from tests.support.columns import with_column
 from tests.support.own_process import run_code
 from tests.support.readings import open_once
-from tests.support.records import KEY, raw, raw_file, row
+from tests.support.records import KEY, raw, raw_file, row, with_column
 
 WIDGETS = ROOT / "widgets" / "sharelag_widgets" / "shared"
 

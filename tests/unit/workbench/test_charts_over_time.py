@@ -28,8 +28,8 @@ from tests.support.charts import (
     row_of,
     timeline,
 )
-from tests.support.columns import with_column
 from tests.support.readings import open_once
+from tests.support.records import with_column
 
 
 # ---- lag and age over time -----------------------------------------------------------------------

@@ -12,8 +12,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.support.kafka.broker import KafkaBroker
-from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.broker import KafkaBroker, KafkaCluster
 from tools.record.fidelity import recorded
 from tools.record.fidelity.compare import Comparison, compared, table
 from tools.record.fidelity.experiments import experiments

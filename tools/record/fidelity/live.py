@@ -19,8 +19,7 @@ from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import client_config
 from sharelag.whatif.scenario import Scenario
 from sharelag.wire.fields import STATE_TOPIC
-from tests.support.kafka.broker import KafkaBroker
-from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.broker import KafkaBroker, KafkaCluster
 from tests.support.kafka.jars import KAFKA_VERSION
 from tests.support.kafka.jvm import RigError
 from tests.support.kafka.workload import (

@@ -14,7 +14,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.broker import KafkaCluster
 from tests.support.kafka.jars import KAFKA_VERSION
 from tools.record.incidents.judge import FOLDER, told
 from tools.record.incidents.play import SETTINGS, play, prepare

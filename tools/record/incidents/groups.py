@@ -27,7 +27,7 @@ from sharelag.whatif.simulate import simulate
 from sharelag.whatif.tune import tune
 from sharelag.wire.decode import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
-from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.broker import KafkaCluster
 from tests.support.kafka.jars import KAFKA_VERSION
 from tools.assignors import assignors_jar
 from tools.record.fidelity.measure import age_over_time, arrivals, lag_over_time

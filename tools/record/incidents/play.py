@@ -27,7 +27,7 @@ from sharelag.whatif.scenario import Scenario
 from sharelag.wire.decode import decode_arrow
 from sharelag.wire.fields import STATE_TOPIC
 from sharelag.workbench.capture import capture_kafka
-from tests.support.kafka.cluster import KafkaCluster
+from tests.support.kafka.broker import KafkaCluster
 from tests.support.kafka.jvm import RigError
 from tests.support.kafka.workload import (
     create_topics,
