@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from sharelag import schemas
 from sharelag.errors import AuthorizationError
+from sharelag.metrics.columns import names_by_place
 from sharelag.metrics.evidence import Evidence
 from sharelag.replay.moment import Choice, Moment
 from sharelag.tables.arrow import as_table, ascending, flat, keys, one_batch, table_of
@@ -502,13 +503,16 @@ def _over_own(history: pa.RecordBatch, each: Each, own: pa.Array) -> schemas.Arr
 def add_topic_names(table: pa.Table, offsets: pa.Table) -> pa.Table:
     """Add topic names to topic ids; null if unknown."""
     position = pc.index_in(table.column("topic_id"), flat(offsets.column("topic_id")))
-    return table.append_column("topic", flat(offsets.column("topic")).take(position))
+    names = flat(offsets.column("topic")).take(position)
+    if "record_topic" in table.schema.names:
+        names = pc.coalesce(names, names_by_place(table))
+    return table.append_column("topic", names)
 
 
-def rows_of(rows: schemas.Arrow, wanted: pa.Table) -> schemas.Arrow:
+def rows_of(rows: schemas.Arrow, places: pa.Table) -> schemas.Arrow:
     """Return the rows of some share partitions."""
     names = schemas.SHARE_PARTITION
-    return rows.filter(pc.is_in(keys(rows, names), keys(wanted, names)))
+    return rows.filter(pc.is_in(keys(rows, names), keys(places, names)))
 
 
 def from_time(history: schemas.Arrow, since: datetime | None) -> schemas.Arrow:

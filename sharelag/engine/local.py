@@ -391,10 +391,10 @@ class QuickReading(Reading):
     def _see_group_records(self, raw: schemas.Arrow) -> None:
         self._saw_group_records |= raw.num_rows > 0
 
-    def _records(self, wanted: pa.Table) -> pa.Table:
+    def _records(self, places: pa.Table) -> pa.Table:
         """Return all records of some share partitions; they are held in memory, so choose few."""
-        groups = frozenset(wanted.column("group_id").to_pylist()) or self.choice.groups
+        groups = frozenset(places.column("group_id").to_pylist()) or self.choice.groups
         choice = replace(self.choice.without_topics(), groups=groups)
         found = decode_topic(self.source, STATE_TOPIC, self.as_of, choice)
-        parts = [rows_of(one.records, wanted) for one in found]
+        parts = [rows_of(one.records, places) for one in found]
         return pa.Table.from_batches(parts, schemas.RECORDS)

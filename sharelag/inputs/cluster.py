@@ -114,8 +114,8 @@ class KafkaInput(RecordsOnly):
         return brokers.refusal(self.config, GROUP_TOPIC)
 
     def _names(self, topic_ids: Sequence[str]) -> dict[str, str]:
-        wanted = set(topic_ids)
-        return {topic: found for topic, found in self._topics.items() if found in wanted}
+        chosen = set(topic_ids)
+        return {topic: found for topic, found in self._topics.items() if found in chosen}
 
     @cached_property
     def _topics(self) -> dict[str, str]:

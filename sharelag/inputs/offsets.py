@@ -131,11 +131,11 @@ def offsets_at(samples: pa.Table, moments: Sequence[datetime]) -> pa.Table:
     requested = pa.array(moments, schemas.TIMESTAMP)
     known = places * _TIMES + samples.column("as_of").cast(pa.int64()).to_numpy()
     key = np.repeat(np.arange(count), len(moments))
-    wanted = key * _TIMES + np.tile(
+    target = key * _TIMES + np.tile(
         np.clip(requested.cast(pa.int64()).to_numpy(), 0, _TIMES - 1), count
     )
-    before = np.searchsorted(known, wanted, "right") - 1
-    after = np.searchsorted(known, wanted, "left")
+    before = np.searchsorted(known, target, "right") - 1
+    after = np.searchsorted(known, target, "left")
     left, right = np.maximum(before, 0), np.minimum(after, len(known) - 1)
     between = (before >= 0) & (after < len(known)) & (places[left] == key) & (places[right] == key)
     row = pa.array(np.searchsorted(places, key))

@@ -102,18 +102,18 @@ def _number(place: Ints, x: Ints) -> _Steps:
     return _Steps(values, place * (len(values) + 1) + np.searchsorted(values, x, side="right"))
 
 
-def _between(ends: Ends, steps: _Steps, x: Ints, y: Ints, wanted: Ints) -> tuple[Ints, Bools]:
+def _between(ends: Ends, steps: _Steps, x: Ints, y: Ints, points: Ints) -> tuple[Ints, Bools]:
     """Interpolate between the last point up to the target and the first beyond it."""
     if not len(x):
-        return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), bool)
+        return np.zeros(len(points), np.int64), np.zeros(len(points), bool)
     values, numbered = steps
-    sought = ends.rows * (len(values) + 1) + np.searchsorted(values, wanted, side="right")
+    sought = ends.rows * (len(values) + 1) + np.searchsorted(values, points, side="right")
     after = np.searchsorted(numbered, sought, side="right")
     known = (after > 0) & (after < len(x))
     after = np.where(known, after, 0)
     before = np.maximum(after - 1, 0)
     known &= (ends.place[before] == ends.rows) & (ends.place[after] == ends.rows)
-    share = np.where(known, wanted - x[before], 0) / np.where(known, x[after] - x[before], 1)
+    share = np.where(known, points - x[before], 0) / np.where(known, x[after] - x[before], 1)
     return y[before] + np.rint(share * (y[after] - y[before])).astype(np.int64), known
 
 

@@ -13,11 +13,18 @@ from sharelag import schemas
 from sharelag.model import TERMINAL_STATES
 from sharelag.schemas import Arrow, Bools, Floats, Ints
 from sharelag.tables.arrow import ascending, changes, flat
+from sharelag.wire.fields import STATE_TOPIC
 
 #: Key columns of a topic partition.
 PARTITION = ("topic_id", "partition")
 #: A share partition has a separate state in each topic and partition that has records of it.
 STATE = ("group_id", "topic_id", "partition", "record_topic", "record_partition")
+
+
+def names_by_place(states: Arrow) -> pa.Array:
+    """Return the topics in which states are themselves, as control records; null elsewhere."""
+    place = flat(states.column("record_topic"))
+    return pc.if_else(pc.ends_with(place, STATE_TOPIC), None, place)
 
 
 def numbers(table: Arrow, name: str) -> tuple[Ints, Bools]:

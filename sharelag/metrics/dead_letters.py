@@ -123,8 +123,8 @@ def count_letters(
     is_fine = pc.is_null(table.column("problem"))
     fine = table.filter(is_fine)
     if groups:
-        wanted = pa.array(sorted(groups), pa.string())
-        fine = fine.filter(pc.is_in(fine.column("group_id"), wanted))
+        chosen = pa.array(sorted(groups), pa.string())
+        fine = fine.filter(pc.is_in(fine.column("group_id"), chosen))
     topics = flat(fine.column("topic"))
     at = pc.index_in(topics, pa.array(list(names), pa.string()))
     ids = pc.coalesce(pa.array(list(names.values()), pa.string()).take(at), topics)
@@ -417,10 +417,10 @@ def redrive_arrow(
     if unknown := [name for name in statuses if name not in STATUSES]:
         raise InputError(f"unknown status {unknown[0]!r}: choose one of {', '.join(STATUSES)}")
     table = as_table(ledger)
-    wanted = table.filter(pc.is_in(table.column("status"), pa.array(statuses, pa.string())))
+    chosen = table.filter(pc.is_in(table.column("status"), pa.array(statuses, pa.string())))
     client = client_words(server, command_config)
     rows = []
-    for row in wanted.to_pylist():
+    for row in chosen.to_pylist():
         where = "source" if row["retained"] else "queue" if row["copied"] else "lost"
         kept = {name: row[name] for name in schemas.REDRIVE.names if name in row}
         rows.append(kept | {"from": where, "command": _command(row, where, client)})

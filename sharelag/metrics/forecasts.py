@@ -153,15 +153,15 @@ def _errors(judged: pa.Table) -> Floats:
     )
 
 
-def _points(past: pa.Table, names: pa.Array, wanted: pa.Array) -> Floats:
-    """Return the points of past errors with each wanted name, `[wanted, points]`.
+def _points(past: pa.Table, names: pa.Array, requested: pa.Array) -> Floats:
+    """Return the points of past errors with each requested name, `[requested, points]`.
 
     NaN where there are fewer than `LEAST`.
     """
     has_outcome = pc.is_valid(past.column("actual_ms"))
     each, past = names.filter(flat(has_outcome)), past.filter(has_outcome)
     kinds = pc.unique(each)
-    mine = pc.index_in(wanted, kinds).fill_null(-1).to_numpy().astype(np.int64)
+    mine = pc.index_in(requested, kinds).fill_null(-1).to_numpy().astype(np.int64)
     if not len(kinds) or not len(mine):
         return np.full((len(mine), len(_POINTS)), np.nan)
     code, errors = pc.index_in(each, kinds).to_numpy().astype(np.int64), _errors(past)
@@ -257,10 +257,10 @@ def _states(rows: pa.Table, timeline: pa.Table, grid: Ints) -> tuple[dict[str, I
     width = int(max(grid.max(), time.max())) - first + 1
     numbered = np.where(time < first, -1, there.astype(np.int64) * width + time - first)
     order = np.argsort(numbered, kind="stable")
-    wanted = pc.index_in(mine, mine).to_numpy().astype(np.int64)[:, np.newaxis] * width
-    wanted = wanted + grid - first
-    place = np.minimum(np.searchsorted(numbered[order], wanted), len(order) - 1)
-    is_known, found = numbered[order][place] == wanted, {}
+    target = pc.index_in(mine, mine).to_numpy().astype(np.int64)[:, np.newaxis] * width
+    target = target + grid - first
+    place = np.minimum(np.searchsorted(numbered[order], target), len(order) - 1)
+    is_known, found = numbered[order][place] == target, {}
     for name in names:
         values, known = numbers(timeline, name)
         found[name] = values[order][place]

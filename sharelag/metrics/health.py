@@ -312,11 +312,11 @@ def _counts(columns: dict[str, pa.Array]) -> pa.Table:
 
 
 def _aggregate(table: pa.Table, by: list[str], more: Mapping[str, str] = {}) -> pa.Table:
-    wanted = _AGGREGATES | dict(more)
+    sums = _AGGREGATES | dict(more)
     known = pc.ScalarAggregateOptions(min_count=1)
     # With several threads, "first" need not be the first row's value.
-    columns = [(name, how, known) for name, how in wanted.items()]
-    return table.group_by(by, use_threads=False).aggregate(columns).rename_columns([*by, *wanted])
+    columns = [(name, how, known) for name, how in sums.items()]
+    return table.group_by(by, use_threads=False).aggregate(columns).rename_columns([*by, *sums])
 
 
 def _judge(table: pa.Table, partitions: Partitions) -> pa.Table:

@@ -32,6 +32,7 @@ from sharelag.metrics.columns import (
     bools,
     first_reason,
     mask,
+    names_by_place,
     numbers,
     present,
 )
@@ -93,6 +94,8 @@ def lag_arrow(windows: Arrow, offsets: Arrow) -> pa.RecordBatch:
     partners = beside(keys(joined, OFFSET_KEYS), ends, OFFSET_KEYS)
     for name in OFFSET_COLUMNS[len(OFFSET_KEYS) :]:
         joined = joined.append_column(name, partners.column(name))
+    topic = pc.coalesce(flat(joined.column("topic")), names_by_place(joined))
+    joined = joined.set_column(joined.column_names.index("topic"), "topic", topic)
     return lag_columns(joined).sort_by(ascending("group_id", "topic", "topic_id", "partition"))
 
 
@@ -183,8 +186,8 @@ def rollup_arrow(lag: Arrow, by: str) -> pa.RecordBatch:
     for name, counts in _UNKNOWN.items():
         table = table.append_column(counts, pc.is_null(lag.column(name)).cast(pa.int64()))
     known = pc.ScalarAggregateOptions(min_count=1)
-    wanted = [(column, how, known) for column, how in ROLLUP_SUMS.values()]
-    grouped = table.group_by(keys).aggregate([("partition", "count"), *wanted])
+    sums = [(column, how, known) for column, how in ROLLUP_SUMS.values()]
+    grouped = table.group_by(keys).aggregate([("partition", "count"), *sums])
     columns = {name: grouped.column("_".join(of)) for name, of in ROLLUP_SUMS.items()}
     for name, counts in _UNKNOWN.items():
         is_known = pc.or_(pc.greater(columns[name], 0), pc.equal(columns[counts], 0))
@@ -226,11 +229,11 @@ def choose_lags(lags: Arrow) -> pa.Table:
 
 def state_lags(history: Arrow, past_offsets: Arrow, moments: Sequence[datetime]) -> pa.Table:
     """Return the rows of `timeline_arrow` for every state of a share partition: `STATE_LAGS`."""
-    wanted = np.unique(np.array([milliseconds(moment) for moment in moments], np.int64))
-    if history.num_rows == 0 or not len(wanted):
+    times = np.unique(np.array([milliseconds(moment) for moment in moments], np.int64))
+    if history.num_rows == 0 or not len(times):
         return STATE_LAGS.empty_table()
     table = as_table(history)
-    rows, at = _last_rows(table, wanted)
+    rows, at = _last_rows(table, times)
     # The coordinator of a former state partition only rewrites its snapshots.
     is_new = begins(table) | ~bools(table, "rewritten")
     changed = np.maximum.accumulate(np.where(is_new, np.arange(len(is_new)), 0))[rows]
@@ -242,12 +245,12 @@ def state_lags(history: Arrow, past_offsets: Arrow, moments: Sequence[datetime])
     offsets = as_table(past_offsets)
     ids = pc.unique(flat(then.column("topic_id")))
     moment, noted = numbers(offsets, "as_of")
-    nearest = np.minimum(np.searchsorted(wanted, moment), len(wanted) - 1)
-    there = np.where(noted & (wanted[nearest] == moment), nearest, -1)
-    mine = _places(then, ids, at, len(wanted))
-    place = pc.index_in(mine, _places(offsets, ids, there, len(wanted)))
+    nearest = np.minimum(np.searchsorted(times, moment), len(times) - 1)
+    there = np.where(noted & (times[nearest] == moment), nearest, -1)
+    mine = _places(then, ids, at, len(times))
+    place = pc.index_in(mine, _places(offsets, ids, there, len(times)))
     ends = offsets.select(["topic", "end_offset"]).take(place)
-    return _add_lag(then, ends, pa.array(wanted[at]).view(schemas.TIMESTAMP))
+    return _add_lag(then, ends, pa.array(times[at]).view(schemas.TIMESTAMP))
 
 
 def _places(table: pa.Table, ids: pa.Array, moment: Ints, moments: int) -> pa.Array:

@@ -48,8 +48,8 @@ def reclaimable_arrow(lag: Arrow) -> pa.RecordBatch:
     schemas.require(lag, schemas.LAG, "lag")
     table = as_table(lag).sort_by([("start_offset", "ascending"), ("group_id", "ascending")])
     known = pc.ScalarAggregateOptions(skip_nulls=False)
-    wanted = [(name, how, known if how == "min" else None) for name, how in _AGGREGATES.values()]
-    grouped = table.group_by(_PLACE, use_threads=False).aggregate(wanted)
+    sums = [(name, how, known if how == "min" else None) for name, how in _AGGREGATES.values()]
+    grouped = table.group_by(_PLACE, use_threads=False).aggregate(sums)
     columns = {name: grouped.column("_".join(of)) for name, of in _AGGREGATES.items()}
     columns |= {name: grouped.column(name) for name in _PLACE}
     lowest = pc.is_valid(columns["start_offset"])

@@ -60,7 +60,7 @@ _EVERYBODY, _ANY = "User:*", "*"
 
 def judge_rights(
     rules: pa.Table,
-    wanted: Iterable[Right],
+    rights: Iterable[Right],
     principal: str,
     is_super: bool | None = None,
     may_be_open: bool = False,
@@ -76,12 +76,12 @@ def judge_rights(
     leaders and coordinators.
     """
     if is_super:
-        return allow_all(wanted)
+        return allow_all(rights)
     mine = _of(rules, principal)
     every = rules.to_pylist() if may_be_open else []
     refused = None if is_super is None else False
     rows = []
-    for right in dict.fromkeys(wanted):
+    for right in dict.fromkeys(rights):
         is_open = may_be_open and not any(_matches(rule, right) for rule in every)
         answers = [_is_allowed(mine, one) for one in _with_describe(right)]
         if is_open:
@@ -92,14 +92,14 @@ def judge_rights(
     return pa.Table.from_pylist(rows, schema=schemas.ASKED_RIGHTS)
 
 
-def allow_all(wanted: Iterable[Right]) -> pa.Table:
+def allow_all(rights: Iterable[Right]) -> pa.Table:
     """Allow all rights, for a cluster without an authorizer, as `ASKED_RIGHTS`."""
-    rows = [{**right._asdict(), "allowed": True} for right in dict.fromkeys(wanted)]
+    rows = [{**right._asdict(), "allowed": True} for right in dict.fromkeys(rights)]
     return pa.Table.from_pylist(rows, schema=schemas.ASKED_RIGHTS)
 
 
 def repairs(
-    rules: pa.Table, wanted: Iterable[Right], principal: str, server: str
+    rules: pa.Table, rights: Iterable[Right], principal: str, server: str
 ) -> dict[Right, str]:
     """Return the commands that restore denied rights: they remove denials and grant the rest.
 
@@ -107,7 +107,7 @@ def repairs(
     """
     mine = _of(rules, principal)
     found = {}
-    for right in dict.fromkeys(wanted):
+    for right in dict.fromkeys(rights):
         lines = []
         for one in _with_describe(right):
             about = [rule for rule in mine if _matches(rule, one)]

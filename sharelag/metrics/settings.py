@@ -121,11 +121,11 @@ def choose_basis(
     4.4, are older, and the rules of 4.3 hold for all of them. Without settings it is the newest.
     Parameters and errors as for `sharelag.model.versions.basis`.
     """
-    untold, names = ASSUMED, set(settings.column("name").to_pylist())
+    default, names = ASSUMED, set(settings.column("name").to_pylist())
     if names:
         is_later = any(one.name in names for one in LATER)
-        untold = Basis(NEWEST if is_later else "4.3", _VERSION_UNKNOWN)
-    return basis(kafka_version, untold, oldest, whose)
+        default = Basis(NEWEST if is_later else "4.3", _VERSION_UNKNOWN)
+    return basis(kafka_version, default, oldest, whose)
 
 
 def is_refused(found: pa.Table) -> bool:
@@ -282,8 +282,8 @@ def _known(settings: pa.Table, groups: pa.Array) -> pa.Table:
     """Return the known settings of brokers and these groups, with a name in place of null."""
     scope, entity = settings.column("scope"), settings.column("entity")
     is_group = pc.and_(pc.equal(scope, "group"), pc.is_in(entity, value_set=groups))
-    wanted = pc.or_(pc.equal(scope, "broker"), pc.fill_null(is_group, False))
-    rows = settings.filter(pc.and_(wanted, settings.column("value").is_valid()))
+    is_chosen = pc.or_(pc.equal(scope, "broker"), pc.fill_null(is_group, False))
+    rows = settings.filter(pc.and_(is_chosen, settings.column("value").is_valid()))
     columns = {name: rows.column(name) for name in ("scope", "name", "value", "source")}
     return pa.table(columns | {"group_id": pc.fill_null(rows.column("entity"), "")})
 

@@ -69,16 +69,16 @@ ASSUMED = Basis(NEWEST, "which is assumed without --kafka-version")
 
 
 def basis(
-    version: str | None, untold: Basis = ASSUMED, oldest: str = RELEASES[0], whose: str = ""
+    version: str | None, default: Basis = ASSUMED, oldest: str = RELEASES[0], whose: str = ""
 ) -> Basis:
     """Choose the version whose facts apply to settings, commands and defects.
 
-    ``untold`` is the basis without a version, ``oldest`` the first release whose facts are known;
+    ``default`` is the basis without a version, ``oldest`` the first release whose facts are known;
     the nearest known release represents any other. ``whose`` is the origin of the version, such as
     ``of the input``.
     """
     if version is None:
-        return untold
+        return default
     number, named = version_of(version), f"{version} {whose}".strip()
     if number[:2] > version_of(NEWEST):
         return Basis(NEWEST, f"the newest known, instead of {named}")

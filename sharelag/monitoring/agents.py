@@ -560,8 +560,8 @@ def sentence_of(error: BaseException | None) -> str | None:
 
 
 def _wrong(found: Mapping[str, Any]) -> str:
-    wanted = _WANTED.get(found["type"])
-    words = wanted.format(**found.get("ctx", {})) if wanted else str(found["msg"])
+    template = _WANTED.get(found["type"])
+    words = template.format(**found.get("ctx", {})) if template else str(found["msg"])
     given = found["input"]
     # Do not repeat texts: they may be long, and may come from others.
     return f"{_place(found['loc'])}: {words}" + (f", not {given}" if is_number(given) else "")

@@ -44,14 +44,14 @@ _TABLES = ("windows", "lag")
 _APPENDED = ("lag", "windows", "imbalance")
 
 
-def write_run(read: Reading, folder: Path) -> Path:
+def write_run(reading: Reading, folder: Path) -> Path:
     """Write lag, windows and imbalance as of one moment to the folder of all runs.
 
     Return the run's own folder, named by its moment: ``FOLDER/20261121T031000.000Z`` with
     ``lag.parquet``, ``windows.parquet``, ``imbalance.parquet`` and ``run.json``. It appears
     atomically, and an existing run of that moment is not replaced.
     """
-    run = folder / iso(read.now).replace("-", "").replace(":", "")
+    run = folder / iso(reading.now).replace("-", "").replace(":", "")
     if run.exists():
         raise InputError(
             f"{run} already exists, and runs are never replaced: choose another folder or remove it"
@@ -59,7 +59,7 @@ def write_run(read: Reading, folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _remove_halves(folder)
-        _write(run, _tables(read), _about(read))
+        _write(run, _tables(reading), _about(reading))
     except OSError as error:
         raise InputError(
             f"cannot write to {folder} ({error.strerror or error}): check the path and permissions"
@@ -67,7 +67,7 @@ def write_run(read: Reading, folder: Path) -> Path:
     return run
 
 
-def append_run(read: Reading, folder: Path) -> list[str]:
+def append_run(reading: Reading, folder: Path) -> list[str]:
     """Append lag, windows and imbalance as of one moment to Delta tables; return their names.
 
     They are ``FOLDER/lag``, ``FOLDER/windows`` and ``FOLDER/imbalance``, created if missing; all
@@ -76,31 +76,32 @@ def append_run(read: Reading, folder: Path) -> list[str]:
     are written twice. Other tables, or those of another cluster, are an InputError: rows do not
     contain their cluster.
     """
-    appended, cluster = [], read.source.cluster_id
+    appended, cluster = [], reading.source.cluster_id
     found = {name: open_table(folder / name) for name in _APPENDED}
     for name, table in found.items():
         if table is not None:
             require_same(table, folder / name, f"{name} of share groups", cluster)
-    for name, table in _tables(read).items():
+    for name, table in _tables(reading).items():
         there = found[name]
-        if there is None or not _has(there, read.now):
-            rows = _with_moment(table, read.now)
+        if there is None or not _has(there, reading.now):
+            rows = _with_moment(table, reading.now)
             called = name_of(f"{name} of share groups", cluster)
-            append_rows(folder / name, rows, called, _about(read))
+            append_rows(folder / name, rows, called, _about(reading))
             appended.append(name)
     return appended
 
 
-def _tables(read: Reading) -> dict[str, pa.Table]:
+def _tables(reading: Reading) -> dict[str, pa.Table]:
     return {
-        "lag": read.table("lag"),
-        "windows": read.table("windows"),
-        "imbalance": read.imbalance(),
+        "lag": reading.table("lag"),
+        "windows": reading.table("windows"),
+        "imbalance": reading.imbalance(),
     }
 
 
-def _about(read: Reading) -> dict[str, str]:
-    return {"as_of": iso(read.now), "source": read.source.describe(), "tool_version": __version__}
+def _about(reading: Reading) -> dict[str, str]:
+    source = reading.source.describe()
+    return {"as_of": iso(reading.now), "source": source, "tool_version": __version__}
 
 
 def _has(table: DeltaTable, as_of: datetime) -> bool:

@@ -54,11 +54,11 @@ def estimate_archived(case: Case, ttl: timedelta) -> list[dict[str, Any]]:
         evidence.as_of,
         ttl,
     )
-    wanted = [
+    totals = [
         (name, "sum", pc.ScalarAggregateOptions(skip_nulls=name == "archived_low"))
         for name in _SUMS
     ]
-    sums = pa.Table.from_batches([found]).group_by("group_id").aggregate(wanted)
+    sums = pa.Table.from_batches([found]).group_by("group_id").aggregate(totals)
     names = [name.removesuffix("_sum") for name in sums.schema.names]
     rows = sums.rename_columns(names).to_pylist()
     return sorted(rows, key=lambda row: (-(row["effective_lag"] or 0), row["group_id"]))

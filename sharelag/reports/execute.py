@@ -203,7 +203,7 @@ class _Telling:
 @contextmanager
 def _environment(properties: Mapping[str, str], private: str) -> Iterator[None]:
     """Set what the kernel inherits, and restore it afterwards."""
-    wanted = {
+    variables = {
         # Prefer this environment's kernel to any `python3` in the user's folder.
         "JUPYTER_PREFER_ENV_PATH": "1",
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
@@ -212,9 +212,9 @@ def _environment(properties: Mapping[str, str], private: str) -> Iterator[None]:
         "IPYTHONDIR": private,
     }
     if properties:
-        wanted[PROPERTIES] = json.dumps(dict(properties))
-    before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
+        variables[PROPERTIES] = json.dumps(dict(properties))
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:

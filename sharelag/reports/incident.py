@@ -115,10 +115,10 @@ def windows_at(
     These are group, topic id and partition; only a few, as their records are held in memory.
     """
     rows = [dict(zip(KEY, one, strict=True)) for one in share_partitions]
-    wanted = pa.Table.from_pylist(rows, pa.schema([schemas.WINDOWS.field(name) for name in KEY]))
+    places = pa.Table.from_pylist(rows, pa.schema([schemas.WINDOWS.field(name) for name in KEY]))
     step = case.known_span / max(moments - 1, 1)
     at = sorted({milliseconds(case.evidence.as_of - n * step) for n in range(moments)})
-    table = case.bench.windows_at(wanted, at)
+    table = case.bench.windows_at(places, at)
     return add_topic_names(table, case.evidence.lag.select(["topic_id", "topic"]))
 
 

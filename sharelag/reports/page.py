@@ -152,9 +152,7 @@ def pack(content: bytes) -> str:
 
 def _until_failure(cells: list[Any]) -> list[Any]:
     """Drop the cells after one that failed: they have no outputs."""
-    failed = (
-        any(output.output_type == "error" for output in cell.get("outputs", [])) for cell in cells
-    )
+    failed = (any(one.output_type == "error" for one in cell.get("outputs", [])) for cell in cells)
     last = next((place for place, one in enumerate(failed) if one), len(cells))
     return cells[: last + 1]
 

@@ -139,9 +139,9 @@ def _previous(folder: Path, given: Mapping[str, Any]) -> Path | None:
     """Return the verdict of the newest successful run with the same parameters and cluster."""
     # The cluster of a capture is known before it is read; for other inputs the verdict compares it.
     cluster = cluster_in(given["capture"]) if given.get("capture") else None
-    wanted = comparable_parameters(given)
+    mine = comparable_parameters(given)
     for run in reversed(store.runs_of(folder)):
-        is_alike = comparable_parameters(run.parameters) == wanted
+        is_alike = comparable_parameters(run.parameters) == mine
         if run.error is None and is_alike and cluster in (None, run.cluster_id):
             return (folder / "runs" / run.run_id / "verdict.json").resolve()
     return None

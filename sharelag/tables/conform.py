@@ -169,15 +169,15 @@ def _refuse(
     count = Counter(name for name, _ in columns)
     got = dict(columns)
     wrong, advice = [], ""
-    for name, wanted in columns_of(schema):
+    for name, expected in columns_of(schema):
         if count[name] == 0 and name not in optional:
-            wrong.append((name, wanted, "no such column"))
+            wrong.append((name, expected, "no such column"))
         elif count[name] > 1:  # ambiguous
-            wrong.append((name, wanted, f"{count[name]} columns of this name"))
-        elif count[name] and not fits(got[name], wanted):
-            is_same = _plain(got[name]) == _plain(wanted)  # except for details not in its name
-            wrong.append((name, wanted, str(got[name]) if is_same else _plain(got[name])))
-            if pa.types.is_binary(wanted) and _plain(got[name]) == "string":
+            wrong.append((name, expected, f"{count[name]} columns of this name"))
+        elif count[name] and not fits(got[name], expected):
+            is_same = _plain(got[name]) == _plain(expected)  # except for details not in its name
+            wrong.append((name, expected, str(got[name]) if is_same else _plain(got[name])))
+            if pa.types.is_binary(expected) and _plain(got[name]) == "string":
                 advice = (
                     "Where Spark read bytes as texts, spark.sql.parquet.binaryAsString is true: "
                     "set it to false, or cast the column to binary; texts in base64 or hex become "
@@ -192,20 +192,20 @@ def _refuse(
         )
 
 
-def _is_same(got: pa.DataType | str, wanted: pa.DataType) -> bool:
+def _is_same(got: pa.DataType | str, expected: pa.DataType) -> bool:
     # Arrow can neither filter rows of views nor compare them with texts.
-    return _plain(got) == _plain(wanted) and "_view" not in str(got)
+    return _plain(got) == _plain(expected) and "_view" not in str(got)
 
 
-def _is_taken(got: pa.DataType | str, wanted: pa.DataType) -> bool:
+def _is_taken(got: pa.DataType | str, expected: pa.DataType) -> bool:
     if isinstance(got, str):
         return False
     if pa.types.is_dictionary(got):
-        return _is_taken(got.value_type, wanted)
+        return _is_taken(got.value_type, expected)
     for kind, taken in _TAKEN.items():
-        if _is(kind, wanted):
+        if _is(kind, expected):
             return pa.types.is_null(got) or any(_is(one, got) for one in taken)
-    return pa.types.is_null(got) or _plain(got) == _plain(wanted)
+    return pa.types.is_null(got) or _plain(got) == _plain(expected)
 
 
 def _is(kind: str, got: pa.DataType) -> bool:
@@ -265,8 +265,8 @@ def _of_pandas(given: Any, schema: pa.Schema, what: str) -> pa.Table:
             # Infer the type of object columns from their values, except for lists of numbers.
             kind = schema.field(name).type
             try:
-                wanted = kind if pa.types.is_nested(kind) else None
-                column = pa.array(given.iloc[:, at], wanted, from_pandas=True)
+                target = kind if pa.types.is_nested(kind) else None
+                column = pa.array(given.iloc[:, at], target, from_pandas=True)
             except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
                 raise InputError(
                     f"{what}: column {name!r} cannot be read: {error}. Give it one type"

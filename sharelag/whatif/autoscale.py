@@ -300,8 +300,8 @@ def _read(how: Callable[[str], Any], kind: str, name: str, value: str) -> Any:
         return how(value)
     except InputError as error:
         raise InputError(f"{kind}: {name}: {error}") from None
-    except ValueError as wanted:
-        raise InputError(f"{kind}: {name} is {value!r}: give {wanted}") from None
+    except ValueError as advice:
+        raise InputError(f"{kind}: {name} is {value!r}: give {advice}") from None
 
 
 def _count(value: str, least: int = 0) -> int:

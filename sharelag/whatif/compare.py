@@ -330,9 +330,9 @@ class Comparison(Displayable):
                 return np.nan
             return float(abs(own - best) / abs(best))
 
-        untold = [name for name in names if (names[0], name) not in wins]
-        furthest = max(filter(np.isfinite, map(behind, untold)), default=0.0) + words.MATTERS
-        tied = tuple(name for name in names if name in untold or behind(name) < furthest)
+        alike = [name for name in names if (names[0], name) not in wins]
+        furthest = max(filter(np.isfinite, map(behind, alike)), default=0.0) + words.MATTERS
+        tied = tuple(name for name in names if name in alike or behind(name) < furthest)
         beats_all = winner is not None and len(tied) == 1
         gains = [cells[name]["difference"] for name in tied]
         usual = cells[self.baseline]["mean"]

@@ -104,14 +104,14 @@ class Coordinator(Membership[Joined]):
             known.held = known.sent  # it has given up what it had to
         others = frozenset().union(*(one.held for one in self.members.values() if one is not known))
         # A member gives up partitions before it gets new ones.
-        wanted = known.held & known.target
+        assigned = known.held & known.target
         if known.held <= known.target:
-            wanted = known.target - others
-        if wanted == known.sent:
+            assigned = known.target - others
+        if assigned == known.sent:
             return None
-        known.sent = wanted
-        known.held |= wanted
-        return wanted
+        known.sent = assigned
+        known.held |= assigned
+        return assigned
 
     def _pairs(self, target: Places) -> Places:
         return target
@@ -343,11 +343,11 @@ class Consumer(Life):
 
     def _fetch(self) -> None:
         """Fetch partitions without buffered records, with one request per broker at a time."""
-        wanted: dict[int, dict[int, int]] = {}
+        fetches: dict[int, dict[int, int]] = {}
         for place, position in sorted(self._positions.items()):
             if place not in self._buffered and self.ended is None:
-                wanted.setdefault(self._world.leaders[place], {})[place] = position
-        for broker, positions in sorted(wanted.items()):
+                fetches.setdefault(self._world.leaders[place], {})[place] = position
+        for broker, positions in sorted(fetches.items()):
             if broker not in self._asked:
                 self._asked.add(broker)
                 until = self._clock.now + self._network + self._wait

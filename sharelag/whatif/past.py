@@ -363,10 +363,10 @@ def _find_members(
             "records show; one that left may have hung for a session timeout before, which they "
             "do not show"
         )
-    if untold := [name for name in gone if name not in left]:
+    if undated := [name for name in gone if name not in left]:
         assumed.append(
-            f"{pluralize(len(untold), 'member')} that left at an unknown moment "
-            f"{'stays' if len(untold) == 1 else 'stay'} until the end"
+            f"{pluralize(len(undated), 'member')} that left at an unknown moment "
+            f"{'stays' if len(undated) == 1 else 'stay'} until the end"
         )
     if brief := left.keys() - before:
         assumed.append(

@@ -103,9 +103,9 @@ class Tuned(Displayable):
 
     def gains(self) -> list[str]:
         """Return the gains of the recommendation over the group as it is, by goal and in cost."""
-        wanted, cells = {*(goal.measure for goal in self.goals), HOURS}, self.comparison.cells
+        shown, cells = {*(goal.measure for goal in self.goals), HOURS}, self.comparison.cells
         parts, whose = [], "recommended" if self.kept else "there"
-        for name in filter(wanted.__contains__, MEASURED):
+        for name in filter(shown.__contains__, MEASURED):
             usual, found = cells[AS_IT_IS, name], cells[RECOMMENDED, name]
             low, high = (amount_of(name, found[f"difference_{end}"]) for end in ("low", "high"))
             span = "not known" if found["difference_low"] is None else f"difference {low} to {high}"

@@ -277,8 +277,8 @@ class Workbench(Opened):
         As `sharelag.schemas.GROUP_STATES`; ``states`` restricts it to groups in these states,
         such as ``["Empty"]``.
         """
-        wanted = (states,) if isinstance(states, str) else tuple(states)
-        return self.ask("group_states", group=group, states=wanted)
+        chosen = (states,) if isinstance(states, str) else tuple(states)
+        return self.ask("group_states", group=group, states=chosen)
 
     def brokers(self, group: str | None = None) -> Result:
         """Return the brokers that lead the partitions of groups and coordinate their state.

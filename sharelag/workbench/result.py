@@ -173,11 +173,11 @@ class Result:
         InputError
             There is no such column.
         """
-        wanted = column if isinstance(column, list) else [column]
-        for name in wanted:
+        names = column if isinstance(column, list) else [column]
+        for name in names:
             if name not in self:
                 raise InputError(unknown_column(name, self, self.title))
-        frame: pd.DataFrame = self.table.select(wanted).to_pandas(date_as_object=False)
+        frame: pd.DataFrame = self.table.select(names).to_pandas(date_as_object=False)
         return frame if isinstance(column, list) else frame[column]
 
     def __iter__(self) -> Iterator[str]:

@@ -24,7 +24,7 @@ from sharelag_widgets import AssignmentEditor, Selection
 from sharelag_widgets.assignment_editor import new_edit
 from sharelag_widgets.dashboards import WhatIfLab
 from sharelag_widgets.dashboards.dashboard import _parts
-from sharelag_widgets.dashboards.what_if import initial, partitions_of
+from sharelag_widgets.dashboards.what_if import assign, partitions_of
 from tests.support.command import rows_of
 from tests.support.command import sharelag as sharelag_command
 from tests.support.records import with_column
@@ -272,7 +272,7 @@ def test_what_the_members_have_need_not_be_known(uneven: Workbench) -> None:
 
     def found(members: pa.Table) -> tuple[dict[str, Any], str]:
         scenario = changed(uneven, members=members).scenario(GROUP)
-        return initial(scenario, members, partitions_of(known.lag, scenario))
+        return assign(scenario, members, partitions_of(known.lag, scenario))
 
     ids = known.members.column("member_id").to_pylist()
     held, words = found(having(known, F=None, Z=None, o=None))

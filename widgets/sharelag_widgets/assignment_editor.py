@@ -362,9 +362,7 @@ class AssignmentEditor(RowsView):
             if assignment_of(self._base, self._places) != assignment_of(base, places):
                 self._restart()
             if list(self._places) != list(places):
-                numbers = {
-                    row: places[place] for place, row in self._places.items() if place in places
-                }
+                numbers = {row: places[at] for at, row in self._places.items() if at in places}
                 self.edits = renumber(self.edits, numbers)
             self._places, self._base = places, base
             self._on_run, self._on_load = on_run or self._on_run, on_load or self._on_load
@@ -464,9 +462,7 @@ class AssignmentEditor(RowsView):
         columns["_topic"] = column_of(self.rows.column("topic").cast(pa.string()), "topic")
         columns["_partition"] = column_of(self.rows.column("partition"), "partition")
         members = tuple(self._base)
-        pairs = [
-            (number, row) for number, rows in enumerate(self._base.values()) for row in sorted(rows)
-        ]
+        pairs = [(n, row) for n, rows in enumerate(self._base.values()) for row in sorted(rows)]
         of_pairs = np.array(pairs, np.uint32).reshape(-1, 2)
         columns["_member"] = Column(np.arange(len(members), dtype=np.int32), "text", members)
         columns["_pair_member"], columns["_pair_row"] = (Column(numbers) for numbers in of_pairs.T)

@@ -112,9 +112,9 @@ class LagTable(RowsView):
         return still.table(title or self.title, self.rows, names, self.sort, self.hints)
 
     def _columns(self) -> dict[str, Column]:
-        wanted = dict.fromkeys([*self.names, *([self.sort] if self.sort else [])])
+        shown = dict.fromkeys([*self.names, *([self.sort] if self.sort else [])])
         return super()._columns() | {
-            name: _in_words(column_of(self.rows.column(name), name), name) for name in wanted
+            name: _in_words(column_of(self.rows.column(name), name), name) for name in shown
         }
 
 

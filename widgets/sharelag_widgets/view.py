@@ -105,9 +105,9 @@ class Selection(traitlets.HasTraits):
         table = table_of(rows)
         if not self.keys:
             return table
-        wanted = set(self.keys)
+        mine = set(self.keys)
         return table.filter(
-            pa.array([key in wanted for key in keys_of(table, self.columns)], pa.bool_())
+            pa.array([key in mine for key in keys_of(table, self.columns)], pa.bool_())
         )
 
     def to_code(self, rows: str | None = None) -> str:

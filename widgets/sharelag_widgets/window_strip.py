@@ -486,11 +486,11 @@ class WindowStrip(View):
     def _show(self, selection: Selection) -> None:
         if not self._moments.keys:
             return
-        wanted = next((key for key in selection.keys if key in self._moments.keys), None)
+        moment = next((key for key in selection.keys if key in self._moments.keys), None)
         offsets = [float(offset) for offset in selection.offsets or ()]
-        is_other = wanted is not None and self._moments.keys[self.shown] != wanted
+        is_other = moment is not None and self._moments.keys[self.shown] != moment
         if is_other:
-            self.shown = self._moments.keys.index(wanted)
+            self.shown = self._moments.keys.index(moment)
             self.moment = self._last()
             self.cursor = None  # an offset of the previous share partition
         if selection.moment is not None:

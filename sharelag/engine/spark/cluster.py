@@ -145,13 +145,13 @@ def offsets(
     as_of = as_time(as_of)
     config = config_of(bootstrap_server, command_config, properties, timeout)
     found = kafka.topic_ids(config)
-    wanted = [topics] if isinstance(topics, str) else list(topics)
-    if missing := sorted(set(wanted) - found.keys()):
+    names = [topics] if isinstance(topics, str) else list(topics)
+    if missing := sorted(set(names) - found.keys()):
         raise InputError(
             f"there is no topic {missing[0]!r}, or it is not authorized: "
             "check its spelling and the ACLs"
         )
-    chosen = {name: found[name] for name in wanted or found}
+    chosen = {name: found[name] for name in names or found}
     if as_of is None:
         ends = kafka.list_offsets(config, chosen)
     else:

@@ -107,15 +107,15 @@ def _unmark(marked: pa.Array) -> pa.Array:
     return pc.if_else(pc.starts_with(marked, b"="), rest, None)
 
 
-def complete_columns(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
+def complete_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return the columns of a schema; null if a batch lacks one."""
     arrays = [
         batch.column(field.name).cast(field.type, safe=False)  # Spark's microseconds
         if field.name in batch.schema.names
         else pa.nulls(batch.num_rows, field.type)
-        for field in wanted
+        for field in schema
     ]
-    return pa.RecordBatch.from_arrays(arrays, schema=wanted)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def pack_records(batches: Iterable[pa.RecordBatch], place: Sequence[str]) -> Batches:
@@ -151,7 +151,7 @@ def _pack_rows(held: list[pa.RecordBatch], place: Sequence[str]) -> pa.RecordBat
 
 def unpack_records(packed: pa.Table, decoded: str = "") -> Batches:
     """Yield the records of `PACKED`, several rows at once; raw, or decoded records of a topic."""
-    wanted = REPLAYED[decoded] if decoded else schemas.RAW
+    schema = REPLAYED[decoded] if decoded else schemas.RAW
     names = ("topic", "record_partition" if decoded else "partition")
     columns = [packed.column(name) for name in ("topic", "partition", "rows")]
 
@@ -160,7 +160,7 @@ def unpack_records(packed: pa.Table, decoded: str = "") -> Batches:
             for batch in pa.ipc.open_stream(some.as_buffer()):
                 for name, value in zip(names, place, strict=True):
                     batch = batch.append_column(name, pa.repeat(value, batch.num_rows))
-                yield complete_columns(batch, wanted)
+                yield complete_columns(batch, schema)
 
     yield from gather_batches(unpack(), _UNPACKED_ROWS)
 

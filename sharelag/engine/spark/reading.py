@@ -179,7 +179,7 @@ class SparkReading(Reading):
         found = self._chosen(self._whole_records.only(STATE_TOPIC))
         if group is not None:
             found = found.where(partial(filter_groups, groups=frozenset([group])))
-        return found if keys is None else found.where(partial(rows_of, wanted=keys))
+        return found if keys is None else found.where(partial(rows_of, places=keys))
 
     def _chosen(self, records: Records) -> Records:
         groups = self.choice.groups
@@ -491,7 +491,10 @@ class SparkReading(Reading):
         known = F.broadcast(frame_of(self.spark, names))
         columns = [name for name in frame.columns if name != "topic"]
         joined = frame.select(columns).join(known, "topic_id", "left")
-        return self.frames.of_chosen_topics(joined.select(*columns, "topic"))
+        name, place = F.col("topic"), F.col("record_topic")
+        if "record_topic" in columns:  # the topic itself has control records of states
+            name = F.coalesce(name, F.when(~place.endswith(STATE_TOPIC), place)).alias("topic")
+        return self.frames.of_chosen_topics(joined.select(*columns, name))
 
     def _scan(self, config: ClientConfig) -> pa.Table:
         # Deduplicate topic partitions in the tasks.

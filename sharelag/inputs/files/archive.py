@@ -237,10 +237,10 @@ class ArchiveInput(RecordsOnly):
         first, end = (rows.column(name).to_numpy() for name in ("first_offset", "end_offset"))
         apart = (np.diff(place) != 0) | (first[1:] > end[:-1])
         number = np.append(0, np.cumsum(apart))
-        wanted = [(name, "max" if name == "end_offset" else "min") for name in GAP.names]
+        sums = [(name, "max" if name == "end_offset" else "min") for name in GAP.names]
         groups = rows.append_column("number", pa.array(number)).group_by("number", False)
-        merged = groups.aggregate(wanted)
-        columns = [merged.column(f"{name}_{how}") for name, how in wanted]
+        merged = groups.aggregate(sums)
+        columns = [merged.column(f"{name}_{how}") for name, how in sums]
         return pa.table(columns, names=GAP.names).cast(GAP)
 
     def version(self) -> Hashable:

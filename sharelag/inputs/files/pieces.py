@@ -194,7 +194,7 @@ def read_pieces(
     schema: pa.Schema = schemas.RAW,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the raw records of pieces in the order of their files, at most ``rows`` at once."""
-    wanted = pa.schema([schema.field(name) for name in columns])
+    kept = pa.schema([schema.field(name) for name in columns])
     for one, found in groupby(pieces, key=lambda piece: piece.file):
         of_file = list(found)
         with _as_planned(one, of_file) as file:
@@ -202,7 +202,7 @@ def read_pieces(
             count = sum(piece.rows for piece in of_file)
             most = rows_at_once(rows, count, _size(of_file))
             most = rows_within(one.path, file.metadata, numbers, most)
-            yield from gather_batches(_read(file, of_file, most, wanted), most)
+            yield from gather_batches(_read(file, of_file, most, kept), most)
 
 
 def parquet_batches(

@@ -158,8 +158,8 @@ def _records(segment: Path, start: int, possible: range) -> Iterator[Row]:
         possible = range(batch.next_offset, possible.stop)
         end = begin + _BEFORE + int.from_bytes(octets[begin + 8 : begin + _BEFORE], "big")
         at = batch.next_offset
-        wanted = not batch.is_control_batch and at > start
-        for record in records_in(batch, octets[begin:end], what, unpack=wanted):
+        unpack = not batch.is_control_batch and at > start
+        for record in records_in(batch, octets[begin:end], what, unpack=unpack):
             if record.offset >= start:
                 yield row_of(record)
         begin = end

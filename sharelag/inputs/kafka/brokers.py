@@ -233,13 +233,13 @@ def settings(config: ClientConfig, groups: Iterable[str], topics: Iterable[str])
         in_force = None if values is None else _in_force(values, brokers)
         rows += _setting_rows("group", group, in_force, _GROUP_SETTINGS)
     queues = set(Queues.of(pa.Table.from_pylist(rows, schema=schemas.SETTINGS)).of_groups.values())
-    wanted = {*topics, *filter(is_topic_name, queues)}  # brokers accept other names in the setting
-    for topic, values in _describe(connection, ResourceType.TOPIC, "topic", wanted):
+    asked = {*topics, *filter(is_topic_name, queues)}  # brokers accept other names in the setting
+    for topic, values in _describe(connection, ResourceType.TOPIC, "topic", asked):
         rows += _setting_rows("topic", topic, values, TOPIC_SETTINGS)
-        wanted.remove(topic)
+        asked.remove(topic)
     if brokers is not None and CREATED in brokers:  # from Kafka 4.4 on
         prefix = brokers[PREFIX][0] or ""
-        missing = sorted(topic for topic in wanted if topic and topic.startswith(prefix))
+        missing = sorted(topic for topic in asked if topic and topic.startswith(prefix))
         rows += [_row("topic", topic, ENABLED, "false", MISSING) for topic in missing]
         try:  # the feature that enables dead-letter queues
             level = str(broker_features(config).share_version)
@@ -257,10 +257,10 @@ def _describe(
     connection: Connection, kind: ResourceType, scope: str, names: Iterable[str], at_once: int = 100
 ) -> Iterator[tuple[str, _Reported]]:
     """Yield name and settings of each existing entity; None, with a warning, if not authorized."""
-    wanted = sorted({name for name in names if name})  # the client rejects ""
+    asked = sorted({name for name in names if name})  # the client rejects ""
     refused = []
     what = f"the settings of {scope} {{!r}}"
-    for name, entries in connection.describe_configs(kind, wanted, what, at_once):
+    for name, entries in connection.describe_configs(kind, asked, what, at_once):
         if entries is None:
             refused.append(name)
         yield name, None if entries is None else _values(entries)

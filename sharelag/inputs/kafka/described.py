@@ -362,11 +362,11 @@ def _wrong(number: int, line: str) -> InputError:
 
 def of_groups(described: Described, groups: Iterable[str]) -> Described:
     """Restrict parsed output to some groups; all if none is named."""
-    wanted = pa.array(sorted(groups), pa.string())
-    if not len(wanted):
+    chosen = pa.array(sorted(groups), pa.string())
+    if not len(chosen):
         return described
     groups, members = (
-        table.filter(pc.is_in(table.column("group_id"), wanted))
+        table.filter(pc.is_in(table.column("group_id"), chosen))
         for table in (described.groups, described.members)
     )
     return Described(groups, members, described.others)

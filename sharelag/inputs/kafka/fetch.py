@@ -144,14 +144,14 @@ class _Reading:
     def take(self, client: Messages, batch: pa.RecordBatch) -> pa.RecordBatch:
         partitions = batch.column("partition").to_numpy()
         offsets = batch.column("offset").to_numpy()
-        wanted = np.zeros(len(offsets), np.bool_)
+        is_mine = np.zeros(len(offsets), np.bool_)
         for p in np.unique(partitions).tolist():
             of_p = partitions == p
             first, end = self.ranges[p]
-            wanted |= of_p & (offsets >= first) & (offsets < end)
+            is_mine |= of_p & (offsets >= first) & (offsets < end)
             self._note_gap(p, int(offsets[of_p][0]))
             self._seen(client, p, int(offsets[of_p][-1]) + 1)
-        return batch if wanted.all() else batch.filter(pa.array(wanted))
+        return batch if is_mine.all() else batch.filter(pa.array(is_mine))
 
     def handle_error(self, client: Messages, failed: Failed) -> None:
         error, partition, offset = failed

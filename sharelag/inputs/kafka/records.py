@@ -82,8 +82,8 @@ def record_times(
     """
     names = ["topic", "topic_id", "partition", "asked_offset"]
     requested = positions.select(names).drop_null().to_pylist()
-    wanted = sorted({(row["topic"], row["partition"], row["asked_offset"]) for row in requested})
-    found = _first_records(config, wanted, read_committed) if wanted else {}
+    asked = sorted({(row["topic"], row["partition"], row["asked_offset"]) for row in requested})
+    found = _first_records(config, asked, read_committed) if asked else {}
     rows = []
     for row in requested:
         place = (row["topic"], row["partition"], row["asked_offset"])
@@ -93,14 +93,14 @@ def record_times(
 
 
 def _first_records(
-    config: ClientConfig, wanted: Sequence[_Position], read_committed: bool
+    config: ClientConfig, asked: Sequence[_Position], read_committed: bool
 ) -> dict[_Position, _First]:
     connection = Connection(config)
-    partitions = kafka.partitions_of(connection, sorted({topic for topic, _, _ in wanted}))
+    partitions = kafka.partitions_of(connection, sorted({topic for topic, _, _ in asked}))
     answers = kafka.answers(connection, dict.fromkeys(partitions, OffsetSpec.latest()))
     ends = {(p.topic, p.partition): answer.offset for p, answer in answers.items() if answer}
     found: dict[_Position, _First] = {}
-    left = [at for at in wanted if at[:2] in ends]
+    left = [at for at in asked if at[:2] in ends]
     errors: list[KafkaError] = []
     silent: dict[str, ClusterError] = {}
     isolation = {"isolation.level": "read_committed"} if read_committed else {}
@@ -395,9 +395,9 @@ class _Log:
         wrote our records, unless reading our records twice is shorter.
         """
         self.start, self.stable, self.end = start, stable, end
-        wanted = max(int(share.ends[-1]) for share in self.shares)
-        if end - wanted > wanted - self.first:
-            self.end, self.is_cut = wanted, True
+        last = max(int(share.ends[-1]) for share in self.shares)
+        if end - last > last - self.first:
+            self.end, self.is_cut = last, True
 
     def take(self, offsets: NDArray[np.int64], isolation: str) -> None:
         stable = int(offsets.searchsorted(self.stable))
@@ -455,13 +455,13 @@ def _share(
 def _ask_bounds(config: ClientConfig, logs: Mapping[Place, _Log]) -> dict[Place, _Log]:
     connection = Connection(config)
     there = kafka.partitions_of(connection, sorted({topic for topic, _ in logs}))
-    wanted = [p for p in there if (p.topic, p.partition) in logs]
-    latest = dict.fromkeys(wanted, OffsetSpec.latest())
+    known = [p for p in there if (p.topic, p.partition) in logs]
+    latest = dict.fromkeys(known, OffsetSpec.latest())
     stable = kafka.answers(connection, latest, IsolationLevel.READ_COMMITTED)
     end = kafka.ask_offsets(connection, latest)  # after the last stable ones, so never below them
-    start = kafka.ask_offsets(connection, dict.fromkeys(wanted, OffsetSpec.earliest()))
+    start = kafka.ask_offsets(connection, dict.fromkeys(known, OffsetSpec.earliest()))
     answering = {}
-    for p in wanted:
+    for p in known:
         low, high = (kafka.answer_of(connection, of[p]) for of in (start, end))
         if low and high and stable[p]:
             log = answering[p.topic, p.partition] = logs[p.topic, p.partition]

@@ -88,9 +88,9 @@ def _with_types(frame: DataFrame, schema: pa.Schema, what: str) -> DataFrame:
     _require_distinct(frame, schema, what)
     there = {field.name: field for field in frame.schema.fields}
     casts = {
-        wanted.name: made
-        for wanted in schemas.spark_schema(schema).fields
-        if (made := _cast(there.get(wanted.name), wanted, schema, what)) is not None
+        column.name: made
+        for column in schemas.spark_schema(schema).fields
+        if (made := _cast(there.get(column.name), column, schema, what)) is not None
     }
     if not casts:
         return frame
@@ -110,13 +110,13 @@ def _require_distinct(frame: DataFrame, schema: pa.Schema, what: str) -> None:
 
 
 def _cast(
-    got: StructField | None, wanted: StructField, schema: pa.Schema, what: str
+    got: StructField | None, field: StructField, schema: pa.Schema, what: str
 ) -> Column | None:
     """Return a column cast to its type in a schema; None if it has that type already."""
     from pyspark.sql import functions as f
     from pyspark.sql import types as t
 
-    name, kind = wanted.name, wanted.dataType
+    name, kind = field.name, field.dataType
     if got is None:
         return f.lit(None).cast(kind).alias(name)
     is_same = got.dataType.simpleString() == kind.simpleString()
@@ -136,18 +136,18 @@ def _cast(
     return column.alias(name)
 
 
-def _whole(column: Column, got: Any, wanted: Any, advice: str) -> Column:
+def _whole(column: Column, got: Any, kind: Any, advice: str) -> Column:
     """Cast numbers to an integer type; a value out of its range is an error, NaN becomes null."""
     from pyspark.sql import functions as f
     from pyspark.sql import types as t
 
-    if not isinstance(wanted, t.IntegralType):
-        return column.cast(wanted)
+    if not isinstance(kind, t.IntegralType):
+        return column.cast(kind)
     if isinstance(got, t.FloatType | t.DoubleType):
         column = f.when(~f.isnan(column), column)
-    number = column.try_cast(wanted)
+    number = column.try_cast(kind)
     fits = column.isNull() | (number.isNotNull() & (number == column))
-    return f.when(fits, number).otherwise(_refuse(advice, wanted))
+    return f.when(fits, number).otherwise(_refuse(advice, kind))
 
 
 def _refuse(advice: str, kind: Any) -> Column:

@@ -155,10 +155,10 @@ def record(*question: str, there: Path | None = None) -> Path | None:
     there.parent.mkdir(parents=True, exist_ok=True)
     part = _part(there)
     here = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE}
-    wanted = here | {_JAVA_OPTIONS: f"{_RECORDING}={part} {_SILENT} {_BRIEFLY}"}
+    variables = here | {_JAVA_OPTIONS: f"{_RECORDING}={part} {_SILENT} {_BRIEFLY}"}
     # Java writes after the command has ended; reading its output to the end waits for that.
     answer = subprocess.run(
-        [sys.executable, "-c", _COMMAND, *question], env=wanted, capture_output=True, check=False
+        [sys.executable, "-c", _COMMAND, *question], env=variables, capture_output=True, check=False
     )
     if answer.returncode or not part.exists() or not part.stat().st_size:
         part.unlink(missing_ok=True)

@@ -198,15 +198,15 @@ def _session(app_name: str, settings: Mapping[str, str]) -> SparkSession:
     there = existing()
     if there is not None:
         return there
-    wanted = {name.replace("_", "."): value for name, value in settings.items()}
-    remote = wanted.get("spark.remote") or os.environ.get("SPARK_REMOTE", "")
+    asked = {name.replace("_", "."): value for name, value in settings.items()}
+    remote = asked.get("spark.remote") or os.environ.get("SPARK_REMOTE", "")
     if remote:
-        wanted.pop("spark.master", None)  # a Connect server has its own
+        asked.pop("spark.master", None)  # a Connect server has its own
     try:
-        if "PYSPARK_GATEWAY_PORT" in os.environ or remote or _only_connect(wanted):
-            made = _elsewhere(app_name, wanted, remote)
+        if "PYSPARK_GATEWAY_PORT" in os.environ or remote or _only_connect(asked):
+            made = _elsewhere(app_name, asked, remote)
         else:
-            made = _own(app_name, wanted)
+            made = _own(app_name, asked)
     except PySparkException as error:
         raise SetupError(_advice(error, remote)) from error
     if not is_connect(made):
@@ -264,31 +264,31 @@ def existing() -> SparkSession | None:
         return None
 
 
-def _only_connect(wanted: dict[str, str]) -> bool:
+def _only_connect(asked: dict[str, str]) -> bool:
     """Whether pyspark only supports Spark Connect, although no address is given."""
     from pyspark.util import default_api_mode, is_remote_only
 
-    mode = wanted.get("spark.api.mode") or os.environ.get("SPARK_API_MODE") or default_api_mode()
+    mode = asked.get("spark.api.mode") or os.environ.get("SPARK_API_MODE") or default_api_mode()
     return is_remote_only() or "SPARK_CONNECT_MODE_ENABLED" in os.environ or mode == "connect"
 
 
-def _elsewhere(app_name: str, wanted: dict[str, str], remote: str) -> SparkSession:
+def _elsewhere(app_name: str, asked: dict[str, str], remote: str) -> SparkSession:
     arguments = ""
     if not remote.startswith("sc:"):  # pyspark may start Spark or a Connect server here
         _set_environment(remote or "local")
-        is_server = bool(remote) or _only_connect(wanted)
-        settings = user_settings() | wanted if is_server else _read_submitted()
+        is_server = bool(remote) or _only_connect(asked)
+        settings = user_settings() | asked if is_server else _read_submitted()
         more = {name: value for name, value in STARTED.items() if name not in settings}
         if is_server:
             arguments = "".join(f"--conf {name}={value} " for name, value in more.items())
         else:
-            wanted = more | wanted
+            asked = more | asked
     words = f"connecting to Spark {remote.partition('/;')[0]}".rstrip()
     with notice(words), _pass_arguments(arguments):
-        made = _make_session(app_name, wanted)
+        made = _make_session(app_name, asked)
         before = made.conf.getAll
         for name, value in RUNTIME.items():
-            if name not in before and name not in wanted:
+            if name not in before and name not in asked:
                 made.conf.set(name, value)
     return made
 
@@ -315,10 +315,10 @@ def _read_submitted() -> dict[str, str]:
     return dict(SparkConf().getAll())
 
 
-def _own(app_name: str, wanted: dict[str, str]) -> SparkSession:
+def _own(app_name: str, asked: dict[str, str]) -> SparkSession:
     _require_java()
     given = user_settings()
-    master = wanted.get("spark.master") or given.get("spark.master", "local[*]")
+    master = asked.get("spark.master") or given.get("spark.master", "local[*]")
     here = master.startswith("local")
     _set_environment(master)
     suits = local_settings() if here else RUNTIME | STARTED
@@ -326,15 +326,15 @@ def _own(app_name: str, wanted: dict[str, str]) -> SparkSession:
     with notice("starting Spark on this machine" if here else f"starting Spark on {master}"):
         if here:
             java.prepare_at_exit()
-        java.start({"spark.app.name": app_name} | chosen | wanted)
-        return _make_session(app_name, chosen | wanted)
+        java.start({"spark.app.name": app_name} | chosen | asked)
+        return _make_session(app_name, chosen | asked)
 
 
-def _make_session(app_name: str, wanted: dict[str, str]) -> SparkSession:
+def _make_session(app_name: str, asked: dict[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName(app_name)
-    for name, value in wanted.items():
+    for name, value in asked.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 

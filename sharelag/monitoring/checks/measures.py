@@ -132,9 +132,7 @@ def _is_older(cause: Mapping[str, Any]) -> bool:
 
 def matches(names: Iterable[Any], patterns: Sequence[str]) -> Bools:
     """Return which names match; an unknown name matches only the pattern *."""
-    found = {
-        name: any(fnmatchcase(name or "", pattern) for pattern in patterns) for name in set(names)
-    }
+    found = {name: any(fnmatchcase(name or "", one) for one in patterns) for name in set(names)}
     return np.array([found[name] for name in names], bool)
 
 

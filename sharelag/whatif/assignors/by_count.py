@@ -256,17 +256,17 @@ def _exchange(pairs: Pairs, rack_of: dict[str, str | None]) -> bool:
     for member, place in listed:
         if rack_of[member] is None or is_near(member, place):
             continue
-        for other, wanted in listed:
+        for other, theirs in listed:
             # If the other one's place matched and its new one does not, nothing is gained.
             if (
-                is_near(member, wanted)
-                and pairs.may_take(member, wanted)
-                and 1 + is_near(other, place) > is_near(other, wanted)
+                is_near(member, theirs)
+                and pairs.may_take(member, theirs)
+                and 1 + is_near(other, place) > is_near(other, theirs)
                 and pairs.may_take(other, place)
             ):
                 pairs.drop(member, place)
-                pairs.drop(other, wanted)
-                pairs.add(member, wanted)
+                pairs.drop(other, theirs)
+                pairs.add(member, theirs)
                 pairs.add(other, place)
                 return True
     return False

@@ -289,9 +289,7 @@ def expect_records(
     """Return the expected records until the bounds (ms) of spans with a constant rate."""
     begin = producer.begin_ms
     end = max(scenario.duration_ms if producer.end_ms is None else producer.end_ms, begin)
-    cuts = {begin, end} | {
-        edge for burst in producer.bursts for edge in (burst.begin_ms, burst.end_ms)
-    }
+    cuts = {begin, end} | {edge for one in producer.bursts for edge in (one.begin_ms, one.end_ms)}
     if producer.day:
         hour = -(scenario.begins_ms % _HOUR_MS)
         cuts |= set(range(hour, end + _HOUR_MS, _HOUR_MS))

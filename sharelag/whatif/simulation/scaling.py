@@ -224,17 +224,17 @@ class Stabilizer:
             self._recommended.append((now, replicas))  # the HPA starts with the current number
         up, down = self._hpa.scale_up, self._hpa.scale_down
         if up is None or down is None:
-            wanted = max([recommended, *self._since(now - _DOWNSCALE - 1)])
+            count = max([recommended, *self._since(now - _DOWNSCALE - 1)])
             limit, floor = max(2 * replicas, 4), self._least
         else:
             rises = recommended >= replicas
             rules = up if rises else down
             window = self._since(now - rules.stabilization_window_ms * MS)
-            wanted = (min if rises else max)([recommended, *window])
+            count = (min if rises else max)([recommended, *window])
             limit = max(_limit(up, replicas, now, self._up, rises=True), replicas)
             floor = min(_limit(down, replicas, now, self._down, rises=False), replicas)
         self._recommended.append((now, recommended))
-        desired = self.clamp(min(max(wanted, floor), limit))
+        desired = self.clamp(min(max(count, floor), limit))
         if desired != replicas:
             (self._up if desired > replicas else self._down).append((now, abs(desired - replicas)))
         return desired
@@ -290,9 +290,9 @@ class AgeKeeper:
             return None if lag else policy.min_replica_count
         arrival = (seen.arrived - arrived) / (now - since) * _SECOND if now > since else 0.0
         if policy.utilization is None:
-            wanted = fewest(arrival, self._rate, lag, policy.goal_ms).members
+            count = fewest(arrival, self._rate, lag, policy.goal_ms).members
         else:
             left_ms = policy.goal_ms - seen.age_ms - policy.pods.startup_ms
             left = max(left_ms, policy.goal_ms / 4) / 1000
-            wanted = math.ceil(max(arrival / policy.utilization, lag / left) / self._rate)
-        return max(wanted, policy.min_replica_count)
+            count = math.ceil(max(arrival / policy.utilization, lag / left) / self._rate)
+        return max(count, policy.min_replica_count)

@@ -89,15 +89,15 @@ def read_lines(
     total = len(lines) + len(texts) - is_request.true_count
     keys = pc.struct_field(pc.extract_regex(objects, _KEY), "key")
     has_key = keys.is_valid()
-    wanted = pc.is_in(keys, pa.array([str(key) for key in APIS]))
+    is_known = pc.is_in(keys, pa.array([str(key) for key in APIS]))
     times = times_of(before, behind, zone)
     is_cut = pc.invert(pc.ends_with(objects, "}"))
     has_time = times.at.is_valid()
     whole = pc.and_(has_time, pc.invert(is_cut))
-    timeless = pc.and_(wanted, pc.and_(pc.invert(is_cut), pc.invert(has_time)))
+    timeless = pc.and_(is_known, pc.and_(pc.invert(is_cut), pc.invert(has_time)))
     odd = [
         (pc.invert(has_key), "it has no API key"),
-        (pc.and_(wanted, is_cut), "it is cut off"),
+        (pc.and_(is_known, is_cut), "it is cut off"),
         (pc.and_(timeless, pc.invert(times.is_unclear)), NO_TIME),
         (pc.and_(timeless, times.is_unclear), UNCLEAR),
     ]

@@ -193,10 +193,10 @@ def group_states_of(reading: Reading) -> pa.Table:
 
 def in_states(table: pa.Table, states: Iterable[str]) -> pa.Table:
     """Filter groups by state, like ``ListGroupsOptions.inGroupStates``; empty: all."""
-    wanted = sorted(parse_states(states))
-    if not wanted:
+    chosen = sorted(parse_states(states))
+    if not chosen:
         return table
-    return table.filter(pc.is_in(table.column("state"), pa.array(wanted, pa.string())))
+    return table.filter(pc.is_in(table.column("state"), pa.array(chosen, pa.string())))
 
 
 def members_of(reading: Reading) -> pa.Table:

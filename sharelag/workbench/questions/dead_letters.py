@@ -82,8 +82,8 @@ def dead_letters(
     t: Tables, group: str | None = None, queue: Any = None, statuses: tuple[str, ...] = ()
 ) -> Result:
     """Return archived offsets, and which are in the dead-letter queue (KIP-1191)."""
-    wanted = _of_queue(t, group, queue)
-    found = _ledger(t, wanted, group, queue, statuses)
+    given = _of_queue(t, group, queue)
+    found = _ledger(t, given, group, queue, statuses)
     table, more = _of_statuses(found.table, statuses), _count_left_out(found, statuses)
     known = set(found.sums.column("status").to_pylist())
     notes = (
@@ -91,13 +91,13 @@ def dead_letters(
         f"not here, but in the DataFrame (to_spark): {pluralize(more, 'run')} of offsets"
         if more
         else "",
-        (wanted.queue.refusal or "") if known & {"missing", "stuck", "archiving"} else "",
+        (given.queue.refusal or "") if known & {"missing", "stuck", "archiving"} else "",
     )
     base, nameless = t.bench.base_of(t.bench.evidence(group)), (NAMELESS,) * (UNKNOWN in known)
     unknown = (
         *nameless,
         _PRUNED,
-        *([_GAPS, _once(wanted.queue)] if "missing" in known else []),
+        *([_GAPS, _once(given.queue)] if "missing" in known else []),
         *([_ALIKE] if _may_have_markers(found.table) else []),
     )
     return base.answer(
@@ -107,7 +107,7 @@ def dead_letters(
         notes=filter(None, notes),
         unknown=unknown,
         lacks=nameless,
-        frame=t.bench.frame_of(lambda read: read.ledger_frame(wanted), more),
+        frame=t.bench.frame_of(lambda read: read.ledger_frame(given), more),
     )
 
 
@@ -151,14 +151,14 @@ def _of_statuses(ledger: pa.Table, statuses: tuple[str, ...]) -> pa.Table:
 
 
 def _ledger(
-    t: Tables, wanted: OfQueue, group: str | None, queue: Any, statuses: tuple[str, ...]
+    t: Tables, given: OfQueue, group: str | None, queue: Any, statuses: tuple[str, ...]
 ) -> Ledger:
     # The cached ledger refers to the queue, so that no other object can get its id.
     key = queue if isinstance(queue, str) else id(queue)
 
     def read(of: tuple[str, ...]) -> Ledger:
         kept = t.bench.keep(
-            ("dead letters", group, key, of), lambda: (queue, t.read.ledger(wanted, MOST_RUNS, of))
+            ("dead letters", group, key, of), lambda: (queue, t.read.ledger(given, MOST_RUNS, of))
         )
         return kept[1]
 

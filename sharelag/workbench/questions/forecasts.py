@@ -53,13 +53,13 @@ def forecasts(t: Tables, ledger: str | Path, horizon: timedelta) -> Result:
     made, graded, scored = kept.made, kept.graded, kept.scored
     better = graded.filter(graded.column("shown")).column("forecast")
     counts = f"{pluralize(kept.new, 'new forecast')}, {scored.num_rows:,} scored"
-    untold = scored.column("actual_ms").null_count
+    lost = scored.column("actual_ms").null_count
     return t.bench.base_of(t.bench.evidence()).answer(
         "Forecasts of the lag",
         _show_intervals(made, pc.is_in(made.column("forecast"), better.combine_chunks())),
         views.FORECASTS,
         notes=(*kept.sentences, f"in this run {counts}"),
-        unknown=[f"what became of {untold:,} of {scored.num_rows:,} due forecasts"] * bool(untold),
+        unknown=[f"what became of {lost:,} of {scored.num_rows:,} due forecasts"] * bool(lost),
     )
 
 

@@ -190,10 +190,10 @@ def _without_state(reading: Reading, lag: pa.Table, group: str, topics: Sequence
     if unknown := [topic for topic in topics if topic not in ids and topic not in there]:
         where = f"on the {source.describe()}" if ids else ""
         raise InputError(unknown_topic(unknown[0], ids or there, group, where))
-    wanted = [ids[topic] for topic in topics if topic in ids]
-    if not wanted:
+    known = [ids[topic] for topic in topics if topic in ids]
+    if not known:
         return lag.schema.empty_table()
-    ends = source.offsets(wanted)
+    ends = source.offsets(known)
     ends = ends.filter(pc.invert(pc.is_in(keys(ends, PARTITION), keys(lag, PARTITION))))
     empty = {name: ends.column(name) for name in PARTITION}
     empty["group_id"] = pa.repeat(pa.scalar(group), ends.num_rows)

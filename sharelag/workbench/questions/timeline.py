@@ -264,10 +264,10 @@ def timeline_of(
     kept = keys.num_rows if most is None else min(keys.num_rows, max(most // len(moments), 1))
     if kept < keys.num_rows:
         keys = keys.sort_by([("lag", "descending"), *ORDER]).slice(0, kept)
-    each, now = _lags(reading, keys, moments, every), reading.table("offsets")
+    each = _lags(reading, keys, moments, every)
     chosen = None if keys.num_rows == lag.num_rows else keys
     table = choose_lags(reading.over_history(each, STATE_LAGS, chosen))
-    table = add_topic_names(table.drop_columns("topic"), now).select(schemas.TIMELINE.names)
+    table = add_topic_names(table.drop_columns("topic"), lag).select(schemas.TIMELINE.names)
     table = reading.choice.of(table.sort_by([*ORDER, ("as_of", "ascending")]))
     return Rows(table, table.num_rows + rows - kept * len(moments))
 

@@ -58,9 +58,11 @@ def test_windows_lag_and_history_of_any_generation(tmp_path: Path, generation: i
     path = written(tmp_path, WALK.values(), generation)
     (line,) = windows(path)
     assert (line["effective_start_offset"], line["runs"]) == RECOVERED[11]
+    assert line["topic"] == ("orders" if generation < 2 else None)  # where control records are
     for command in ("lag", "history"):
         done = sharelag(command, "--raw", path, "-o", "json", "--engine", "local", code=0)
         assert done.stdout.count("\n") == (1 if command == "lag" else len(WALK))
+        assert {row["topic"] for row in rows_of(done)} == {line["topic"]}
 
 
 @pytest.mark.row("CMP-05")

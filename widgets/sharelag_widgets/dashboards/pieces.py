@@ -544,8 +544,8 @@ class TablePart(Part):
     ) -> None:
         """Show a result, or some of its rows and columns."""
         table = result.table if rows is None else rows
-        wanted = columns or [name for name in result.columns.values() if name not in self._without]
-        names = [name for name in wanted if name in table.schema.names]
+        chosen = columns or [name for name in result.columns.values() if name not in self._without]
+        names = [name for name in chosen if name in table.schema.names]
         own = {name: meaning for name, meaning in result.means.items() if name in names}
         self.header.tell(
             *(result.as_of, result.unknown, result.notes),

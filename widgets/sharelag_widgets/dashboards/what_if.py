@@ -103,7 +103,7 @@ class ByHand(Part):
             return assignment_of(with_assignment(scenario, held), name)
 
         partitions = partitions_of(lag, scenario)
-        held, words = initial(scenario, members, partitions)
+        held, words = assign(scenario, members, partitions)
         clients = clients_of(state.group, members)
         can: dict[str, Any] = {"on_run": try_out, "on_load": load, "member_labels": clients}
         if self._group == state.group:
@@ -133,7 +133,7 @@ def _places(rows: pa.Table) -> Iterator[tuple[str, int]]:
     return zip(*(rows.column(name).to_pylist() for name in ("topic", "partition")), strict=True)
 
 
-def initial(scenario: Scenario, members: pa.Table, partitions: pa.Table) -> tuple[Assignment, str]:
+def assign(scenario: Scenario, members: pa.Table, partitions: pa.Table) -> tuple[Assignment, str]:
     """Return the current assignment, or that of the scenario's assignor if it is unknown.
 
     Members of the scenario have their ids; partitions missing from ``partitions`` (of
