@@ -32,12 +32,12 @@ from sharelag.tables import gaps
 from sharelag.tables.gaps import COUNT_DIFFERS
 from sharelag.wire import SHARE_SNAPSHOT, STATE_KINDS, STATE_TOPIC, decode_arrow, encode_record
 from tests.support import generators, readings
+from tests.support.captures import MOMENTS, ends
 from tests.support.chapters import CAPTURE
 from tests.support.command import ask
 from tests.support.kafka.describe import parse_describe
 from tests.support.progress_rows import ID, MINUTE, MS, NOON, PLACE, ago, end, lag_of, time
 from tests.support.progress_rows import lag as lag_row
-from tests.support.recorded_moments import MOMENTS, ends
 from tests.support.records import assert_fields, offsets, raw, raw_file, row, with_column
 from tests.support.records import row as snapshot
 from tests.support.walk import RECOVERED, WALK, walk_records
