@@ -43,8 +43,8 @@ TESTS_OF_WAYS = ["--delta"] + [
 TESTS_OF_KAFKA = ["-rs"] + [
     f"tests/kafka/test_{name}.py"
     for name in [
-        *["lag_against_kafka", "members", "plan_reset", "replay_against_kafka"],
-        *["wire_against_kafka", "releases", "settings", "command_lines"],
+        *["lag_against_kafka", "members", "plan_reset", "wire_against_kafka"],
+        *["releases", "settings", "command_lines"],
     ]
 ]
 #: The latest version of each release.

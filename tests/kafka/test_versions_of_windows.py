@@ -31,7 +31,7 @@ from tests.support.records import NOW, raw, row
 Held = dict[str, list[list[int]]]
 
 ENGINES = ["local", "spark"]
-#: The classes of both versions judge replays in test_replay_against_kafka.py, too.
+#: The classes of both versions judge replays in test_wire_against_kafka.py, too.
 PREVIOUS = pytest.param(PREVIOUS_VERSION, marks=pytest.mark.exhaustive)
 BY_SPARK = pytest.param("spark", marks=pytest.mark.exhaustive)
 #: The number of tagged fields of a value is negative: no broker writes that.

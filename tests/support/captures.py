@@ -1,4 +1,4 @@
-"""Captures that say something else, lack an answer, are newer than is known, or may not be listed."""
+"""Recorded clusters: stories, noted moments, and copies that are wrong, newer or unlisted."""
 
 import json
 import os
@@ -6,12 +6,21 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from sharelag import schemas
+from sharelag.inputs import CaptureInput
+from sharelag.inputs.recorded import folder_of
 from sharelag.wire import GROUP_TOPIC, STATE_TOPIC
+from tests.support.chapters import CAPTURE
 from tests.support.records import with_column
+
+MOMENTS = sorted((CAPTURE / "expected" / "moments").glob("*.txt"))
+#: Many groups, one that is well, and causes of groups, of share partitions and of single records.
+VARIED = {"demo", "chapters", "healthy", "no_members", "held_head", "redelivery_storm"}
 
 
 def half_known(source: Path, folder: Path) -> Path:
@@ -66,3 +75,32 @@ def deny_listing(patch: pytest.MonkeyPatch, name: str) -> None:
         return scan(path)
 
     patch.setattr(os, "scandir", deny)
+
+
+def ends(noted: dict[str, Any]) -> pa.Table:
+    """The captured offsets, with the end offsets of the moment in place of the last."""
+    offsets = CaptureInput(CAPTURE).offsets(all_ids())
+    rows = [
+        row | {"end_offset": noted["end_offsets"].get(row["topic"], {}).get(str(row["partition"]))}
+        for row in offsets.to_pylist()
+    ]
+    return pa.Table.from_pylist(rows, schema=schemas.OFFSETS)
+
+
+def all_ids() -> list[str]:
+    ids: list[str] = pq.read_table(CAPTURE / "offsets.parquet").column("topic_id").to_pylist()
+    return ids
+
+
+def causes_of(name: str) -> dict[str, str | None]:
+    """Return the cause that `explain` must name first, by group; None: nothing is wrong.
+
+    Groups of samples that tell no story of causes are left out.
+    """
+    path = folder_of(name) / "expected.json"
+    if not path.exists():
+        return {}
+    about = json.loads(path.read_text("utf-8"))
+    if "groups" in about:
+        return {group: one["cause"] for group, one in about["groups"].items()}
+    return {about["group"]: about["cause"]}

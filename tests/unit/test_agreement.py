@@ -16,8 +16,8 @@ from sharelag.metrics.causes import CAUSES
 from sharelag.monitoring.checks.judge import check_reading
 from sharelag.monitoring.checks.rules import parse_rules
 from sharelag.reports.case import read, verdict
+from tests.support.captures import VARIED, causes_of
 from tests.support.cases import few_of
-from tests.support.stories import VARIED, causes_of
 from tests.support.widgets.panels import view_of
 
 SAMPLES = sorted(samples())

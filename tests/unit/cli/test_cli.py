@@ -33,13 +33,12 @@ from sharelag.wire import (
     STATE_TOPIC,
     encode_record,
 )
-from tests.support.captures import half_known
+from tests.support.captures import MOMENTS, half_known
 from tests.support.chapters import CAPTURE
 from tests.support.command import ask as rows
 from tests.support.command import refused, rows_of, sharelag, sharelag_process
 from tests.support.kafka.describe import parse_describe
 from tests.support.own_process import run_code
-from tests.support.recorded_moments import MOMENTS
 from tests.support.records import assert_fields, raw, raw_file, row
 from tests.support.written_input import Write, WrittenInput
 

@@ -12,12 +12,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sharelag import schemas
-from tests.support.captures import half_known
+from tests.support.captures import MOMENTS, half_known
 from tests.support.chapters import CAPTURE
 from tests.support.command import ask as rows
 from tests.support.command import refused, sharelag
 from tests.support.kafka.describe import parse_describe
-from tests.support.recorded_moments import MOMENTS
 from tests.support.records import assert_fields
 
 SCENARIOS = CAPTURE.parent / "scenarios"

@@ -7,6 +7,7 @@ record TTL: between two bounds, and exact where all is known.
 import json
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -28,19 +29,24 @@ from sharelag.model import DeliveryState
 from sharelag.replay import replay_arrow
 from sharelag.replay.history import HISTORY_KEY
 from sharelag.tables import gaps
+from sharelag.tables.gaps import COUNT_DIFFERS
 from sharelag.wire import SHARE_SNAPSHOT, STATE_KINDS, STATE_TOPIC, decode_arrow, encode_record
 from tests.support import generators, readings
+from tests.support.captures import MOMENTS, ends
 from tests.support.chapters import CAPTURE
+from tests.support.command import ask
 from tests.support.kafka.describe import parse_describe
 from tests.support.progress_rows import ID, MINUTE, MS, NOON, PLACE, ago, end, lag_of, time
 from tests.support.progress_rows import lag as lag_row
-from tests.support.recorded_moments import MOMENTS, ends
-from tests.support.records import assert_fields, offsets, raw, row, with_column
+from tests.support.records import assert_fields, offsets, raw, raw_file, row, with_column
 from tests.support.records import row as snapshot
 from tests.support.walk import RECOVERED, WALK, walk_records
 from tests.support.written_input import NOW, Write, WrittenInput
 
 AVAILABLE, ACKNOWLEDGED, ARCHIVED = 0, 2, 4
+#: What is durable after step 8 of the walk from 100 to 120, and after step 10.
+STEP_8 = [(110, 112, 0, 1), (113, 119, 2, 1)]
+STEP_10 = [(110, 110, 2, 2), (111, 112, 0, 1), (113, 119, 2, 1)]
 
 
 @pytest.mark.row("LAG-01", "LAG-02", "LAG-03", "LAG-04", "LAG-12")
@@ -509,3 +515,24 @@ def test_of_what_is_gathered_of_a_group() -> None:
     assert abs(line["archived"] - 301) <= 1
     (line,) = archived_by_ttl(*tables, NOW, timedelta(seconds=601)).to_pylist()
     assert (line["archived"], line["archived_high"]) == (0, 0)  # the oldest is 600 s old
+
+
+def printed_lag(folder: Path, start: int, batches: list[Any], count: int) -> dict[str, Any]:
+    record = encode_record(SHARE_SNAPSHOT, row(start, batches, delivery_complete_count=count))
+    (line,) = ask("lag", "--raw", raw_file(folder, raw([record])), "--engine", "local")
+    return line
+
+
+@pytest.mark.row("PSS-10")
+@pytest.mark.parametrize(
+    ("start", "batches", "right"),
+    [(110, STEP_8, 7), (110, STEP_10, 8), (111, STEP_10[1:], 7), (111, STEP_10, 7)],
+)
+def test_the_count_is_that_of_terminal_offsets_from_the_start_on(
+    tmp_path: Path, start: int, batches: list[Any], right: int
+) -> None:
+    found = {
+        count: COUNT_DIFFERS in printed_lag(tmp_path, start, batches, count)["notes"]
+        for count in range(right - 1, right + 2)
+    }
+    assert found == {right - 1: True, right: False, right + 1: True}

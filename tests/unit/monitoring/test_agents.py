@@ -24,12 +24,12 @@ from sharelag.monitoring import agents as tools
 from sharelag.monitoring.agents import MOST_ROWS, Ago, Shift, Tools, answer_of, server_of
 from sharelag.tables.level import rank
 from sharelag.tables.words import lag_sum
+from tests.support.captures import VARIED, causes_of
 from tests.support.cases import few_of
 from tests.support.command import rows_of
 from tests.support.command import sharelag as sharelag_command
 from tests.support.readings import open_once
 from tests.support.reliability import Inject
-from tests.support.stories import VARIED, causes_of
 from tests.support.widgets.samples import HOSTILE
 from tests.support.with_members import WithMembers, joined
 from tests.support.written_input import Write, WrittenInput

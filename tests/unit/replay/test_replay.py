@@ -39,11 +39,11 @@ from sharelag.wire import (
 )
 from sharelag.wire.formatter import kafka_json
 from tests.support import generators, readings
+from tests.support.captures import MOMENTS, ends
 from tests.support.cases import Cases
 from tests.support.chapters import CAPTURE
 from tests.support.command import sharelag as command
 from tests.support.kafka.describe import parse_describe
-from tests.support.recorded_moments import MOMENTS, ends
 from tests.support.records import KEY, raw, row, state_records, with_column
 from tests.support.walk import (
     ACKNOWLEDGED,

@@ -30,10 +30,10 @@ from sharelag.reports.incident import (
 )
 from sharelag.tables.lines import plain_rows
 from sharelag.workbench import Workbench
+from tests.support.captures import VARIED
 from tests.support.cases import few_of
 from tests.support.chapters import CAPTURE
 from tests.support.records import with_column
-from tests.support.stories import VARIED
 from tests.support.written_input import Write, WrittenInput
 
 HEALTHY = CAPTURE.parent / "scenarios" / "healthy"

@@ -40,6 +40,7 @@ from sharelag.whatif.horizon import Drained, after_reset, simulate_drain
 from sharelag.workbench.questions.forecasts import calibration_sentences, read_ledger
 from sharelag.workbench.questions.planned import deletion_of
 from sharelag.workbench.verdicts import COLUMNS, forecast
+from tests.support.captures import VARIED
 from tests.support.cases import few_of
 from tests.support.charts import SCENARIOS
 from tests.support.command import ask, refused
@@ -47,7 +48,6 @@ from tests.support.command import sharelag as command
 from tests.support.command import sharelag as sharelag_command
 from tests.support.readings import open_once
 from tests.support.rules import EXAMPLES
-from tests.support.stories import VARIED
 from tools import forecasts_page
 
 RESET = "share.auto.offset.reset"
