@@ -22,6 +22,7 @@ from sharelag.engine.spark.packing import collect
 from sharelag.engine.spark.reading import TABLES
 from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput
+from sharelag.inputs.files import pieces
 from sharelag.inputs.spark.frames import FrameInput
 from sharelag.replay.moment import parse_time
 from sharelag.workbench.questions.timeline import lags_at, trends
@@ -481,10 +482,14 @@ def test_a_timeline_is_cut_in_sight(spark: SparkSession, monkeypatch: pytest.Mon
 def test_a_timeline_beside_a_mirror_is_that_of_the_original(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Both states of a share partition are in several tasks; one of them counts."""
+    """The states of a share partition are in two tasks; one of them counts."""
+    monkeypatch.setattr(pieces, "_TASK_BYTES", 1)
+    monkeypatch.setattr(pieces, "_LARGEST_PART", 1)
     folder = with_mirror(CAPTURE, tmp_path / "mirrored")
     whole = sharelag.open(folder, engine="local")
     expected, sums = whole.timeline(every=10.0).table, trends(whole)
+    alone = sharelag.open(CAPTURE, engine="local").timeline(every=10.0)
+    assert rows(expected) == rows(alone.table)
     mine = sharelag.open(folder, spark=spark)
     assert len(mine.windows().table) == 2 * len(mine.lag().table)
     timeline = mine.timeline(every=10.0)

@@ -34,11 +34,12 @@ def half_known(source: Path, folder: Path) -> Path:
 
 
 def with_mirror(source: Path, folder: Path) -> Path:
-    """Copy a capture, with a mirror of the state topic beside the topic itself."""
+    """Copy a capture, with a mirror of the state topic beside it, in other partitions."""
     shutil.copytree(source, folder)
     records = pq.read_table(folder / "records")
     state = records.filter(pc.equal(records["topic"], STATE_TOPIC))
     mirror = with_column(state, "topic", [f"eu.{STATE_TOPIC}"] * len(state))
+    mirror = with_column(mirror, "partition", pc.add(state["partition"], 50))
     pq.write_table(mirror, folder / "records" / "mirror.parquet")
     describe(folder)
     return folder
