@@ -556,6 +556,10 @@ def test_a_spark_of_the_main_thread_is_interrupted_and_its_workbench_goes_on_in_
 
 
 @pytest.mark.exhaustive
-def test_a_workbench_goes_on_in_the_session_of_spark_connect_that_follows(remote: str) -> None:
-    done = run_python("-c", STOPPED, SPARK_REMOTE=remote)
+@pytest.mark.parametrize("end", ["stop()", "client.release_session()"])
+def test_a_workbench_goes_on_in_the_session_of_spark_connect_that_follows(
+    remote: str, end: str
+) -> None:
+    """The user has stopped it, or its server has closed it, as one that was not used for long."""
+    done = run_python("-c", STOPPED.replace("stop()", end), SPARK_REMOTE=remote)
     assert done.stdout == SAID, done.stderr[-2000:]

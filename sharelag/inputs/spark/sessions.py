@@ -196,7 +196,7 @@ def _session(app_name: str, settings: Mapping[str, str]) -> SparkSession:
     from pyspark.errors import PySparkException
 
     there = existing()
-    if there is not None:
+    if there is not None and not (is_connect(there) and has_stopped(there)):
         return there
     asked = {name.replace("_", "."): value for name, value in settings.items()}
     remote = asked.get("spark.remote") or os.environ.get("SPARK_REMOTE", "")
@@ -238,10 +238,22 @@ def is_connect(spark: SparkSession) -> bool:
 
 
 def has_stopped(spark: SparkSession) -> bool:
-    """Whether a session has stopped, so that it and its DataFrames are unusable."""
-    if is_connect(spark):
-        return bool(spark.is_stopped)  # type: ignore[attr-defined]
-    return spark.sparkContext._jsc is None
+    """Whether a session has stopped, so that it and its DataFrames are unusable.
+
+    A server of Spark Connect closes sessions after an hour without requests; a request shows it.
+    """
+    if not is_connect(spark):
+        return spark.sparkContext._jsc is None
+    from pyspark.errors import PySparkException
+
+    if not spark.is_stopped:  # type: ignore[attr-defined]
+        try:
+            spark.conf.get("spark.sql.session.timeZone")
+        except PySparkException as error:
+            if "INVALID_HANDLE.SESSION_" not in str(error):
+                raise
+            spark.client.close()  # so that pyspark makes another one
+    return bool(spark.is_stopped)  # type: ignore[attr-defined]
 
 
 def existing() -> SparkSession | None:
