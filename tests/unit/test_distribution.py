@@ -82,7 +82,7 @@ def test_of_four_processes_each_begins_with_other_servers() -> None:
 
 
 def test_unit_tests_come_before_others_servers_and_long_files_of_a_room_first() -> None:
-    spark, unit = files("spark", "demo", "stream"), files("unit", "wheel", "errors", "words")
+    spark, unit = files("spark", "demo", "stream"), files("unit", "wheel", "docs", "words")
     assert given_out([*spark, *unit], "abcba") == [spark[0], *unit, spark[1]]
     found = given_out(files("spark", "demo", "frames"), "aa")
     assert found == files("spark", "frames", "demo")
