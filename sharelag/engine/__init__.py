@@ -276,7 +276,7 @@ class Reading(ABC):
 
     @property
     def has_former_states(self) -> bool:
-        """Whether a share partition has several states: beside a mirror, or where it moved."""
+        """Whether a share partition has several states: the state topic grew, or has a mirror."""
         return len(self.table("states")) < len(self.table("windows"))
 
     def _choose_states(self) -> pa.Table:

@@ -92,8 +92,8 @@ def letters_arrow(raw: Arrow) -> pa.Table:
         columns[name] = _whole(texts[name], schemas.LETTERS.field(name).type)
     wrong = pa.nulls(rows, pa.string())
     for key, name in _NEEDED.items():
-        is_bad, is_number = pc.is_null(columns[name]), name in ("partition", "offset")
-        what = "is not a number" if is_number else "is not UTF-8"
+        is_bad = pc.is_null(columns[name])
+        what = "is not UTF-8" if columns[name] is texts[name] else "is not a number"
         absent = pc.is_null(given[name])
         why = pc.if_else(absent, f"no header {PREFIX}{key}", f"{PREFIX}{key} {what}")
         wrong = pc.if_else(pc.and_(pc.is_null(wrong), is_bad), why, wrong)
@@ -217,7 +217,7 @@ def archived_arrow(records: Arrow) -> pa.Table:
 
 REJECTED, LIMIT, EITHER, OTHER = "rejected", "delivery limit", "rejected or gap", "other"
 #: What a summary says where the reason is null.
-UNTOLD = "reason not known"
+UNKNOWN_REASON = "reason not known"
 #: Texts of the header ``message``, by ``ShareGroupDLQManager``.
 REASONS = {
     "Offset rejected by client.": REJECTED,
@@ -389,7 +389,7 @@ def summary_words(sums: pa.Table) -> list[str]:
     words = []
     for status in STATUSES:
         rows = (one for one in sums.to_pylist() if one["status"] == status)
-        if mine := sorted((one["reason"] or UNTOLD, one["offsets"]) for one in rows):
+        if mine := sorted((one["reason"] or UNKNOWN_REASON, one["offsets"]) for one in rows):
             parts = ", ".join(f"{reason} {count:,}" for reason, count in mine)
             words.append(f"{sum(count for _, count in mine):,} {status} ({parts})")
     return words

@@ -11,7 +11,7 @@ splits the distance; for every row with known terms
 lag is the sum of unread, available and unknown, unless the broker's count differs from its batches.
 If it counts the whole window, the whole window is complete (`sharelag.model.counts_all`).
 
-`timeline_arrow` gives the lag at several moments, `diff_arrow` compares the states of two.
+`state_lags` gives the lag at several moments, `diff_arrow` compares the states of two.
 """
 
 from __future__ import annotations
@@ -204,18 +204,6 @@ _KEPT = (*SHARE_PARTITION, *_STATE, "window_available", "window_complete", "max_
 STATE_LAGS = pa.schema([*schemas.TIMELINE, ("record_topic", pa.string()), ("changed", pa.int64())])
 
 
-def timeline_arrow(history: Arrow, past_offsets: Arrow, moments: Sequence[datetime]) -> pa.Table:
-    """Return the lag of every share partition at several moments.
-
-    ``history`` is in the order of `history_arrow`; ``past_offsets`` has one row per topic partition
-    and moment, and other moments are ignored. The result is `sharelag.schemas.TIMELINE`, one row
-    per moment and share partition that existed then, sorted by share partition, then moment. Lag is
-    null if the end offset at the moment is unknown or below finished offsets, or if earlier records
-    are missing.
-    """
-    return choose_lags(state_lags(history, past_offsets, moments))
-
-
 def choose_lags(lags: Arrow) -> pa.Table:
     """Return `TIMELINE` of `STATE_LAGS`: at each moment, the state that Kafka read.
 
@@ -228,7 +216,13 @@ def choose_lags(lags: Arrow) -> pa.Table:
 
 
 def state_lags(history: Arrow, past_offsets: Arrow, moments: Sequence[datetime]) -> pa.Table:
-    """Return the rows of `timeline_arrow` for every state of a share partition: `STATE_LAGS`."""
+    """Return the lag of every state of share partitions at several moments, as `STATE_LAGS`.
+
+    ``history`` is in the order of `history_arrow`; ``past_offsets`` has one row per topic partition
+    and moment, and other moments are ignored. There is one row per moment and state that existed
+    then, sorted by state, then moment. Lag is null if the end offset at the moment is unknown or
+    below finished offsets, or if earlier records are missing.
+    """
     times = np.unique(np.array([milliseconds(moment) for moment in moments], np.int64))
     if history.num_rows == 0 or not len(times):
         return STATE_LAGS.empty_table()

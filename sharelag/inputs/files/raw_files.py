@@ -195,13 +195,14 @@ def complete_columns(
 
 def _paths_below(folder: Path) -> list[str]:
     """Return the relative paths of everything below a folder; those of folders end with a slash."""
-    found = []
-    seen = {folder.resolve()}
-    for whole, name in ((folder.resolve().anchor, "the whole machine"), ("~", "your home folder")):
-        if folder.resolve() == Path(absolute(whole)).resolve():
-            near = [one.name for one in entries(folder) if any(any(one.glob(m)) for m in _INPUTS)]
-            such = f", such as {list_names(near)}" if near else ""
-            raise InputError(f"{folder} is {name}: give the folder with the records{such}")
+    found, top = [], folder.resolve()
+    seen = {top}
+    home = Path(absolute("~")).resolve()
+    if top in (Path(top.anchor), home):
+        name = "your home folder" if top == home else "the whole machine"
+        near = [one.name for one in entries(folder) if any(any(one.glob(m)) for m in _INPUTS)]
+        such = f", such as {list_names(near)}" if near else ""
+        raise InputError(f"{folder} is {name}: give the folder with the records{such}")
     for at, folders, files in os.walk(folder, onerror=refuse_unreadable, followlinks=True):
         here = Path(at).relative_to(folder)
         found += [f"{here / name}" for name in files] + [f"{here / name}/" for name in folders]

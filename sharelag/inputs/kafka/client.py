@@ -294,8 +294,8 @@ class Connection:
                     raise self._silence("the list of topics", error.args[0]) from error
 
     def _list_topics(self, timeout: float) -> Any:
-        # Its KafkaError never releases the exception that was handled when it was raised, and so
-        # all clients of that exception's frames. A separate thread handles none.
+        # A KafkaError that this raises never releases the exception that is being handled, and so
+        # all clients of its frames. A separate thread handles none.
         with ThreadPoolExecutor(1) as alone:
             found = alone.submit(self.admin.list_topics, timeout=timeout).result()
         self._reach()

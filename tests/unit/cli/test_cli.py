@@ -575,3 +575,14 @@ def test_what_changed_between_two_moments() -> None:
             line = ours[result["group_id"], result["topic"], result["partition"]]
             assert line[f"start_offset_{side}"] == result["start_offset"]
     assert {line["change"] for line in lines} >= {"reset", "moved"}
+
+
+def test_kafkas_command_before_4_2_printed_no_lag_to_compare_with(tmp_path: Path) -> None:
+    path = tmp_path / "described.txt"
+    path.write_text("GROUP TOPIC PARTITION START-OFFSET\nbilling orders 0 2\n")
+    asked = ("reconcile", "--capture", "demo", "--topic", "orders:0", "--described", str(path))
+    (row,) = rows(*asked)
+    assert (row["described_lag"], row["matches"]) == (None, None)
+    assert row["differences"][-1]["reason"] == "no_lag"
+    why = "not known: Kafka's lag in 1 of 1 share partition (Kafka's command printed a dash, or no"
+    assert why in sharelag(*asked).stderr
