@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -289,7 +290,7 @@ def test_watched_lag_of_two_states_counts_one(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(KafkaInput, "batches", batches)
     monkeypatch.setattr(KafkaInput, "offsets", lambda _, *asked: written.offsets(*asked))
     monkeypatch.setattr(KafkaInput, "size", lambda _: 3)
-    monkeypatch.setattr("sharelag.cli.questions.time.sleep", wait)
+    monkeypatch.setattr("sharelag.cli.questions.time", SimpleNamespace(sleep=wait))
     watch = ("lag", "--bootstrap-server", "localhost:1", "--watch", "1s", "-o", "json")
     done = sharelag(*watch, code=130)
     changes = [(row["partition"], row["change"]) for row in rows_of(done)]
