@@ -193,9 +193,10 @@ def archived_arrow(records: Arrow) -> pa.Table:
         )
     share = codes(keys(rows, SHARE_PARTITION))
     which, offset = each_offset(first, last)
-    # Sorting is stable, so the last row has the last state of an offset, and its time.
     is_done = state[which] == _ARCHIVED
-    order = np.lexsort((np.arange(len(which)), ~is_done, offset, share[which]))
+    # Sorting is stable; a share partition may have several states.
+    time = numbers(rows, "timestamp")[0][which]
+    order = np.lexsort((time, ~is_done, offset, share[which]))
     # The first Archived, else the first Archiving.
     chosen = order[changes(share[which][order], offset[order])]
     which, offset = which[chosen], offset[chosen]
