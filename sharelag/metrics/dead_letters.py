@@ -252,7 +252,10 @@ def ledger_arrow(archived: Arrow, letters: Arrow, lag: Arrow, limits: Arrow, now
     mine = runs.select(names).take(pa.array(which)).append_column("offset", pa.array(offset))
     is_fine = pc.is_null(every.column("problem"))
     by = [*SHARE_PARTITION, "offset"]
-    sums = every.filter(is_fine).group_by(by).aggregate([(name, how) for *_, name, how in _SUMMED])
+    # The queue got more partitions if the letters of an offset are in several.
+    fine = every.filter(is_fine).sort_by(ascending("queue", "queue_partition", "queue_offset"))
+    fine = fine.group_by(by, use_threads=False)
+    sums = fine.aggregate([(name, how) for *_, name, how in _SUMMED])
     sums = sums.rename_columns([*by, *(name for name, *_ in _SUMMED)])
     place = list(SHARE_PARTITION)
     if sums.num_rows:
@@ -277,10 +280,10 @@ def ledger_arrow(archived: Arrow, letters: Arrow, lag: Arrow, limits: Arrow, now
 #: Aggregates of the letters of one offset: name and type, column, and function.
 _SUMMED = (
     ("letters", pa.int64(), "queue_offset", "count"),
-    ("first_queue_offset", pa.int64(), "queue_offset", "min"),
-    ("last_queue_offset", pa.int64(), "queue_offset", "max"),
-    ("queue", pa.string(), "queue", "min"),
-    ("queue_partition", pa.int32(), "queue_partition", "min"),
+    ("first_queue_offset", pa.int64(), "queue_offset", "first"),
+    ("last_queue_offset", pa.int64(), "queue_offset", "last"),
+    ("queue", pa.string(), "queue", "first"),
+    ("queue_partition", pa.int32(), "queue_partition", "first"),
     ("told_count", pa.int16(), "delivery_count", "max"),
     ("message", pa.string(), "message", "min"),
     ("copied", pa.bool_(), "copied", "min"),
