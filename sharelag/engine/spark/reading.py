@@ -386,7 +386,8 @@ class SparkReading(Reading):
     def _over(self, parts: Parts, each: Each, schema: pa.Schema, *chosen: Any) -> DataFrame:
         """Apply a function to all states of some share partitions at a time."""
         records = self._records_of(*chosen)
-        return records.map_parts(parts, each, schema, together=self.has_former_states)
+        together = self.record_counts.records if self.has_former_states else 0
+        return records.map_parts(parts, each, schema, together)
 
     def timeline_frame(self, each: Each, group: str | None = None) -> DataFrame:
         """Return `sharelag.schemas.TIMELINE`, computed by ``each`` from the history."""

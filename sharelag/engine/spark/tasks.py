@@ -144,10 +144,10 @@ Choose: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 #: Approximate number of records in a part of share partitions.
 _PART_ROWS = 250_000
+#: Minimum number of parts in which share partitions with states in several tasks meet.
+_LEAST_MEETINGS = 4
 #: Maximum number of records that a task decodes at once; for more it reads the bytes repeatedly.
 _MOST_ROWS = 2_000_000
-#: Number of parts in which share partitions with states in several tasks meet.
-_MEETINGS = 64
 #: Up to this many bytes a task keeps unpacked records; above, it unpacks them for each reading.
 _KEPT_BYTES = 8 << 20
 #: Up to this many bytes a task with whole partitions reads them once, and packs nothing.
@@ -264,19 +264,20 @@ class Records:
         return map_in_arrow(scan.coalesce(2 * few) if few else scan, scan_task, schema, beside)
 
     def map_parts(
-        self, parts: Parts, each: Each, schema: pa.Schema, together: bool = False
+        self, parts: Parts, each: Each, schema: pa.Schema, together: int = 0
     ) -> DataFrame:
         """Apply a function to parts of each task's records: to some share partitions at a time.
 
-        With ``together``, a part also has the states of these that are in other tasks: beside a
-        mirror, or where the state topic grew. They are exchanged as bytes.
+        With ``together``, the number of records, a part also has the states of these that are in
+        other tasks: beside a mirror, or where the state topic grew. They are exchanged as bytes.
         """
         if together:
             columns, order = _PARTS[parts]
+            meetings = _LEAST_MEETINGS + together // _PART_ROWS
 
             def pack_task(mine: TaskRecords) -> Batches:
                 for part in parts(mine):
-                    place = _parts_of(part, _MEETINGS)
+                    place = _parts_of(part, meetings)
                     for number in np.unique(place).tolist():
                         yield pack_table(f"{number}", part.filter(pa.array(place == number)))
 
