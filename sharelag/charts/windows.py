@@ -26,6 +26,7 @@ from sharelag.charts.figure import (
 )
 from sharelag.charts.palette import KINDS, LAST, PAPER, Kind, Theme, marker, state_kind
 from sharelag.errors import InputError
+from sharelag.metrics.columns import begins as is_first
 from sharelag.metrics.columns import bools, numbers
 from sharelag.model import DeliveryState, milliseconds
 from sharelag.schemas import Arrow
@@ -86,15 +87,22 @@ def window_heat_records(
     if measure not in MEASURES:
         raise InputError(f"unknown measure {measure!r}: choose one of {', '.join(MEASURES)}")
     schemas.require(history, schemas.HISTORY, "history")
+    # The coordinator of a former state partition only rewrites its snapshots.
+    code = rows.codes(history).indices.to_numpy()
+    several = np.bincount(code[is_first(history)])[code] > 1
+    kept = ~(several & bools(history, "rewritten"))
+    time, _ = numbers(history, "record_timestamp")
+    if begin is not None:
+        kept &= time >= milliseconds(begin)
+    history = as_table(history).filter(pa.array(kept))
     if not history.num_rows:
         return WINDOW_HEAT.empty_table()
-    time, _ = numbers(history, "record_timestamp")
     first_time = time.min() if begin is None else milliseconds(begin)
     last_time = time.max() if as_of is None else max(time.max(), milliseconds(as_of))
     last_time = max(last_time, first_time + stretches)
     edges = np.linspace(first_time, last_time, stretches + 1).astype(np.int64)
     code = rows.codes(history).indices.to_numpy().astype(np.int64)
-    found, there = _last_rows(code, time, edges[1:])
+    found, there = _last_rows(history, code, edges[1:])
     value = rows.spans(history) if measure == "span" else rows.floats(history, _COLUMNS[measure])
     gone = pc.equal(as_table(history).column("record_kind"), "tombstone").to_numpy()
     value = np.where(bools(history, "from_snapshot") & ~gone, value, np.nan)
@@ -180,17 +188,20 @@ def window_heat_figure(records: pa.Table, theme: Theme = "light", most: int = 40
 
 
 def _last_rows(
-    code: NDArray[np.int64], time: NDArray[np.int64], ends: NDArray[np.int64]
+    history: pa.Table, code: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return each share partition's last row up to each end, and whether there is one."""
-    order = np.argsort(code, kind="stable")
-    begins = np.flatnonzero(np.diff(code[order], prepend=-1))
-    width = int(max(time.max(), ends.max()) - time.min()) + 2
+    time, _ = numbers(history, "record_timestamp")
+    low = min(time.min(), ends.min())
+    width = int(max(time.max(), ends.max()) - low) + 2
     # Clocks of brokers may differ: a record counts once all records before it do.
-    sorted_by = np.maximum.accumulate(code[order] * width + (time[order] - time.min()))
-    requested = (np.arange(len(begins))[:, None] * width + (ends - time.min())[None, :]).ravel()
-    found = np.searchsorted(sorted_by, requested, side="right") - 1
-    there = found >= np.repeat(begins, len(ends))
+    state = np.cumsum(is_first(history)) * width
+    at = np.maximum.accumulate(state + time - low) - state
+    order = np.lexsort((at, code))
+    firsts = np.flatnonzero(np.diff(code[order], prepend=-1))
+    requested = (np.arange(len(firsts))[:, None] * width + (ends - low)[None, :]).ravel()
+    found = np.searchsorted((code * width + at)[order], requested, side="right") - 1
+    there = found >= np.repeat(firsts, len(ends))
     return order[np.maximum(found, 0)], there
 
 

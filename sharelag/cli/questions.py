@@ -28,7 +28,7 @@ from sharelag.cli.options import (
     with_options,
 )
 from sharelag.cli.output import groups_in, note, plain, print_rows, require_rows, start, tell, write
-from sharelag.errors import BrokerUnreachableError, NoLeaderError
+from sharelag.errors import BrokerUnreachableError, NoLeaderError, TopicMissingError
 from sharelag.tables import views
 from sharelag.tables.words import client_words, pluralize, shell_word
 
@@ -201,8 +201,8 @@ def lag(output: str, by: str, brief: bool, watch: timedelta | None, **options: A
     while True:
         try:
             before, _ = _lag(output, options, arguments, before or {})
-        except (NoLeaderError, BrokerUnreachableError) as error:
-            if before is None and isinstance(error, BrokerUnreachableError):
+        except (NoLeaderError, BrokerUnreachableError, TopicMissingError) as error:
+            if before is None and not isinstance(error, NoLeaderError):
                 raise  # an address that never answered may be wrong
             tell(str(error))
         time.sleep(watch.total_seconds())
@@ -219,7 +219,11 @@ def _lag(
 
     answered = ask("lag", options, **arguments)
     rows, columns = plain(answered.result.table), dict(answered.result.columns)
-    places = [tuple(row.get(name) for name in _KEYS) for row in rows]
+    # Requested after the lag, the id of the cluster reveals that another has the address now.
+    cluster = None if before is None else answered.source.cluster_id
+    if before and all(was[0] != cluster for was in before):
+        tell(f"the {answered.source.describe()} is another one now: changes begin anew")
+    places = [(cluster, *(row.get(name) for name in _KEYS)) for row in rows]
     now = {at: row["lag"] for at, row in zip(places, rows, strict=True)}
     if before is not None:
         for place, row in zip(places, rows, strict=True):

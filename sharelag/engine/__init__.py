@@ -426,12 +426,7 @@ class Reading(ABC):
 
     def over_own_history(self, each: Each, schema: pa.Schema) -> pa.Table:
         """As `over_history`, without mirrored states of share partitions that have their own."""
-        states = self.table("windows").select([*schemas.SHARE_PARTITION, "record_topic"])
-        own = states.filter(pc.equal(states.column("record_topic"), STATE_TOPIC))
-        if len(own) == len(states):
-            return self.over_history(each, schema)
-        place = keys(own, schemas.SHARE_PARTITION)
-        return self.over_history(partial(_over_own, each=each, own=place), schema)
+        return self.over_history(partial(_over_own, each=each), schema)
 
     @abstractmethod
     def over_records(self, each: Each, schema: pa.Schema, keys: pa.Table) -> pa.Table:
@@ -494,10 +489,13 @@ _PLACE = ascending("record_topic", "record_partition", "record_offset")
 HISTORY_ORDER = [*ORDER, *_PLACE]
 
 
-def _over_own(history: pa.RecordBatch, each: Each, own: pa.Array) -> schemas.Arrow:
+def _over_own(history: pa.RecordBatch, each: Each) -> schemas.Arrow:
     is_own = pc.equal(history.column("record_topic"), STATE_TOPIC)
-    has_own = pc.is_in(keys(history, schemas.SHARE_PARTITION), own)
-    return each(history.filter(pc.or_(is_own, pc.invert(has_own))))
+    if not pc.all(is_own).as_py():
+        place = keys(history, schemas.SHARE_PARTITION)
+        has_own = pc.is_in(place, place.filter(is_own))
+        history = history.filter(pc.or_(is_own, pc.invert(has_own)))
+    return each(history)
 
 
 def add_topic_names(table: pa.Table, offsets: pa.Table) -> pa.Table:

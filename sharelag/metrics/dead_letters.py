@@ -193,9 +193,10 @@ def archived_arrow(records: Arrow) -> pa.Table:
         )
     share = codes(keys(rows, SHARE_PARTITION))
     which, offset = each_offset(first, last)
-    # Sorting is stable, so the last row has the last state of an offset, and its time.
     is_done = state[which] == _ARCHIVED
-    order = np.lexsort((np.arange(len(which)), ~is_done, offset, share[which]))
+    # Sorting is stable; a share partition may have several states.
+    time = numbers(rows, "timestamp")[0][which]
+    order = np.lexsort((time, ~is_done, offset, share[which]))
     # The first Archived, else the first Archiving.
     chosen = order[changes(share[which][order], offset[order])]
     which, offset = which[chosen], offset[chosen]
@@ -251,7 +252,10 @@ def ledger_arrow(archived: Arrow, letters: Arrow, lag: Arrow, limits: Arrow, now
     mine = runs.select(names).take(pa.array(which)).append_column("offset", pa.array(offset))
     is_fine = pc.is_null(every.column("problem"))
     by = [*SHARE_PARTITION, "offset"]
-    sums = every.filter(is_fine).group_by(by).aggregate([(name, how) for *_, name, how in _SUMMED])
+    # The queue got more partitions if the letters of an offset are in several.
+    fine = every.filter(is_fine).sort_by(ascending("queue", "queue_partition", "queue_offset"))
+    fine = fine.group_by(by, use_threads=False)
+    sums = fine.aggregate([(name, how) for *_, name, how in _SUMMED])
     sums = sums.rename_columns([*by, *(name for name, *_ in _SUMMED)])
     place = list(SHARE_PARTITION)
     if sums.num_rows:
@@ -276,10 +280,10 @@ def ledger_arrow(archived: Arrow, letters: Arrow, lag: Arrow, limits: Arrow, now
 #: Aggregates of the letters of one offset: name and type, column, and function.
 _SUMMED = (
     ("letters", pa.int64(), "queue_offset", "count"),
-    ("first_queue_offset", pa.int64(), "queue_offset", "min"),
-    ("last_queue_offset", pa.int64(), "queue_offset", "max"),
-    ("queue", pa.string(), "queue", "min"),
-    ("queue_partition", pa.int32(), "queue_partition", "min"),
+    ("first_queue_offset", pa.int64(), "queue_offset", "first"),
+    ("last_queue_offset", pa.int64(), "queue_offset", "last"),
+    ("queue", pa.string(), "queue", "first"),
+    ("queue_partition", pa.int32(), "queue_partition", "first"),
     ("told_count", pa.int16(), "delivery_count", "max"),
     ("message", pa.string(), "message", "min"),
     ("copied", pa.bool_(), "copied", "min"),

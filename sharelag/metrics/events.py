@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.metrics.columns import STATE
+from sharelag.metrics.columns import STATE, begins
 from sharelag.model import milliseconds
 from sharelag.schemas import SHARE_PARTITION, SHARE_PARTITION_COLUMNS, TIMESTAMP, Arrow
 from sharelag.tables.arrow import as_table, beside, flat, keys, table_of
@@ -57,14 +57,15 @@ def first_trouble(history: Arrow, since: datetime) -> pa.Table:
     ends = [(name, "max" if name == "last_finished" else "min") for name in _TIMES]
     spans = [("record_timestamp", "min"), ("record_timestamp", "max")]
     sums = [(name, "sum") for name in (*_SUMS, "missing")]
-    firsts = [("replaced", "first"), ("snapshot_epoch", "first")]
+    # Born only if all of its states are.
+    born = pc.and_(table.column("replaced"), pc.equal(table.column("snapshot_epoch"), 0))
+    born = pc.if_else(pa.array(begins(table)), born.fill_null(False), None)
+    table = table.append_column("is_born", born)
     # Threads would change the order.
     found = table.group_by(list(SHARE_PARTITION), use_threads=False)
-    found = found.aggregate([*sums, *ends, *spans, *firsts])
-    starts = pc.equal(found.column("snapshot_epoch_first"), 0)
-    born = pc.and_(found.column("replaced_first"), starts)
+    found = found.aggregate([*sums, *ends, *spans, ("is_born", "all")])
     columns = {name: found.column(name) for name in SHARE_PARTITION}
-    columns["is_born"] = born.fill_null(False)
+    columns["is_born"] = found.column("is_born_all")
     columns |= {name: found.column(f"{name}_{how}") for name, how in (*sums, *ends)}
     columns["first_record"] = found.column("record_timestamp_min")
     columns["last_record"] = found.column("record_timestamp_max")

@@ -51,6 +51,7 @@ from numpy.typing import NDArray
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.metrics.columns import PARTITION, floats, mask
+from sharelag.metrics.observed import unambiguous
 from sharelag.schemas import SHARE_PARTITION, TIMESTAMP, Arrow, Bools, Floats, Ints
 from sharelag.tables.arrow import (
     as_table,
@@ -332,7 +333,7 @@ def _finish_rate(place: pa.Array, observed: Arrow | None) -> pa.Array:
     """Return finished offsets per hour over the observed span."""
     if observed is None:
         return pa.nulls(len(place), pa.float64())
-    table = as_table(observed)
+    table = unambiguous(observed)
     begin, end, finished = (floats(table.column(name)) for name in ("begin", "end", "finished"))
     hours = np.where(end > begin, end - begin, np.nan) / _MS_AN_HOUR
     rate = pa.array(finished / hours, from_pandas=True)

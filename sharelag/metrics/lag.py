@@ -11,7 +11,7 @@ splits the distance; for every row with known terms
 lag is the sum of unread, available and unknown, unless the broker's count differs from its batches.
 If it counts the whole window, the whole window is complete (`sharelag.model.counts_all`).
 
-`state_lags` gives the lag at several moments, `diff_arrow` compares the states of two.
+`timeline_arrow` gives the lag at several moments, `diff_arrow` compares the states of two.
 """
 
 from __future__ import annotations
@@ -200,41 +200,33 @@ def rollup_arrow(lag: Arrow, by: str) -> pa.RecordBatch:
 
 _STATE = ("start_offset", "effective_start_offset", "window_end_offset", "delivery_complete_count")
 _KEPT = (*SHARE_PARTITION, *_STATE, "window_available", "window_complete", "max_delivery_count")
-#: `TIMELINE` of every state of a share partition, with what `choose_lags` chooses by.
-STATE_LAGS = pa.schema([*schemas.TIMELINE, ("record_topic", pa.string()), ("changed", pa.int64())])
 
 
-def choose_lags(lags: Arrow) -> pa.Table:
-    """Return `TIMELINE` of `STATE_LAGS`: at each moment, the state that Kafka read.
+def timeline_arrow(history: Arrow, past_offsets: Arrow, moments: Sequence[datetime]) -> pa.Table:
+    """Return the lag of share partitions at several moments, as `TIMELINE`.
 
-    The states of a share partition can be in several tasks, so they are collected before.
-    """
-    table, place = as_table(lags), [*SHARE_PARTITION, "as_of"]
-    if table.group_by(place, use_threads=False).aggregate([]).num_rows < table.num_rows:
-        table = _latest(table, place, "changed")
-    return table.select(schemas.TIMELINE.names)
-
-
-def state_lags(history: Arrow, past_offsets: Arrow, moments: Sequence[datetime]) -> pa.Table:
-    """Return the lag of every state of share partitions at several moments, as `STATE_LAGS`.
-
-    ``history`` is in the order of `history_arrow`; ``past_offsets`` has one row per topic partition
-    and moment, and other moments are ignored. There is one row per moment and state that existed
-    then, sorted by state, then moment. Lag is null if the end offset at the moment is unknown or
-    below finished offsets, or if earlier records are missing.
+    ``history`` has all rows of some share partitions, in the order of `history_arrow`;
+    ``past_offsets`` has one row per topic partition and moment, and other moments are ignored.
+    There is one row per moment and share partition that existed then, of the state that Kafka read.
+    Lag is null if the end offset at the moment is unknown or below finished offsets, or if earlier
+    records are missing.
     """
     times = np.unique(np.array([milliseconds(moment) for moment in moments], np.int64))
     if history.num_rows == 0 or not len(times):
-        return STATE_LAGS.empty_table()
+        return schemas.TIMELINE.empty_table()
     table = as_table(history)
     rows, at = _last_rows(table, times)
     # The coordinator of a former state partition only rewrites its snapshots.
-    is_new = begins(table) | ~bools(table, "rewritten")
+    first = begins(table)
+    is_new = first | ~bools(table, "rewritten")
     changed = np.maximum.accumulate(np.where(is_new, np.arange(len(is_new)), 0))[rows]
     changed = numbers(table, "record_timestamp")[0][changed]
     then = table.select([*_KEPT, "record_topic", "record_kind", "from_snapshot"]).take(rows)
     then = then.append_column("moment", pa.array(at)).append_column("changed", pa.array(changed))
     then = then.filter(pc.not_equal(then.column("record_kind"), "tombstone"))
+    heads = keys(table.filter(first), SHARE_PARTITION)
+    if pc.count_distinct(heads).as_py() < len(heads):
+        then = _latest(then, [*SHARE_PARTITION, "moment"], "changed")
     at = then.column("moment").to_numpy()
     offsets = as_table(past_offsets)
     ids = pc.unique(flat(then.column("topic_id")))
@@ -286,7 +278,7 @@ def _add_lag(then: pa.Table, ends: pa.Table, as_of: pa.Array) -> pa.Table:
         gaps.NEGATIVE_LAG: lag < 0,
     }
     unread = np.maximum(end - np.maximum(window_end, start), 0)
-    columns = {name: then.column(name) for name in (*_KEPT, "record_topic", "changed")} | {
+    columns = {name: then.column(name) for name in _KEPT} | {
         "topic": ends.column("topic"),
         "as_of": as_of,
         "end_offset": ends.column("end_offset"),
@@ -294,7 +286,7 @@ def _add_lag(then: pa.Table, ends: pa.Table, as_of: pa.Array) -> pa.Table:
         "unread": pa.array(unread, mask=~(has_start & has_end)),
         "lag_reason": first_reason(reasons),
     }
-    return table_of(columns, STATE_LAGS)
+    return table_of(columns, schemas.TIMELINE)
 
 
 _KEY = ["record_topic", "record_partition", "topic_id", "partition", "group_id"]

@@ -92,14 +92,9 @@ def window_heat(case: Case) -> pa.Table:
         return WINDOW_HEAT.empty_table()
     # Brokers' clocks may be ahead of this machine's.
     end = max(case.evidence.as_of, pc.max(found.column("last_record")).as_py())
-    each = partial(_heat, begin=begin, as_of=end)
+    each = partial(window_heat_records, begin=begin, as_of=end)
     table = case.bench.over_history(("window heat", begin), each, WINDOW_HEAT).drop_columns("topic")
     return case.bench.choice.of(add_topic_names(table, case.evidence.lag).select(WINDOW_HEAT.names))
-
-
-def _heat(history: pa.RecordBatch, begin: datetime, as_of: datetime) -> pa.Table:
-    since = history.filter(pc.greater_equal(history.column("record_timestamp"), pa.scalar(begin)))
-    return window_heat_records(since, as_of=as_of, begin=begin)
 
 
 def as_far_as_known(words: str, is_whole: bool) -> str:

@@ -218,7 +218,7 @@ def of_settings(settings: pa.Table, groups: Iterable[str] = ()) -> tuple[str, ..
     described = set(settings.column("entity").to_pylist())
     new = (group for group in groups if group not in described)
     return (
-        *(["some settings, which are not readable (Kafka's defaults are assumed)"] * bool(unread)),
+        *(["some settings, unreadable or differing (Kafka's defaults are assumed)"] * bool(unread)),
         *(f"the settings of share group {group!r} (a new group has these)" for group in new),
         *([f"whether dead-letter queues take letters: {list_names(queues)}"] if queues else []),
     )

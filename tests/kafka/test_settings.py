@@ -315,6 +315,13 @@ def test_brokers_that_disagree_have_no_value(caplog: pytest.LogCaptureFixture) -
     assert same == {name: (None, "broker"), "x": ("1", "broker")}
     assert "brokers have different values of group.share.max.size (200, 300)" in caplog.text
     assert _agree([{name: ("200", "default")}, None]) is None
+    # During an upgrade, whichever broker is asked first.
+    for newer in (0, 1):
+        caplog.clear()
+        brokers: list[Any] = [{}, {}]
+        brokers[newer] = {name: ("200", "default")}
+        assert _agree(brokers) == {name: (None, "broker")}
+        assert "(200, missing): the value is unknown" in caplog.text
 
 
 def test_a_setting_that_a_brokers_version_lacks_is_left_out() -> None:

@@ -32,6 +32,7 @@ from sharelag.errors import (
     TopicMissingError,
 )
 from sharelag.inputs import KafkaInput
+from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import client_config
 from sharelag.inputs.spark.data_source import register
 from sharelag.tables.lines import plain_rows
@@ -243,7 +244,9 @@ def test_why_lag_cannot_be_computed_is_said_as_long_as_that_holds(
 
 
 @pytest.mark.exhaustive
-def test_what_goes_wrong_is_reported(broker: KafkaBroker, spark: SparkSession, group: str) -> None:
+def test_what_goes_wrong_is_reported(
+    broker: KafkaBroker, spark: SparkSession, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     servers = broker.bootstrap_servers
 
     def refuse(*_: pa.Table) -> None:
@@ -260,6 +263,11 @@ def test_what_goes_wrong_is_reported(broker: KafkaBroker, spark: SparkSession, g
         with pytest.raises(ClusterError, match="stopped from elsewhere: watch again"):
             list(live.updates(seconds=60))
         assert "no longer current: the stream was stopped" in live._repr_mimebundle_()["text/html"]
+        assert _total(live.lag) == 10
+    with stream.watch(servers, groups=group, every=0.5) as live:
+        monkeypatch.setattr(kafka, "topic_ids", lambda _, names=(): dict.fromkeys(names, "other"))
+        with pytest.raises(ClusterError, match=r"is another one now, .*watch again"):
+            list(live.updates(seconds=60))
         assert _total(live.lag) == 10
     assert spark.streams.active == []
 

@@ -23,13 +23,19 @@ from sharelag.engine.spark.reading import TABLES
 from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput
 from sharelag.inputs.files import pieces
+from sharelag.inputs.recorded import folder_of
 from sharelag.inputs.spark.frames import FrameInput
+from sharelag.monitoring.checks.measures import past
 from sharelag.replay.moment import parse_time
+from sharelag.reports.case import read
+from sharelag.reports.incident import signs, timeline, window_heat
+from sharelag.workbench import ask as questions
 from sharelag.workbench.questions.timeline import lags_at, trends
 from tests.support import readings
-from tests.support.captures import with_mirror
+from tests.support.captures import with_growth, with_mirror
 from tests.support.cases import few_of
 from tests.support.chapters import CAPTURE
+from tests.support.dead_letters import queue_table
 from tests.support.spark.settings import set_for
 
 THEN = "2026-11-21T11:44:31Z"
@@ -501,6 +507,36 @@ def test_a_timeline_beside_a_mirror_is_that_of_the_original(
     assert rows(mine.events(since=THEN).table) == rows(whole.events(since=THEN).table)
     monkeypatch.setattr("sharelag.workbench.questions.timeline.MOST_TIMELINE_ROWS", 1)
     assert rows(trends(mine)) == rows(sums)
+
+
+def test_where_the_state_topic_grew_every_answer_is_the_same(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Several states of a share partition are in as many tasks."""
+    monkeypatch.setattr(pieces, "_TASK_BYTES", 1)
+    monkeypatch.setattr(pieces, "_LARGEST_PART", 1)
+    folder = with_growth(folder_of("poison"), tmp_path / "grown")
+    told = {}
+    for engine in ("local", "spark"):
+        case = read(capture=str(folder), engine=engine)
+        bench, letters = case.bench, {"group": "poison", "queue": queue_table([{"headers": []}])}
+        assert len(bench.windows().table) > len(bench.lag().table)
+        given: dict[str, Any] = {"moments": {"group": "poison"}, "diff": {"before": "10s"}}
+        given |= {"dead_letters": letters, "redrive": letters}
+        given["imbalance_trend"] = {"every": timedelta(seconds=5)}
+        others = {"forecasts", "settings_drift", "plan_reset", "plan_delete"}
+        asked = [name for name in questions.QUESTIONS if name not in others]
+        found = {name: bench.ask(name, **given.get(name, {})).table for name in asked}
+        found |= {"signs": signs(case), "window heat": window_heat(case)}
+        evidence, moments = bench.reading.evidence, list(timeline(case, 3)["as_of"].unique())
+        before = [at.as_py() for at in moments[:2]]
+        then = past(bench.reading, before, timedelta(seconds=30))
+        found |= {f"then {n}": one.facts.evidence.progress for n, one in enumerate(then)}
+        told[engine] = found | {"trends": bench.trends()}
+        assert evidence.engine == engine
+    assert [name for name, table in told["local"].items() if not len(table)] == ["explain"]
+    wrong = [n for n, table in told["local"].items() if rows(told["spark"][n]) != rows(table)]
+    assert not wrong
 
 
 @pytest.mark.parametrize("given", ["table", "table on Spark", "DataFrame"])

@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -246,6 +247,44 @@ def test_nothing_says_where_spark_connect_is() -> None:
     done = run_python("-c", code, SPARK_CONNECT_MODE_ENABLED="1")
     assert "SetupError: only Spark Connect is installed here" in done.stderr
     assert "set SPARK_REMOTE" in done.stderr
+
+
+#: Its Connect server ends after the first answer.
+DEAD = """
+import os
+import sharelag
+from sharelag.errors import SetupError
+from tests.support.connect import QUICK, connect_server
+
+with connect_server(settings=QUICK) as os.environ["SPARK_REMOTE"]:
+    bench = sharelag.open("chapters", engine="spark")
+    bench.lag()
+try:
+    bench.history()
+except SetupError as error:
+    print(error)
+session = sharelag.open("chapters", engine="spark").lag
+"""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from sharelag.inputs.spark import session",
+        pytest.param(DEAD, marks=pytest.mark.exhaustive),
+    ],
+    ids=["when it starts", "later"],
+)
+def test_a_dead_server_of_spark_connect_is_named_soon(code: str) -> None:
+    """pyspark alone would retry for minutes, also at the end of the process."""
+    begin = time.monotonic()
+    remote = "sc://127.0.0.1:1/;token=secret"
+    done = run_python("-c", f"{code}\nsession()", SPARK_REMOTE=remote)
+    assert time.monotonic() - begin < (30 if code != DEAD else 180)
+    said = "no Spark Connect server answers at 127.0.0.1:"
+    assert f"SetupError: {said}" in done.stderr
+    assert (said in done.stdout) == (code == DEAD)
+    assert "secret" not in done.stderr
 
 
 @pytest.mark.parametrize("trouble", ["a thread", "an import"])

@@ -45,6 +45,22 @@ def with_mirror(source: Path, folder: Path) -> Path:
     return folder
 
 
+def with_growth(source: Path, folder: Path) -> Path:
+    """Copy a capture, as if its state topic had got more partitions in the middle of it."""
+    shutil.copytree(source, folder)
+    (file,) = (folder / "records").iterdir()
+    records = pq.read_table(file)
+    span = pc.min_max(records["timestamp"]).as_py()
+    middle = span["min"] + (span["max"] - span["min"]) / 2
+    is_later = (pc.field("topic") == STATE_TOPIC) & (pc.field("timestamp") > pa.scalar(middle))
+    later = records.filter(is_later)
+    moved = with_column(later, "partition", pc.add(later["partition"], 50))
+    pq.write_table(records.filter(~is_later), file)
+    pq.write_table(moved, folder / "records" / "moved.parquet")
+    describe(folder)
+    return folder
+
+
 def with_newer_groups(source: Path, folder: Path) -> Path:
     """Copy a capture, as if its groups' own records had a version that nobody knows yet."""
     shutil.copytree(source, folder)

@@ -46,12 +46,11 @@ from sharelag.engine.spark.answers import Decoded, decode, select_records
 from sharelag.engine.spark.packing import (
     FOUND,
     collect,
-    meet,
     pack_table,
     stream_rows,
     unpack_table,
 )
-from sharelag.engine.spark.tasks import Files, Logs, Records, TaskRecords
+from sharelag.engine.spark.tasks import Files, Logs, Parts, Records, TaskRecords
 from sharelag.errors import InputError, SetupError, first_line
 from sharelag.inputs import Input, KafkaInput
 from sharelag.inputs.files.pieces import plan
@@ -65,7 +64,6 @@ from sharelag.inputs.spark.workers import explain_failures, map_in_arrow
 from sharelag.metrics.columns import evenly_spaced
 from sharelag.metrics.dead_letters import SUMS, archived_arrow, first_of, sums_of, topic_ids_of
 from sharelag.metrics.health import snapshots_arrow
-from sharelag.metrics.lag import STATE_LAGS, choose_lags
 from sharelag.model import milliseconds
 from sharelag.replay.moment import Choice, Moment, filter_groups
 from sharelag.replay.state import WINDOWS_AT, WINDOWS_ORDER, replay_at
@@ -379,22 +377,25 @@ class SparkReading(Reading):
         return self._records_of().map(TaskRecords.histories, schemas.HISTORY)
 
     def over_history(self, each: Each, schema: pa.Schema, keys: pa.Table | None = None) -> pa.Table:
-        summarize = answers.summarize(each, schema)
-        found = self._records_of(keys).find(lambda mine: [("found", summarize(mine))])
+        def pack(part: pa.RecordBatch) -> pa.RecordBatch:
+            return pack_table("found", as_table(each(part)).cast(schema))
+
+        found = self._over(TaskRecords.histories, pack, FOUND, keys)
         return unpack_table(collect(found, FOUND), "found", schema)
 
+    def _over(self, parts: Parts, each: Each, schema: pa.Schema, *chosen: Any) -> DataFrame:
+        """Apply a function to all states of some share partitions at a time."""
+        records = self._records_of(*chosen)
+        together = self.record_counts.records if self.has_former_states else 0
+        return records.map_parts(parts, each, schema, together)
+
     def timeline_frame(self, each: Each, group: str | None = None) -> DataFrame:
-        """Return `sharelag.schemas.TIMELINE` of the `STATE_LAGS` that ``each`` computes."""
-        records = self._records_of(group=group)
-        frame = records.map_parts(TaskRecords.histories, each, STATE_LAGS)
-        if self.has_former_states:
-            given, columns = {"lags": frame}, {"lags": STATE_LAGS}
-            frame = meet(given, columns, ["group_id"], choose_lags, schemas.TIMELINE)
+        """Return `sharelag.schemas.TIMELINE`, computed by ``each`` from the history."""
+        frame = self._over(TaskRecords.histories, each, schemas.TIMELINE, None, group)
         return self._add_names(frame).select(schemas.TIMELINE.names)
 
     def over_records(self, each: Each, schema: pa.Schema, keys: pa.Table) -> pa.Table:
-        records = self._records_of(keys)
-        return collect(records.map_parts(TaskRecords.share_partitions, each, schema), schema)
+        return collect(self._over(TaskRecords.share_partitions, each, schema, keys), schema)
 
     def windows_at(self, keys: pa.Table, moments: Sequence[int] | int) -> pa.Table:
         """Return the windows of some share partitions at past moments.
@@ -428,9 +429,8 @@ class SparkReading(Reading):
 
     def ledger_frame(self, given: OfQueue) -> DataFrame:
         """Return the whole ledger of a dead-letter queue."""
-        records = self._records_of(given.lag)
-        share_partitions = TaskRecords.share_partitions
-        archived = records.map_parts(share_partitions, archived_arrow, schemas.ARCHIVED_RUNS)
+        parts, runs = TaskRecords.share_partitions, schemas.ARCHIVED_RUNS
+        archived = self._over(parts, archived_arrow, runs, given.lag)
         names = topic_ids_of(given.lag)
         letters = answers.letters(self.spark, given.queue, names, given.groups)
         lag, now = frame_of(self.spark, given.lag), milliseconds(self.now)

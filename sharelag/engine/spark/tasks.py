@@ -18,7 +18,9 @@ from functools import cached_property, partial, reduce
 from itertools import chain
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -36,6 +38,7 @@ from sharelag.engine.spark.packing import (
     pack_records,
     pack_table,
     unpack_records,
+    unpack_table,
 )
 from sharelag.errors import InputError
 from sharelag.inputs.files.pieces import Plan, deal_out, is_other, plan, read_pieces
@@ -47,11 +50,12 @@ from sharelag.inputs.spark.sessions import has_stopped, tasks_at_once
 from sharelag.inputs.spark.workers import Task, map_in_arrow
 from sharelag.model.versions import Version
 from sharelag.replay import members
-from sharelag.replay.columns import cut_by_share_partition
-from sharelag.replay.history import history_arrow
+from sharelag.replay.columns import KEY, cut_by_share_partition
+from sharelag.replay.history import HISTORY_KEY, history_arrow
 from sharelag.replay.moment import Moment, as_moment, up_to
 from sharelag.replay.repeats import EachOnce
 from sharelag.replay.state import Latest, latest, latest_windows, replay_arrow
+from sharelag.schemas import Ints
 from sharelag.tables.arrow import ascending, for_spark, keys, one_batch
 from sharelag.wire.decode import Decoded, decode_arrow, of_state, of_topic
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
@@ -140,6 +144,8 @@ Choose: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 #: Approximate number of records in a part of share partitions.
 _PART_ROWS = 250_000
+#: Minimum number of parts in which share partitions with states in several tasks meet.
+_LEAST_MEETINGS = 4
 #: Maximum number of records that a task decodes at once; for more it reads the bytes repeatedly.
 _MOST_ROWS = 2_000_000
 #: Up to this many bytes a task keeps unpacked records; above, it unpacks them for each reading.
@@ -258,9 +264,30 @@ class Records:
         return map_in_arrow(scan.coalesce(2 * few) if few else scan, scan_task, schema, beside)
 
     def map_parts(
-        self, parts: Callable[[TaskRecords], Batches], each: Each, schema: pa.Schema
+        self, parts: Parts, each: Each, schema: pa.Schema, together: int = 0
     ) -> DataFrame:
-        """Apply a function to parts of each task's records, such as some share partitions."""
+        """Apply a function to parts of each task's records: to some share partitions at a time.
+
+        With ``together``, the number of records, a part also has the states of these that are in
+        other tasks: beside a mirror, or where the state topic grew. They are exchanged as bytes.
+        """
+        if together:
+            columns, order = _PARTS[parts]
+            meetings = _LEAST_MEETINGS + together // _PART_ROWS
+
+            def pack_task(mine: TaskRecords) -> Batches:
+                for part in parts(mine):
+                    place = _parts_of(part, meetings)
+                    for number in np.unique(place).tolist():
+                        yield pack_table(f"{number}", part.filter(pa.array(place == number)))
+
+            def meet_task(batches: Iterable[pa.RecordBatch]) -> Batches:
+                found = pa.Table.from_batches([batch.cast(FOUND) for batch in batches], FOUND)
+                for name in pc.unique(found.column("name")).to_pylist():
+                    part = unpack_table(found, name, columns).sort_by(ascending(*order))
+                    yield for_spark(one_batch(each(one_batch(part))), schema)
+
+            return map_in_arrow(self.map(pack_task, FOUND).repartition("name"), meet_task, schema)
 
         def each_task(mine: TaskRecords) -> Batches:
             for part in parts(mine):
@@ -422,7 +449,7 @@ class TaskRecords:
             for batch in self.decode():
                 rows += batch.num_rows
                 if parts > 1:
-                    batch = batch.filter(_is_of_part(batch, parts, part))
+                    batch = batch.filter(pa.array(_parts_of(batch, parts) == part))
                 elif rows > _MOST_ROWS:  # only counted from here on
                     found.clear()
                     continue
@@ -501,7 +528,16 @@ def _plan_logs(raw: Logs, columns: Sequence[str]) -> tuple[list[list[Any]], Call
     return parts, fetch
 
 
-def _is_of_part(records: pa.RecordBatch, parts: int, part: int) -> pa.Array:
+def _parts_of(records: pa.RecordBatch, parts: int) -> Ints:
+    """Return the part of several to which each row's share partition belongs."""
     shares = keys(records, schemas.SHARE_PARTITION).dictionary_encode()
-    mine = [zlib.crc32(name.encode()) % parts == part for name in shares.dictionary.to_pylist()]
-    return pa.array(mine, pa.bool_()).take(shares.indices)
+    each = [zlib.crc32(name.encode()) % parts for name in shares.dictionary.to_pylist()]
+    return np.asarray(np.array(each, np.int64)[shares.indices.to_numpy()])
+
+
+#: What yields some share partitions of a task at a time, with the columns and their order.
+Parts: TypeAlias = Callable[[TaskRecords], Batches]
+_PARTS: dict[Parts, tuple[pa.Schema, Sequence[str]]] = {
+    TaskRecords.histories: (schemas.HISTORY, HISTORY_KEY),
+    TaskRecords.share_partitions: (REPLAYED[STATE_TOPIC], (*KEY, "offset")),
+}

@@ -288,13 +288,13 @@ def _values(entries: Mapping[str, Any]) -> _Values:
 
 
 def _agree(brokers: list[_Reported]) -> _Reported:
-    """Return the settings of all brokers; a value on which they disagree is null."""
+    """Return the settings of any broker; null where they disagree, as during an upgrade."""
     seen = [described for described in brokers if described is not None]
     if not seen or len(seen) < len(brokers):
         return None
-    agreed = dict(seen[0])
+    agreed = {name: value for described in reversed(seen) for name, value in described.items()}
     for name in sorted(agreed.keys() & set(_BROKER_SETTINGS)):
-        values = {described.get(name, (None, ""))[0] for described in seen}
+        values = {described.get(name, ("missing", ""))[0] for described in seen}
         if len(values) > 1:
             _LOG.warning(
                 "brokers have different values of %s (%s): the value is unknown",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shlex
 import sys
@@ -158,6 +159,8 @@ def spark_home(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 _STARTING = RLock()
+#: How many seconds a server of Spark Connect has for its first answer.
+_ANSWER = 10
 
 
 def session(app_name: str = "sharelag", **settings: str) -> SparkSession:
@@ -208,7 +211,7 @@ def _session(app_name: str, settings: Mapping[str, str]) -> SparkSession:
         else:
             made = _own(app_name, asked)
     except PySparkException as error:
-        raise SetupError(_advice(error, remote)) from error
+        raise SetupError(_advice(error, remote.partition("/;")[0])) from error
     if not is_connect(made):
         java.note_start()
     return made
@@ -247,13 +250,34 @@ def has_stopped(spark: SparkSession) -> bool:
     from pyspark.errors import PySparkException
 
     if not spark.is_stopped:  # type: ignore[attr-defined]
+        builder = spark.client._builder
         try:
+            _require_answer(spark.client._channel, getattr(builder, "endpoint", builder.host))
             spark.conf.get("spark.sql.session.timeZone")
         except PySparkException as error:
             if "INVALID_HANDLE.SESSION_" not in str(error):
                 raise
             spark.client.close()  # so that pyspark makes another one
+        except SetupError:  # at the end of the process, pyspark would ask it again for minutes
+            atexit.unregister(getattr(spark.client, "_on_exit", None))  # type: ignore[arg-type]
+            raise
     return bool(spark.is_stopped)  # type: ignore[attr-defined]
+
+
+def _require_answer(channel: Any, address: str) -> None:
+    """Refuse a server of Spark Connect that does not answer: pyspark would retry for minutes."""
+    import grpc
+
+    ready = grpc.channel_ready_future(channel)
+    try:
+        ready.result(timeout=_ANSWER)
+    except grpc.FutureTimeoutError:
+        raise SetupError(
+            f"no Spark Connect server answers at {address}: start it again, or check SPARK_REMOTE, "
+            "or use --engine local"
+        ) from None
+    finally:
+        ready.cancel()
 
 
 def existing() -> SparkSession | None:
@@ -345,6 +369,13 @@ def _own(app_name: str, asked: dict[str, str]) -> SparkSession:
 def _make_session(app_name: str, asked: dict[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
+    remote = asked.get("spark.remote") or os.environ.get("SPARK_REMOTE", "")
+    if remote.startswith("sc:"):
+        from pyspark.sql.connect.client import DefaultChannelBuilder
+
+        place = DefaultChannelBuilder(remote)
+        with place.toChannel() as channel:
+            _require_answer(channel, place.endpoint)
     builder = SparkSession.builder.appName(app_name)
     for name, value in asked.items():
         builder = builder.config(name, value)

@@ -19,7 +19,7 @@ from sharelag.inputs.offsets import of_topics, offsets_at
 from sharelag.metrics.columns import numbers
 from sharelag.metrics.events import add_leaders, events_arrow, member_events
 from sharelag.metrics.imbalance import trend as imbalance_trend
-from sharelag.metrics.lag import STATE_LAGS, choose_lags, state_lags
+from sharelag.metrics.lag import timeline_arrow
 from sharelag.model import milliseconds
 from sharelag.replay.moment import Moment, as_moment, as_time, parse_moment, parse_since, parse_time
 from sharelag.schemas import DIFF
@@ -164,16 +164,10 @@ def trends(bench: Opened) -> pa.Table:
     lag = read.table("lag")
     each = _lags(read, lag, moments, step)
 
-    some = lag if read.choice.topics else None
-    if read.has_former_states:
-        return bench.keep(
-            ("trends", step),
-            lambda: lag_sums(choose_lags(read.over_history(each, STATE_LAGS, some))),
-        )
-
     def sums(history: pa.RecordBatch) -> pa.Table:  # runs in Spark's tasks
         return lag_sums(as_table(each(history)))
 
+    some = lag if read.choice.topics else None
     return bench.keep(("trends", step), lambda: lag_sums(read.over_history(sums, TRENDS, some)))
 
 
@@ -266,7 +260,7 @@ def timeline_of(
         keys = keys.sort_by([("lag", "descending"), *ORDER]).slice(0, kept)
     each = _lags(reading, keys, moments, every)
     chosen = None if keys.num_rows == lag.num_rows else keys
-    table = choose_lags(reading.over_history(each, STATE_LAGS, chosen))
+    table = reading.over_history(each, schemas.TIMELINE, chosen)
     table = add_topic_names(table.drop_columns("topic"), lag).select(schemas.TIMELINE.names)
     table = reading.choice.of(table.sort_by([*ORDER, ("as_of", "ascending")]))
     return Rows(table, table.num_rows + rows - kept * len(moments))
@@ -303,21 +297,21 @@ def timeline_frame(
 
 
 def _lags(reading: Reading, keys: pa.Table, moments: Sequence[datetime], every: timedelta) -> Each:
-    """Return a function that computes `STATE_LAGS` at some moments from a history."""
+    """Return a function that computes the lags at some moments from a history."""
     ids = sorted(pc.unique(keys.column("topic_id")).to_pylist())
     # The ends of the last moment are those just read.
     later = reading.source.as_of() if reading.as_of is not None else None  # to include later ends
     past = reading.source.past_offsets(ids, [*moments[:-1], *([later] if later else [])])
     ends = pa.concat_tables([past, of_topics(reading.table("offsets"), ids)])
     chosen = known_moments(ends, moments, every)
-    return partial(state_lags, past_offsets=_with_ends_at(ends, chosen), moments=chosen)
+    return partial(timeline_arrow, past_offsets=_with_ends_at(ends, chosen), moments=chosen)
 
 
 def lags_at(reading: Reading, ends: pa.Table, moments: Sequence[datetime]) -> pa.Table:
     """Return the lag of every share partition at moments with known end offsets, as `TIMELINE`."""
     ends = _with_ends_at(ends, moments)
-    each = partial(state_lags, past_offsets=ends, moments=list(moments))
-    return choose_lags(reading.over_history(each, STATE_LAGS))
+    each = partial(timeline_arrow, past_offsets=ends, moments=list(moments))
+    return reading.over_history(each, schemas.TIMELINE)
 
 
 def _with_ends_at(ends: pa.Table, moments: Sequence[datetime]) -> pa.Table:

@@ -21,7 +21,7 @@ import yaml
 
 from sharelag import schemas
 from sharelag.cli.output import exit_code
-from sharelag.errors import BrokerUnreachableError, NoLeaderError
+from sharelag.errors import BrokerUnreachableError, NoLeaderError, TopicMissingError
 from sharelag.inputs import KafkaInput
 from sharelag.inputs.files.captures import CaptureInfo, write_capture
 from sharelag.inputs.recorded import folder_of
@@ -273,10 +273,12 @@ def test_the_name_of_a_report_comes_before_its_options() -> None:
 
 
 def test_watched_lag_of_two_states_counts_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A state topic that got more partitions."""
+    """A state topic that got more partitions, is missing for a moment, and then another one."""
     written = WrittenInput([Write(10, 5), Write(10, 6, partition=1)], partitions_of_topic=2)
 
     def batches(_: object, topic: str) -> Iterator[pa.RecordBatch]:
+        if len(rounds) == 3:
+            raise TopicMissingError("no topic for a moment")
         for one in written.batches(topic):
             yield one
             moved = one.set_column(3, one.schema.field(3), pa.array([1, 1], pa.int32()))
@@ -286,7 +288,8 @@ def test_watched_lag_of_two_states_counts_one(monkeypatch: pytest.MonkeyPatch) -
         if rounds.pop():
             raise KeyboardInterrupt
 
-    rounds = [True, False]
+    rounds, ids = [True, False, False, False], iter("aab")
+    monkeypatch.setattr(KafkaInput, "cluster_id", property(lambda _: next(ids)))
     monkeypatch.setattr(KafkaInput, "batches", batches)
     monkeypatch.setattr(KafkaInput, "offsets", lambda _, *asked: written.offsets(*asked))
     monkeypatch.setattr(KafkaInput, "size", lambda _: 3)
@@ -294,7 +297,9 @@ def test_watched_lag_of_two_states_counts_one(monkeypatch: pytest.MonkeyPatch) -
     watch = ("lag", "--bootstrap-server", "localhost:1", "--watch", "1s", "-o", "json")
     done = sharelag(*watch, code=130)
     changes = [(row["partition"], row["change"]) for row in rows_of(done)]
-    assert changes == [(0, None), (1, None), (0, 0), (1, 0)]
+    assert changes == [(0, None), (1, None), (0, 0), (1, 0), (0, None), (1, None)]
+    assert "no topic for a moment" in done.stderr
+    assert "the cluster at localhost:1 is another one now: changes begin anew" in done.stderr
 
 
 def test_a_reader_that_stops_early_is_no_error(capture: Path) -> None:

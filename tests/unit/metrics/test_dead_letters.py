@@ -277,6 +277,15 @@ def test_letters_of_other_groups_and_topics() -> None:
     }
 
 
+def test_letters_in_two_partitions_of_a_queue_that_grew_are_duplicates() -> None:
+    before, after = queue_table([letter(11), letter(10)]), queue_table([letter(10)])
+    after = with_column(after, "partition", pa.array([1], pa.int32()))
+    found, _ = ledger([(-1, [(10, 11, 4, 1)])], pa.concat_tables([after, before]))
+    names = ("status", "letters", "queue_partition", "first_queue_offset")
+    said = [tuple(row[name] for name in names) for row in found.to_pylist()]
+    assert said == [("duplicate", 2, 0, 1), ("written", 1, 0, 0)]
+
+
 def test_a_batch_that_no_window_can_have_is_an_error() -> None:
     records = decode(state_records([(-1, [StateBatch(0, 1 << 60, 4, 1)])]))
     with pytest.raises(InputError, match="3:101 has a batch of 1,152,921,504,606,846,977 offsets"):

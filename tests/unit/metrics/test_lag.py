@@ -23,7 +23,7 @@ from sharelag.engine import engines
 from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput, TableInput
 from sharelag.inputs.kafka.config import client_config
-from sharelag.metrics.lag import choose_lags, lag_arrow, rollup_arrow, state_lags
+from sharelag.metrics.lag import lag_arrow, rollup_arrow, timeline_arrow
 from sharelag.metrics.reclaim import archived_by_ttl, reclaimable_arrow
 from sharelag.model import DeliveryState
 from sharelag.replay import replay_arrow
@@ -223,7 +223,7 @@ def recorded_history() -> pa.Table:
 
 def test_every_moment_of_the_recording_from_one_history() -> None:
     moments = [moment(path) for path in reversed(MOMENTS)]
-    timeline = choose_lags(state_lags(recorded_history(), noted_ends(), moments))
+    timeline = timeline_arrow(recorded_history(), noted_ends(), moments)
     assert timeline.schema == schemas.TIMELINE
     compared = 0
     for path in MOMENTS:
@@ -250,12 +250,12 @@ def test_what_is_not_known_at_a_moment_is_null_with_a_reason() -> None:
         (partial, ends, last, gaps.RECORDS_MISSING),
         (history, early, last, gaps.NEGATIVE_LAG),
     ):
-        rows = state_lags(states, known, [at]).to_pylist()
+        rows = timeline_arrow(states, known, [at]).to_pylist()
         found = {(row["lag"], row["lag_reason"]) for row in rows if row["start_offset"]}
         assert found == {(None, reason)}
     before = pc.min(times).as_py() - timedelta(milliseconds=1)
-    assert state_lags(history, ends, [before]).num_rows == 0
-    assert state_lags(history.slice(0, 0), ends, [when]).num_rows == 0
+    assert timeline_arrow(history, ends, [before]).num_rows == 0
+    assert timeline_arrow(history.slice(0, 0), ends, [when]).num_rows == 0
 
 
 @pytest.mark.parametrize("column", ["partition", "topic"])

@@ -1,7 +1,7 @@
 """Charts of time and of parts: lag, rates, heat, windows, members, and what is unknown in them."""
 
 import re
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ from sharelag.charts import palette, text
 from sharelag.errors import InputError
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.metrics.rates import DRAINED, DRAINS, NOBODY, STALLED, UNCERTAIN, UNKNOWN
+from sharelag.replay.history import history_arrow
+from sharelag.wire import SHARE_SNAPSHOT, decode_arrow, encode_record
 from tests.support.charts import (
     CAUSES,
     NOW,
@@ -29,7 +31,8 @@ from tests.support.charts import (
     timeline,
 )
 from tests.support.readings import open_once
-from tests.support.records import with_column
+from tests.support.records import raw, with_column
+from tests.support.records import row as state_row
 
 
 # ---- lag and age over time -----------------------------------------------------------------------
@@ -176,6 +179,21 @@ def test_heat_is_not_known_before_the_first_record_and_after_a_tombstone() -> No
     assert later.column("value").to_pylist()[last] == table.column("value").to_pylist()[last]
     with pytest.raises(InputError, match="unknown measure 'width'"):
         charts.window_heat_records(history("chapters"), "width")
+
+
+def test_heat_of_several_states_is_that_of_the_one_that_kafka_read() -> None:
+    """The coordinator of the former state partition, 9, still rewrites its snapshot."""
+    wide = [(10, 19, 0, 1)]
+    states = [state_row(10, [], create_timestamp=2_000), *[state_row(10, wide)] * 2]
+    states = [one | {"snapshot_epoch": n, "write_timestamp": n} for n, one in enumerate(states)]
+    records = pa.table(raw([encode_record(SHARE_SNAPSHOT, one) for one in states]))
+    records = with_column(records, "partition", pa.array([3, 9, 9], pa.int32()))
+    times = pa.array([2_000, 1_000, 3_000]).cast(schemas.TIMESTAMP)
+    table = history_arrow(decode_arrow(with_column(records, "timestamp", times)).records)
+    assert pc.sum(table.column("rewritten")).as_py() == 1
+    for begin, first in ((None, 10), (datetime.fromtimestamp(1.5, UTC), None)):
+        heat = charts.window_heat_records(table, stretches=4, begin=begin)
+        assert heat.column("value").to_pylist() == [first, 0, 0, 0]
 
 
 def test_rates_over_time_add_up_to_what_moved() -> None:

@@ -18,7 +18,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 from uuid import uuid4
@@ -37,6 +37,7 @@ from sharelag.errors import (
     DataLossError,
     InputError,
     ShareLagError,
+    TopicMissingError,
     are_away,
     first_line,
     raised_in_worker,
@@ -314,7 +315,7 @@ class Live(Displayable):
             offsets = self._source.offsets(topic_ids)
             self._lag = pa.Table.from_batches([lag_arrow(choose_states(self._found), offsets)])
         except ShareLagError as error:
-            if self._number:
+            if self._number and not isinstance(error, _OtherTopicError):
                 self._note_failure(error)
             else:
                 self._end(error)
@@ -343,12 +344,17 @@ class Live(Displayable):
             shutil.rmtree(self._checkpoint, ignore_errors=True)
 
 
+class _OtherTopicError(ClusterError):
+    """Another cluster has the address now, or the state topic was created again."""
+
+
 @dataclass(frozen=True)
 class _Topic:
     """The state topic of a cluster, and its end offsets from the brokers."""
 
     config: ClientConfig
     records: str
+    ids: set[str] = field(default_factory=set)  # of the topic that is watched
     first_is_all: ClassVar[bool] = True  # micro-batches have no limit
 
     @property
@@ -359,6 +365,7 @@ class _Topic:
         register(spark)
         # Its error is clearer than Spark's.
         kafka.offset_ranges(self.config.renew(), self.records)
+        self._require_same()
         options = {"subscribe": self.records, "startingOffsets": "earliest"}
         options |= self.config.spark_options()
         return spark.readStream.format(FORMAT).options(**options).load()
@@ -369,7 +376,21 @@ class _Topic:
         return all(first == end for first, end in ranges.values())
 
     def offsets(self, topic_ids: Sequence[str]) -> pa.Table:
-        return KafkaInput(self.config.renew()).offsets(topic_ids)
+        offsets = KafkaInput(self.config.renew()).offsets(topic_ids)
+        self._require_same()
+        return offsets
+
+    def _require_same(self) -> None:
+        """Refuse another topic; requested after records and ends, its id reveals it."""
+        now = kafka.topic_ids(self.config.renew(), [self.records]).get(self.records)
+        if now is None:
+            raise TopicMissingError(f"{self.describe()} has no topic {self.records} now")
+        self.ids.update(() if self.ids else (now,))
+        if now not in self.ids:
+            raise _OtherTopicError(
+                f"{self.describe()} is another one now, or {self.records} was created again (its "
+                f"id was {min(self.ids)}, and is {now} now): watch again"
+            )
 
     def describe(self) -> str:
         return KafkaInput(self.config).describe()
