@@ -230,8 +230,8 @@ def fewest_members(
     Raises
     ------
     InputError
-        The goal lies beyond the end of the scenario, there are too few seeds or numbers, or an
-        autoscaler decides on the members.
+        The goal lies beyond the end of the scenario, the processing time is unknown, there are too
+        few seeds or numbers, or an autoscaler decides on the members.
 
     Notes
     -----
@@ -272,7 +272,9 @@ def fewest_members(
 
 
 def require_seen(goal: Goal, scenario: Scenario) -> None:
-    """Refuse a goal that lies beyond the end of the scenario."""
+    """Refuse a goal beyond the end of the scenario, or of work of an unknown duration."""
+    if unknown := words.unknown_work(scenario):
+        raise InputError(f"whether a group keeps {goal} is {unknown}")
     if MEASURED[goal.measure].censored and goal.limit > scenario.duration_ms:
         raise InputError(
             f"the scenario ends after {spell(timedelta(milliseconds=scenario.duration_ms))}, "

@@ -48,6 +48,9 @@ def test_a_row_for_each_assignor_and_number_of_members() -> None:
     answer = run("--capture", SLOW, "--duration", "1s")
     assert "sharelag: assumed: " in answer.stderr
     assert "ms of work per record" in answer.stderr
+    nobody = ["--capture", "not_started", "--compare", "--members", "1,2", "--duration", "1s"]
+    answer = run(*nobody, "--seeds", "2", code=3)
+    assert answer.stderr.splitlines()[-1].startswith("sharelag: not known: no completion rate")
 
 
 @pytest.mark.parametrize("output", ["json", "yaml", "csv", "human"])

@@ -31,6 +31,7 @@ from sharelag.whatif import (
     compare,
     fewest_members,
     grid,
+    should_move,
     simulate,
     tune,
     what_clears,
@@ -552,6 +553,20 @@ def test_of_work_that_nobody_knows_nothing_is_said() -> None:
     found = what_clears(scenario, assignors=[], members=[3], seeds=[1, 2], duration_ms=5_000)
     assert found.verdict().startswith("not known: nothing is known")
     assert not found.answers
+    for assumed in ((), (unknown,)):
+        usual = replace(WORK, assumed=assumed)
+        between = compare({"as it is": usual, "more": usual.with_members(8)}, seeds=range(3))
+        better = [row["verdict"] for row in between.decision()[1:]]
+        better += [row["better"] for row in between.rows()]
+        assert any(better) is not bool(assumed)
+    ask: tuple[Callable[[], object], ...] = (
+        lambda: fewest_members(scenario, goal=UNDER),
+        lambda: tune(scenario, str(UNDER)),
+        lambda: should_move(scenario),
+    )
+    for one in ask:
+        with pytest.raises(InputError, match=r"is not known: nothing is known.*give it as --serv"):
+            one()
 
 
 def test_a_comparison_in_which_nothing_clears_says_what_would() -> None:
