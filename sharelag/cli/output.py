@@ -321,6 +321,11 @@ def one_line(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno in _REMEDIES:
         where = f" ({error.filename})" if error.filename else ""
         return f"{error.strerror}{where}: {_REMEDIES[error.errno]}"
+    if isinstance(error, UnicodeEncodeError) and "surrogates" in str(error):
+        return (
+            "Python reads arguments and names of files here as "
+            f"{sys.getfilesystemencoding()}, which one of them is not: set PYTHONUTF8=1"
+        )
     return (
         f"unexpected {type(error).__name__}: {first_line(error)} (-v shows the traceback; please "
         "report it)"

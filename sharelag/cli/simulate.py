@@ -116,7 +116,7 @@ def simulate(output: str, **options: Any) -> int:
     if options["members"] is not None and any(fault.member for fault in scenario.faults):
         tell("faults of single members are left out, since --members changes their number")
     tell(*(f"assumed: {sentence}" for sentence in scenario.assumed), *filter(None, [verdict]))
-    return 0
+    return PARTIAL if verdict.startswith("not known") else 0
 
 
 def _require_an_end(

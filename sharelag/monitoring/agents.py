@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from inspect import signature
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -524,9 +525,13 @@ def server_of(bench: Workbench, ahead: bool = False) -> MCPServer[Any]:
     class Server(MCPServer[Any]):
         """A server whose errors are only a sentence."""
 
-        async def call_tool(self, *given: Any, **named: Any) -> Any:
+        async def call_tool(self, name: str, arguments: dict[str, Any], *more: Any) -> Any:
+            # The SDK ignores other arguments: a misspelt group would be all groups.
+            takes = signature(offered[name]).parameters if name in offered else arguments
+            if arguments.keys() - takes:
+                raise ToolError(f"unknown argument: {name} takes {', '.join(takes) or 'none'}")
             try:
-                return await super().call_tool(*given, **named)
+                return await super().call_tool(name, arguments, *more)
             except ToolError as error:
                 message = sentence_of(error.__cause__)
                 if message is None:
@@ -534,14 +539,16 @@ def server_of(bench: Workbench, ahead: bool = False) -> MCPServer[Any]:
                 raise ToolError(message) from error
 
     tools = Tools(bench)
+    each: tuple[Callable[..., Any], ...] = (
+        tools.groups, tools.lag, tools.explain, tools.window, tools.what_if, tools.compare,
+        tools.settings, tools.plan_reset, tools.plan_delete,
+    )  # fmt: skip
+    offered = {tool.__name__: tool for tool in each}
     server = Server(
         "sharelag", instructions=_INSTRUCTIONS, version=__version__, log_level="WARNING"
     )
     harmless = ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_hint=False)
-    for tool in (
-        tools.groups, tools.lag, tools.explain, tools.window, tools.what_if, tools.compare,
-        tools.settings, tools.plan_reset, tools.plan_delete,
-    ):  # fmt: skip
+    for tool in each:
         server.add_tool(tool, annotations=harmless)
     if ahead:
         Thread(target=tools.read_ahead, name="sharelag-ahead", daemon=True).start()

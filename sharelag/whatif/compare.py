@@ -216,7 +216,13 @@ class Comparison(Displayable):
     def cells(self) -> dict[tuple[str, str], intervals.Cell]:
         """The values of a variant by measure, with its difference to the baseline."""
         cells = intervals.contrast(self.runs, MEASURED, self.baseline, self.confidence)
-        return {(cell["variant"], cell["measure"]): cell for cell in cells}
+        hidden: dict[str, Any] = {"better": None} if self._unknown_work else {}
+        return {(cell["variant"], cell["measure"]): cell | hidden for cell in cells}
+
+    @cached_property
+    def _unknown_work(self) -> str:
+        scenario = self.scenarios.get(self.baseline)
+        return "" if scenario is None else words.unknown_work(scenario)
 
     def presentation(self) -> Presentation:
         """Return the decision table, with the verdict first among its notes.
@@ -358,7 +364,7 @@ class Comparison(Displayable):
         pairs = list(combinations(by_variant, 2))
         level = intervals.each_level(self.confidence, len(pairs))
         wins = self._won[measure] = set()
-        for one, other in pairs:
+        for one, other in pairs if not self._unknown_work else ():
             values, others = intervals.pair(by_variant[one], by_variant[other])
             better = intervals.is_better(values, others, MEASURED[measure], level)
             if better is not None:
@@ -388,11 +394,10 @@ class Comparison(Displayable):
         names no better variant if the processing time is unknown, and says that no change helps if
         an open transaction blocks the deciding measures.
         """
-        scenario, held = self.scenarios.get(self.baseline), ""
-        if scenario is not None:
-            if unknown := words.unknown_work(scenario):
-                return unknown
-            held = words.say_blocked(scenario)
+        if self._unknown_work:
+            return self._unknown_work
+        scenario = self.scenarios.get(self.baseline)
+        held = "" if scenario is None else words.say_blocked(scenario)
         best: _ByBest = {}
         for measure, one in self.decisive.items():
             if one.names:

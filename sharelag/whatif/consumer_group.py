@@ -149,8 +149,10 @@ def should_move(
     Raises
     ------
     InputError
-        There is no seed, or a duplicate.
+        There is no seed, or a duplicate, or the processing time is unknown.
     """
+    if unknown := words.unknown_work(scenario):
+        raise InputError(f"which kind of group is better is {unknown}")
     seeds, rows = require_seeds(seeds), []
     if not seeds:
         raise InputError("there is nothing to compare: give at least one seed")

@@ -14,7 +14,7 @@ from sharelag.metrics.causes import CauseInputs
 from sharelag.metrics.causes.declared import open_transaction
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.progress import usual_rates
-from sharelag.model import SharePartition
+from sharelag.model import DeliveryState, SharePartition, StateBatch, Window
 from sharelag.model.settings import in_force
 from sharelag.replay.state import window_items
 from sharelag.tables.gaps import NO_START_OFFSET
@@ -202,7 +202,7 @@ def _build_topics(
         by_topic.setdefault((row["topic"], row["topic_id"]), {})[number] = PartitionStart(
             end_offset=end,
             log_start_offset=row["log_start_offset"] or 0,
-            window=windows.get(SharePartition(row["group_id"], *place)),
+            window=_with_held(windows.get(SharePartition(row["group_id"], *place))),
             batch_records=batch,
             oldest_age_ms=max(float(age or 0), waits),
             open_from=offset,
@@ -229,6 +229,22 @@ def _build_topics(
     assumed += estimates.assume_for(ageless, "the backlog arrived just now, since no age is known")
     assumed += estimates.assume_for(never, "without state, so nothing arrives there")
     return topics
+
+
+def _with_held(window: Window | None) -> Window | None:
+    """Return a window in which offsets without a written state are available.
+
+    Their leader has them in memory. A new one finds a hole there, and with Kafka's rules delivers
+    nothing behind the window if that is still full when the hole is finished.
+    """
+    if window is None or (at := window.effective_start_offset) is None:
+        return window
+    batches = list(window.batches)
+    for one in window.runs:
+        if one.first_offset > at:
+            batches.append(StateBatch(at, one.first_offset - 1, DeliveryState.AVAILABLE, 0))
+        at = one.last_offset + 1
+    return replace(window, batches=tuple(sorted(batches)))
 
 
 def _build_members(

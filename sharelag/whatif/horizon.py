@@ -71,6 +71,13 @@ class Rates(NamedTuple):
         takes = f"by the rates it takes at least {pluralize(fewest, 'member')}"
         return f"{takes} to clear the lag within {duration(long_ms)}"
 
+    def say_behind(self, members: int) -> str:
+        """Say that a number of members falls behind; empty if it may keep up."""
+        if members >= (fewest := self.fewest()):
+            return ""
+        takes = f"by the rates it takes at least {pluralize(fewest, 'member')}"
+        return f"{takes} to keep up with what arrives: fewer keep it for a while only"
+
 
 def rates(scenario: Scenario) -> Rates:
     """Return the backlog, the arrival rate, and the mean rate of a member."""

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sharelag.durations import parse_duration, spell
+from sharelag.durations import duration, parse_duration, spell
 from sharelag.errors import InputError
 from sharelag.tables import views
 from sharelag.tables.declared import trials
@@ -32,6 +32,7 @@ from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.intervals import Floats, fewest_equal, known, one_sided_interval
 from sharelag.whatif.comparison.tables import MEASURED, RUNS
 from sharelag.whatif.grid import Progress, further, in_turn, require_fixed, require_seeds
+from sharelag.whatif.horizon import rates
 from sharelag.whatif.presenting import present
 from sharelag.whatif.scenario import Scenario
 
@@ -154,6 +155,8 @@ class Found(Displayable):
     monotone
         Whether more members never miss what fewer meet. If not, the answer is the smallest number
         that was found, and there may be others.
+    over
+        How long was simulated, and whether that number falls behind by the rates, in words.
     """
 
     members: int | None
@@ -161,6 +164,7 @@ class Found(Displayable):
     probes: pa.Table
     runs: pa.Table
     monotone: bool
+    over: str = ""
 
     def presentation(self) -> Presentation:
         """Return the table that is displayed."""
@@ -192,7 +196,8 @@ class Found(Displayable):
         verdict += f" {self.goal}"
         if self.members is not None:
             keep = f"{pluralize(self.members, 'member')} keep{'s' * (self.members == 1)}"
-            verdict = f"{keep} {self.goal}, with {100 * self.goal.confidence:g} % confidence"
+            sure = f"{100 * self.goal.confidence:g} % confidence"
+            verdict = f"{keep} {self.goal}, with {sure}, {self.over}"
         if self.undecided:
             verdict += f"; these seeds do not decide: {', '.join(map(str, self.undecided))}"
         if self.identical:
@@ -230,8 +235,8 @@ def fewest_members(
     Raises
     ------
     InputError
-        The goal lies beyond the end of the scenario, there are too few seeds or numbers, or an
-        autoscaler decides on the members.
+        The goal lies beyond the end of the scenario, the processing time is unknown, there are too
+        few seeds or numbers, or an autoscaler decides on the members.
 
     Notes
     -----
@@ -268,11 +273,21 @@ def fewest_members(
     met = [row["met"] for row in rows]
     monotone = not (True in met and False in met[met.index(True) :])
     all_runs = pa.concat_tables([runs[count] for count in sorted(runs)])
-    return Found(members, goal, pa.Table.from_pylist(rows, schema=PROBES), all_runs, monotone)
+    probes = pa.Table.from_pylist(rows, schema=PROBES)
+    return Found(members, goal, probes, all_runs, monotone, say_over([goal], scenario, members))
+
+
+def say_over(goals: Iterable[Goal], scenario: Scenario, members: int | None) -> str:
+    """Say how long is simulated, and that members that keep a lag or an age so long fall behind."""
+    grows = any(goal.measure.startswith(("lag", "age")) for goal in goals)
+    behind = rates(scenario).say_behind(members) if grows and members is not None else ""
+    return f"over {duration(scenario.duration_ms)}" + (f"; {behind}" if behind else "")
 
 
 def require_seen(goal: Goal, scenario: Scenario) -> None:
-    """Refuse a goal that lies beyond the end of the scenario."""
+    """Refuse a goal beyond the end of the scenario, or of work of an unknown duration."""
+    if unknown := words.unknown_work(scenario):
+        raise InputError(f"whether a group keeps {goal} is {unknown}")
     if MEASURED[goal.measure].censored and goal.limit > scenario.duration_ms:
         raise InputError(
             f"the scenario ends after {spell(timedelta(milliseconds=scenario.duration_ms))}, "

@@ -37,7 +37,7 @@ from sharelag.whatif.grid import AS_IT_IS, Progress, Runs, in_turn, require_fixe
 from sharelag.whatif.knobs import MEMBERS, Edge, Knob, Value, as_it_is, knobs, text_of, to_set, turn
 from sharelag.whatif.presenting import present
 from sharelag.whatif.scenario import Scenario
-from sharelag.whatif.search import Goal, judge, require_seen
+from sharelag.whatif.search import Goal, judge, require_seen, say_over
 from sharelag.whatif.simulate import require_seed
 
 RECOMMENDED, HOURS = "recommended", "member_hours"
@@ -96,10 +96,12 @@ class Tuned(Displayable):
         if not self.kept:
             nearest = what if each else AS_IT_IS
             return f"nothing tried reliably keeps the goals; nearest is {nearest}: {measured}"
+        best = self.comparison.scenarios[RECOMMENDED]
+        over = say_over(self.goals, best, len(best.each_member()))
         if not each:
-            return f"{what} {keeps}, and nothing cheaper was found that does"
+            return f"{what} {keeps}, and nothing cheaper was found that does, {over}"
         now, then = (self._rows(name)[0][HOURS] for name in (AS_IT_IS, RECOMMENDED))
-        return f"{what} {keeps} for {then:.3g} member-hours (as it is: {now:.3g})"
+        return f"{what} {keeps} for {then:.3g} member-hours (as it is: {now:.3g}) {over}"
 
     def gains(self) -> list[str]:
         """Return the gains of the recommendation over the group as it is, by goal and in cost."""
@@ -228,8 +230,8 @@ def tune(
     Raises
     ------
     InputError
-        There is no goal, one lies beyond the end of the scenario, a range is invalid, or nothing
-        may be changed.
+        There is no goal, one lies beyond the end of the scenario, the processing time is unknown, a
+        range is invalid, or nothing may be changed.
     """
     given = [goals] if isinstance(goals, str) else goals
     wanted = tuple(one if isinstance(one, Goal) else Goal.parse(one, confidence) for one in given)

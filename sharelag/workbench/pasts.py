@@ -35,7 +35,7 @@ def gather_past(
     begin = begin_of(since, end)
     if begin is None or begin >= end:
         raise InputError(
-            f"the span ends at {iso(end)}, which is not after {since}: "
+            f"the span ends at {iso(end)}, which is not after {begin and iso(begin)}: "
             "name an earlier moment to begin with"
         )
     bench = replace(bench, over=end - begin, asks_once=False)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.durations import duration, parse_span
+from sharelag.durations import duration, parse_span, spell
 from sharelag.engine import ORDER, Each, Reading, Rows, add_topic_names
 from sharelag.errors import InputError
 from sharelag.inputs.offsets import of_topics, offsets_at
@@ -20,7 +20,7 @@ from sharelag.metrics.columns import numbers
 from sharelag.metrics.events import add_leaders, events_arrow, member_events
 from sharelag.metrics.imbalance import trend as imbalance_trend
 from sharelag.metrics.lag import timeline_arrow
-from sharelag.model import milliseconds
+from sharelag.model import iso, milliseconds
 from sharelag.replay.moment import Moment, as_moment, as_time, parse_moment, parse_since, parse_time
 from sharelag.schemas import DIFF
 from sharelag.tables import gaps, views
@@ -229,7 +229,8 @@ def regular_moments(
         return []
     if (last - first) / every > MOST_MOMENTS:
         raise InputError(
-            f"every {every} since {first} is more than {MOST_MOMENTS} moments: choose a longer step"
+            f"every {spell(every)} since {iso(first)} is more than {MOST_MOMENTS:,} moments: "
+            "choose a longer step"
         )
     return [last - n * every for n in range(int((last - first) / every) + 1)][::-1]
 

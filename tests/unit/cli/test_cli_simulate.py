@@ -48,6 +48,9 @@ def test_a_row_for_each_assignor_and_number_of_members() -> None:
     answer = run("--capture", SLOW, "--duration", "1s")
     assert "sharelag: assumed: " in answer.stderr
     assert "ms of work per record" in answer.stderr
+    nobody = ["--capture", "not_started", "--compare", "--members", "1,2", "--duration", "1s"]
+    answer = run(*nobody, "--seeds", "2", code=3)
+    assert answer.stderr.splitlines()[-1].startswith("sharelag: not known: no completion rate")
 
 
 @pytest.mark.parametrize("output", ["json", "yaml", "csv", "human"])
@@ -228,7 +231,7 @@ def test_the_fewest_members_are_searched() -> None:
     result = run(*given, "--fewest-members", "lag_end<18000")
     assert [line.split()[-1] for line in result.stdout.splitlines()].count("fewest") == 1
     words = f"as it is: {answer['members']} members keep lag_end <= 18000, with 95 % confidence"
-    assert words in result.stderr
+    assert f"{words}, over 20 s" in result.stderr
     of_time = run(*given[:-4], "--seeds", "2", "--between", "1,1", "--fewest-members", "age_p95<1m")
     assert re.search(r"as it is +1 +[\d.]+ s", of_time.stdout)  # a time has its unit
 

@@ -17,6 +17,7 @@ from sharelag.engine import engines
 from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput
 from sharelag.metrics.evidence import Evidence
+from sharelag.model import StateBatch
 from sharelag.model.settings.catalogue import find
 from sharelag.replay.moment import Choice
 from sharelag.whatif import (
@@ -257,6 +258,15 @@ def test_rates_and_windows_go_on() -> None:
     window = scenario.topics[0].starts[0].window
     assert window is not None
     assert window.start_offset == known.windows.column("start_offset")[0].as_py()
+
+
+def test_a_full_window_moves_on_once_its_head_is_finished() -> None:
+    """A leader has in memory what members hold; only one that has just begun finds a hole there."""
+    (topic,) = (scenario := scenario_from(evidence("window_full"))).topics
+    assert (window := topic.starts[0].window) is not None
+    assert window.batches == (StateBatch(20, 20, 0, 0), StateBatch(21, 120, 2, 1))
+    ran = simulate(replace(scenario, duration_ms=60_000)).timeline.to_pylist()
+    assert ran[-1]["start_offset"] > 300
 
 
 def test_locks_do_not_run_out_for_an_assumption() -> None:

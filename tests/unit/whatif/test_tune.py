@@ -21,6 +21,7 @@ from sharelag.whatif import (
     Limits,
     Member,
     Poison,
+    Producer,
     Scenario,
     Service,
     Settings,
@@ -170,6 +171,10 @@ def test_a_group_that_fits_stays_as_it_is() -> None:
     answer = tune(group, GOALS, runs=Formula(), seeds=5, trials=32, margins=False)
     assert (answer.changed, answer.to_set) == ({}, ())
     assert answer.verdict().startswith("the group as it is keeps age_p95 <= 30s (28.6 s) and")
+    assert answer.verdict().endswith("was found that does, over 10m")
+    busy = replace(group, producers=(Producer("orders", 1000),))
+    answer = tune(busy, GOALS, runs=Formula(), seeds=5, trials=32, margins=False)
+    assert "to keep up with what arrives: fewer keep it for a while" in answer.verdict()
 
 
 def test_too_few_seeds_are_no_broken_goal() -> None:

@@ -1,5 +1,6 @@
 """Python that flows: what is near at hand works; a mistake is answered by a sentence, and no more."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -266,3 +267,12 @@ def test_warnings_of_a_command_have_its_prefix_and_one_line() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr == "sharelag: of a\\nb\n"
+
+
+def test_a_name_that_python_cannot_read_says_what_to_set() -> None:
+    given = ["lag", "--capture", "demo", "--group", "groß"]
+    ascii_only = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0"}
+    run = [sys.executable, "-m", "sharelag", *given]
+    done = subprocess.run(run, capture_output=True, text=True, env=ascii_only, check=False)
+    assert done.returncode == 1
+    assert done.stderr.endswith("here as ascii, which one of them is not: set PYTHONUTF8=1\n")

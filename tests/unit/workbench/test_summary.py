@@ -195,7 +195,8 @@ def test_a_search_reports_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(grid, "run", answer)
     found = fewest_members(work, goal=Goal("age_p95_ms", 1600), seeds=range(3), between=(1, 9))
     result = sharelag.summarize(found)
-    assert result.title == "Fewest members: 4 members keep p95 age <= 1.6s, with 95 % confidence"
+    said = "4 members keep p95 age <= 1.6s, with 95 % confidence, over 9 s"
+    assert result.title == f"Fewest members: {said}"
     rows = {row["members"]: row for row in result.table.to_pylist()}
     assert (rows[found.members]["answer"], rows[found.members]["met"]) == ("fewest", "yes")
     assert {row["met"] for members, row in rows.items() if members < found.members} == {"no"}
