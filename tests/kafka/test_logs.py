@@ -185,15 +185,6 @@ def test_the_known_stays(broker: KafkaBroker, topic: str, monkeypatch: pytest.Mo
     assert ends(tomorrow) == [11]
 
 
-def test_a_log_deleted_to_its_end_does_not_say_its_end(broker: KafkaBroker, topic: str) -> None:
-    create_topics(broker.bootstrap_servers, {topic: 1})
-    _produce_by_second(broker, topic, range(4))
-    delete_below(broker.bootstrap_servers, topic, {0: 4})
-    for moment, end in ((_at(1), None), (datetime.now(UTC) + timedelta(minutes=1), 4)):
-        found = kafka.past_offsets(_config(broker), _ids(topic), [moment])
-        assert found.column("end_offset").to_pylist() == [end]
-
-
 def test_a_moment_needs_a_time_zone(broker: KafkaBroker) -> None:
     with pytest.raises(InputError, match="time zone"):
         kafka.past_offsets(_config(broker), {}, [datetime(2026, 11, 21)])

@@ -55,8 +55,12 @@ def test_they_are_what_kafka_reports(spark: SparkSession, broker: KafkaBroker, t
     told = [row[:5] for row in rows]
     assert told == sorted((name, ids[name], p, first[name, p], end[name, p]) for name, p in end)
     assert [row[3:5] for row in rows] == [(0, COUNT), (DELETED, COUNT), (0, 0)]
-    config = client_config(servers)
-    found = kafka.list_offsets(config, {name: kafka.topic_ids(config)[name] for name in names})
+    assert {row[5] for row in rows} == {0}  # the leader epoch
+    config, before = client_config(servers), datetime.now(UTC) - timedelta(milliseconds=1)
+    gone = {f"{topic}-gone": "J" * 22}  # a topic that vanishes takes no other with it
+    found = kafka.list_offsets(config, {one: kafka.topic_ids(config)[one] for one in names} | gone)
+    assert found.schema == schemas.OFFSETS
+    assert all(before <= at <= datetime.now(UTC) for at in found.column("as_of").to_pylist())
     assert rows == sorted(tuple(row.values())[:-1] for row in found.to_pylist())
 
 

@@ -135,7 +135,9 @@ def test_commands_fail_where_it_says_so(secured: KafkaBroker, tmp_path: Path, na
     ended, asked = set(), {}
     for command, line in lines.items():
         begin = secured.log_file.stat().st_size
-        if sharelag(*line, *cluster).returncode:
+        # What is hidden of other tests' groups, a capture lacks: that ends it with 3.
+        whole = (0, 3) if command == "capture" else (0,)
+        if sharelag(*line, *cluster).returncode not in whole:
             ended.add(command)
         asked[command] = _asked(secured.log_file, begin)
     assert ended == failing(table).keys() & lines.keys()

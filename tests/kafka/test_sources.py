@@ -203,27 +203,13 @@ def test_an_end_that_the_log_does_not_have(broker: KafkaBroker, topic: str) -> N
         _read(config, topic, ranges={0: (0, 100)}, fail_on_data_loss=True)
 
 
-# ---- topics and offsets --------------------------------------------------------------------------
+# ---- topics ---------------------------------------------------------------------------------------
 def test_topic_ids_are_those_that_kafka_prints(broker: KafkaBroker, topic: str) -> None:
     config = _filled(broker, f"__{topic}", 1)
     ids = kafka.topic_ids(config)
     said = broker.ask_tool("TopicCommand", "--describe", "--topic", f"__{topic}")
     assert f"TopicId: {ids[f'__{topic}']}" in said
     assert not ids.keys() & {STATE_TOPIC, "__consumer_offsets", "__transaction_state"}
-
-
-def test_offsets_of_topics(broker: KafkaBroker, topic: str) -> None:
-    """A topic that vanishes meanwhile takes no other with it."""
-    config = _filled(broker, topic, 2, 10)
-    delete_below(broker.bootstrap_servers, topic, {1: 2})
-    before = datetime.now(UTC) - timedelta(milliseconds=1)
-    table = kafka.list_offsets(config, {topic: "I" * 22, f"{topic}-gone": "J" * 22})
-    assert table.schema == schemas.OFFSETS
-    same = {"topic": topic, "topic_id": "I" * 22, "leader_epoch": 0, "end_offset": 5}
-    assert table.drop_columns("as_of").to_pylist() == [
-        {**same, "partition": p, "log_start_offset": start} for p, start in ((0, 0), (1, 2))
-    ]
-    assert all(before <= row["as_of"] <= datetime.now(UTC) for row in table.to_pylist())
 
 
 # ---- what to do when it does not work ------------------------------------------------------------

@@ -37,8 +37,6 @@ from tests.support.spark.settings import set_for
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "data" / "examples" / "spark-kafka"
-#: Its batches are asked by all other tests here.
-EXHAUSTIVE_KAFKA = pytest.param("kafka", marks=pytest.mark.exhaustive)
 #: Start offset and lag by topic and partition.
 Told = Mapping[tuple[str, int], tuple[int | None, int | None]]
 
@@ -168,7 +166,10 @@ def test_tasks_that_scan_whole_partitions_exchange_nothing(
     assert _lag(sharelag.lag(whole, offsets).toArrow(), group) == wanted
 
 
-@pytest.mark.parametrize("source", [EXHAUSTIVE_KAFKA, "sharelag_kafka"])
+@pytest.mark.parametrize(
+    "source",  # all other tests here ask Spark's own for batches
+    [pytest.param("kafka", marks=pytest.mark.exhaustive), "sharelag_kafka"],
+)
 def test_one_call_reads_both_topics_up_to_now(
     connector: SparkSession,
     broker: KafkaBroker,
@@ -206,7 +207,7 @@ def test_one_call_reads_both_topics_up_to_now(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("source", [EXHAUSTIVE_KAFKA, "sharelag_kafka"])
+@pytest.mark.parametrize("source", ["kafka", "sharelag_kafka"])
 def test_one_call_gives_a_stream_of_both_topics(
     connector: SparkSession, broker: KafkaBroker, group: str, source: str, tmp_path: Path
 ) -> None:
