@@ -188,8 +188,8 @@ def propose(
     given: tuple[tuple[str, Any, Any], ...]
     given = (("minutes", minutes, int | float), ("seeds", seeds, int))
     for name, value, kind in given:
-        if value is not None and not isinstance(value, kind):
-            raise InputError(f"the parameter {name!r} must be a number")
+        if value is not None and not (isinstance(value, kind) and value > 0):
+            raise InputError(f"the parameter {name!r} must be a number above 0")
     group = _group(case)
     scenario = scenario_from(case.evidence, group)
     duration_ms = None if minutes is None else round(minutes * 60_000)

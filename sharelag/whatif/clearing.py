@@ -102,8 +102,9 @@ class Clearing(Displayable):
             names = tuple(dict.fromkeys(row["assignor"] for row in cells))
             also += f"; {too_many}" if (too_many := _say_too_many(usual)) else ""
             return (
-                f"{now} does not clear the lag within {duration(self.horizon_ms)}, nor do "
-                f"{words.name_variants(names, 'or')} with up to {most} members{also}"
+                f"{now} does not clear the lag within {duration(self.horizon_ms)}, nor "
+                f"do{'es' * (len(names) == 1)} {words.name_variants(names, 'or')} with up to "
+                f"{pluralize(most, 'member')}{also}"
             )
         fewest = answers[0]["members"]
         who = words.name_variants(tuple(row["assignor"] for row in answers))

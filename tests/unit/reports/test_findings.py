@@ -184,15 +184,15 @@ def test_a_proposal_says_whether_it_is_enough() -> None:
     assert "<summary>All measures</summary>" in shown.html
     drawn = cells.clearing(made).light.layout.meta["title"]
     assert drawn.startswith("simple with 40 members clears the lag in ")
-    with pytest.raises(InputError, match="'minutes' must be a number"):
-        propose(case, minutes="1")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="'seeds' must be a number"):
-        propose(case, seeds=1.5)  # type: ignore[arg-type]
+    for wrong in ({"minutes": "1"}, {"minutes": 0}, {"seeds": 1.5}, {"seeds": 0}):
+        (name,) = wrong
+        with pytest.raises(InputError, match=f"'{name}' must be a number above 0"):
+            propose(case, **wrong)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"limit of 2e\+07: give fewer minutes"):
         propose(case, minutes=1e6)
     small = propose(case, assignors=[], members=[4], minutes=1, seeds=3)
     assert small.words == (
-        "slow: as it is (simple, 2 members) does not clear the lag within 1m, nor do simple "
+        "slow: as it is (simple, 2 members) does not clear the lag within 1m, nor does simple "
         "with up to 4 members."
     )
 
