@@ -119,7 +119,8 @@ def parse_since(
         span = parse_duration(text)
     except InputError:
         return parse(text, ", or a duration such as 30s, 5m or 2h")
-    return end() - span
+    last = end()
+    return last - min(span, last - FIRST)
 
 
 def as_moment(moment: str | Moment) -> Moment:
