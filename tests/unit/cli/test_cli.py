@@ -339,7 +339,7 @@ REPORT = "report daily --capture {lost} --engine local --no-figures --out {rules
             "lag --capture poison > /dev/full": 1,
             "lint kafka-share-groups.sh --group billing --delete": 1,
             "settings --capture poison --set share.delivery.count.limit=999": 1,
-            "simulate --capture demo --group billing --since 10m --seeds 2": 3,
+            "simulate --capture demo --group billing --since 10m --seeds 1": 3,
             "doctor": 0,
             "doctor --bootstrap-server localhost:1 --timeout 1s": 1,
             "report schedule daily --cron '0 6 * * *' --capture demo": 0,
