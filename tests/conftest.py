@@ -68,8 +68,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(FaultRecorder(), "sharelag-faults")
     config.pluginmanager.register(WaysRecorder(), "sharelag-ways")
     os.environ.pop("KAFKA_BOOTSTRAP_SERVERS", None)  # no test asks a cluster of the user's
-    # Java's second compiler pays for itself after minutes, which no test's Spark lasts.
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    # Java's second compiler pays for itself after minutes, which no test's Spark lasts, and to
+    # compile a query costs more than a test's few rows take without.
+    brief = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dspark.sql.codegen.wholeStage=false"
+    brief += " -Dspark.sql.codegen.factoryMode=NO_CODEGEN"
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", brief)
 
 
 def pytest_collection_finish() -> None:
@@ -135,13 +138,11 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
             settings.setenv("SPARK_REMOTE", ends.enter_context(connect_server(settings=jars)))
             running = session("sharelag-tests")
         else:
-            # Compiling a query costs more than a test's few rows take without.
-            plain = {"spark_sql_codegen_wholeStage": "false"}
-            plain["spark_sql_codegen_factoryMode"] = "NO_CODEGEN"
+            plain = {"spark_master": "local[2]"}
             if lake:
                 plain |= {"spark_jars": ",".join(map(str, lake))}
                 plain |= {"spark_sql_extensions": extensions}
-            running = session("sharelag-tests", spark_master="local[2]", **plain)
+            running = session("sharelag-tests", **plain)
         ends.callback(running.stop)
         if lake:
             catalog = "org.apache.spark.sql.delta.catalog.DeltaCatalog"

@@ -40,11 +40,14 @@ _publish: Any = publish_display_data
 _VIEW = "application/vnd.jupyter.widget-view+json"
 #: The picture stays hidden while the view loads. Without a kernel, JupyterLab's loading message
 #: would stay forever, so it is hidden. In its dark theme, pictures are dark, too.
+#: Within `:has`, `*` and `:not` let browsers find styles of a whole page anew for any new element.
 _STYLE = """<style>
 :root:has(.{live}) .{still} {{ display: none; }}
 @media screen {{ .{still} {{ animation: sharelag-late 3s step-end; }} }}
 :root:not(:has(.{live}))
-  .jp-OutputArea-child:has(> .lm-Panel:not(.jupyter-widgets)):has(+ * .{still}) {{ display: none; }}
+  .jp-OutputArea-child:has(> .lm-Panel):not(:has(> .jupyter-widgets)):has(
+    + .jp-OutputArea-child .{still}
+  ) {{ display: none; }}
 [data-jp-theme-light="false"] .{still} img {{ filter: invert(.93) hue-rotate(180deg); }}
 @keyframes sharelag-late {{ from {{ visibility: hidden; height: 0; overflow: hidden; }} }}
 </style>"""
