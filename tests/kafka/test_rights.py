@@ -353,7 +353,7 @@ def test_hidden_topics(secured: KafkaBroker, tmp_path: Path, how: list[str]) -> 
     assert re.search(f"{lacks}.*{hidden['topic_id']}", saved.stderr)
     # Neither settings nor records of users' topics may be read.
     for what in (
-        "some settings, which are not read",
+        "some settings, unreadable or differing",
         f"times of records, .* of {seen[0]}, {seen[1]}",
     ):
         assert re.search(f"not complete: it lacks {what}", saved.stderr)

@@ -385,7 +385,8 @@ class _Topic:
         now = kafka.topic_ids(self.config.renew(), [self.records]).get(self.records)
         if now is None:
             raise TopicMissingError(f"{self.describe()} has no topic {self.records} now")
-        self.ids.update(() if self.ids else (now,))
+        if not self.ids:
+            self.ids.add(now)
         if now not in self.ids:
             raise _OtherTopicError(
                 f"{self.describe()} is another one now, or {self.records} was created again (its "
