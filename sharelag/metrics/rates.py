@@ -8,7 +8,8 @@ Both rates are those since the last change of either, unless the end at the chan
 before a burst or a deployment do not predict the rates after it. They are in offsets per second, so
 transaction markers and compacted offsets count as they do in Kafka's lag. Records that retention
 deleted unread count as finished once Kafka's start offset has passed them, because the state topic
-does not distinguish them.
+does not distinguish them. What was finished by a moment had arrived by then, whatever timestamps
+say.
 
 The interval of the drain time is the 95 % confidence interval of the mean rate over the parts of
 that time (Student's t). Rates describe the past: they allow no forecast for a group that has lost
@@ -56,6 +57,8 @@ _SPLITS = [
     if at - gap >= _LEAST
 ]
 _TINY = 1e-9
+#: Where one of these happened, what was finished is not known exactly.
+_INEXACT = ("breaks", "replacements", "start_back", "count_back")
 #: Number of steps between parts.
 _STEPS = np.arange(BINS - 1)
 #: The 97.5 % point of Student's t distribution with BINS - 1 degrees of freedom.
@@ -226,18 +229,20 @@ def rates(lag: Arrow, observed: Arrow, ends: Ends, since_change: bool = True) ->
     span = np.where(seen, end - begin, 1)
     counts = parts_of(observed, "finished_bins")
     parts = counts * (1000 * BINS / span)[:, np.newaxis]
-    has_usual = _arrivals(lag, ends, begin)[1]
+    least, rows = _least_ends(lag, observed), np.arange(len(span))
     since = np.zeros(len(span), np.int64)
+    has_usual = _arrivals(lag, ends, begin, least[:, 0])[1]
     if since_change:
-        since = last_change(counts, arrived_in_parts(lag, ends, begin, span))
-        has_arrival = _arrivals(lag, ends, begin + span * since // BINS)[1]
+        since = last_change(counts, _arrived_in_parts(lag, ends, begin, span, least))
+        has_arrival = _arrivals(lag, ends, begin + span * since // BINS, least[rows, since])[1]
         since = np.where(has_usual & ~has_arrival, 0, since)
     completion, deviation = mean_since(parts, since)
     observed_ms = span - span * since // BINS
     # Two parts may be equal by chance, so the interval has a minimum width.
     counted = 2 * np.sqrt(completion * 1000 / np.maximum(observed_ms, 1))
     deviation = np.where(since > 0, np.maximum(deviation, counted), deviation)
-    arrival, has_arrival = _arrivals(lag, ends, begin + span * since // BINS)
+    begins = begin + span * since // BINS
+    arrival, has_arrival = _arrivals(lag, ends, begins, least[rows, since])
     last_finished, has_finished = numbers(observed, "last_finished")
     return Rates(
         span_ms=np.where(seen, span, 0),
@@ -318,17 +323,31 @@ def drain_columns(
     return columns
 
 
-def _arrivals(lag: Arrow, ends: Ends, begin: Ints) -> tuple[Floats, Bools]:
+def _least_ends(lag: Arrow, observed: Arrow) -> Ints:
+    """Return the least end offset at the beginning of each part of the span, ``[rows, BINS]``.
+
+    What was finished by then had arrived; ends by the timestamps of records may be lower, as those
+    of ``message.timestamp.type=CreateTime`` are by the clocks of producers. 0 where unknown.
+    """
+    finished = numbers(lag, "start_offset")[0] + numbers(lag, "delivery_complete_count")[0]
+    later = np.cumsum(parts_of(observed, "finished_bins")[:, ::-1], axis=1)[:, ::-1]
+    odd = np.any([numbers(observed, name)[0] > 0 for name in _INEXACT], axis=0)
+    known = numbers(lag, "start_offset")[1] & ~odd
+    return np.where(known[:, np.newaxis], finished[:, np.newaxis] - later, 0).astype(np.int64)
+
+
+def _arrivals(lag: Arrow, ends: Ends, begin: Ints, least: Ints) -> tuple[Floats, Bools]:
     (now, ended), (requested, timed) = numbers(lag, "end_offset"), numbers(lag, "as_of")
     first, has_first = first_time(ends)
     since = np.maximum(begin, first)
     then, has_then = end_at(ends, since)
+    then = np.maximum(then, least)
     # After an end that went back (an unclean election), arrivals are unknown.
     known = ended & timed & has_first & has_then & (requested > since) & (now >= then)
     return np.where(known, now - then, 0) * 1000 / np.where(known, requested - since, 1), known
 
 
-def arrived_in_parts(lag: Arrow, ends: Ends, begin: Ints, span: Ints) -> Floats:
+def _arrived_in_parts(lag: Arrow, ends: Ends, begin: Ints, span: Ints, least: Ints) -> Floats:
     """Return the offsets that arrived in each part of the span; NaN where unknown.
 
     The end offset is rarely known at the end of the span, so the last part is extrapolated from its
@@ -337,8 +356,9 @@ def arrived_in_parts(lag: Arrow, ends: Ends, begin: Ints, span: Ints) -> Floats:
     times = [begin + span * n // BINS for n in range(BINS)]
     edges = [end_at(ends, time) for time in times]
     values = np.stack([np.where(known, end, np.nan) for end, known in edges], axis=1)
+    values = np.maximum(values, least)
     (now, ended), (as_of, timed) = numbers(lag, "end_offset"), numbers(lag, "as_of")
-    known = ended & timed & (as_of > times[-1]) & (now >= edges[-1][0])
+    known = ended & timed & (as_of > times[-1]) & (now >= values[:, -1])
     share = np.where(known, as_of - times[-1], 1) * BINS / span
     last = np.where(known, (now - values[:, -1]) / np.minimum(share, 1), np.nan)
     return np.column_stack([np.diff(values, axis=1), last])
@@ -367,7 +387,8 @@ def lag_began(lag: Arrow, observed: Arrow, ends: Ends) -> tuple[Floats, Bools]:
     (begin, seen), (end, _) = numbers(observed, "begin"), numbers(observed, "end")
     seen &= end > begin
     span = np.where(seen, end - begin, 1)
-    growth = arrived_in_parts(lag, ends, begin, span) - parts_of(observed, "finished_bins")
+    arrived = _arrived_in_parts(lag, ends, begin, span, _least_ends(lag, observed))
+    growth = arrived - parts_of(observed, "finished_bins")
     left, known = numbers(lag, "effective_lag")
     waiting = np.where(known, left, np.nan)[:, np.newaxis]
     at_edges = waiting - np.cumsum(growth[:, ::-1], axis=1)[:, ::-1]

@@ -318,20 +318,37 @@ def test_what_was_not_observed_has_no_rates() -> None:
 
 
 def test_arrivals_win() -> None:
+    row = lag(400, 9_700, 10_100)
     seen = [observed([36, 30, 42, 36, 36, 36, 36, 36, 36, 36])]
-    line = one(lag(), seen, [end(100 - 720, HOUR)])
+    line = one(row, seen, [end(10_100 - 720, HOUR)])
     assert_fields(line, drain="never", drain_ms=None, drain_low_ms=None, drain_high_ms=None)
-    even = one(lag(), seen, [end(100 - 360, HOUR)])
+    even = one(row, seen, [end(10_100 - 360, HOUR)])
     assert_fields(even, drain="uncertain", drain_ms=None, drain_high_ms=None)
     assert even["drain_low_ms"] > 0  # if it goes as well as it can
     # Some more arrives, by no more than chance; and exactly as much, without any chance.
-    more = one(lag(), seen, [end(100 - 361, HOUR)])
+    more = one(row, seen, [end(10_100 - 361, HOUR)])
     assert (more["drain"], more["arrival_rate"] > more["completion_rate"]) == ("uncertain", True)
-    exact = one(lag(), [observed([36] * BINS)], [end(100 - 360, HOUR)])
+    exact = one(row, [observed([36] * BINS)], [end(10_100 - 360, HOUR)])
     assert_fields(exact, drain="uncertain", drain_low_ms=None)
-    assert one(lag(), [seen[0] | {"breaks": 1}], [end(100 - 720, HOUR)])["drain"] == "unknown"
-    gains = one(lag(), [seen[0] | {"breaks": 1}], [end(28, HOUR)])
+    assert one(row, [seen[0] | {"breaks": 1}], [end(10_100 - 720, HOUR)])["drain"] == "unknown"
+    gains = one(row, [seen[0] | {"breaks": 1}], [end(10_028, HOUR)])
     assert (gains["drain"], gains["completion_rate"]) == ("drains", 0.1)  # at least so fast
+
+
+@pytest.mark.parametrize(
+    ("changes", "arrived"),
+    [
+        ({}, 370),
+        ({"breaks": 1}, 10_100),
+        ({"replacements": 1}, 10_100),
+        ({"start_back": 1}, 10_100),
+    ],
+)
+def test_what_was_finished_by_then_had_arrived(changes: dict[str, Any], arrived: int) -> None:
+    """By the timestamps of a producer whose clock is ahead, all of it arrived within the hour."""
+    seen = observed([0, 72] * (BINS // 2), **changes)
+    line = one(lag(10, 10_090, 10_100), [seen], [end(0, HOUR)])
+    assert line["arrival_rate"] == arrived / 3600
 
 
 def test_stalled_is_who_had_something_to_do_for_long() -> None:
