@@ -92,8 +92,6 @@ def window_heat_records(
     several = np.bincount(code[is_first(history)])[code] > 1
     kept = ~(several & bools(history, "rewritten"))
     time, _ = numbers(history, "record_timestamp")
-    if begin is not None:
-        kept &= time >= milliseconds(begin)
     history = as_table(history).filter(pa.array(kept))
     if not history.num_rows:
         return WINDOW_HEAT.empty_table()

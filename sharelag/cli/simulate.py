@@ -79,6 +79,7 @@ def simulate(output: str, **options: Any) -> int:
     row shows what happened, one the same simulated, and the others what would have happened
     instead. Exits with 3 if the simulation does not explain what happened.
     """
+    from sharelag.whatif.comparison.rows import unknown_work
     from sharelag.whatif.scenario_json import to_json
 
     require_one_question(options)
@@ -116,7 +117,7 @@ def simulate(output: str, **options: Any) -> int:
     if options["members"] is not None and any(fault.member for fault in scenario.faults):
         tell("faults of single members are left out, since --members changes their number")
     tell(*(f"assumed: {sentence}" for sentence in scenario.assumed), *filter(None, [verdict]))
-    return PARTIAL if verdict.startswith("not known") else 0
+    return PARTIAL if verdict and unknown_work(scenario) else 0
 
 
 def _require_an_end(

@@ -274,11 +274,6 @@ class Reading(ABC):
 
         return self.choice.of(as_table(lag_arrow(self.table("states"), self.table("offsets"))))
 
-    @property
-    def has_former_states(self) -> bool:
-        """Whether a share partition has several states: the state topic grew, or has a mirror."""
-        return len(self.table("states")) < len(self.table("windows"))
-
     def _choose_states(self) -> pa.Table:
         from sharelag.metrics.lag import choose_states
 

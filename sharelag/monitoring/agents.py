@@ -528,8 +528,9 @@ def server_of(bench: Workbench, ahead: bool = False) -> MCPServer[Any]:
         async def call_tool(self, name: str, arguments: dict[str, Any], *more: Any) -> Any:
             # The SDK ignores other arguments: a misspelt group would be all groups.
             takes = signature(offered[name]).parameters if name in offered else arguments
-            if arguments.keys() - takes:
-                raise ToolError(f"unknown argument: {name} takes {', '.join(takes) or 'none'}")
+            if others := arguments.keys() - takes:
+                what = f"{name} takes {', '.join(takes) or 'none'}"
+                raise ToolError(f"unknown argument {min(others)!r}: {what}")
             try:
                 return await super().call_tool(name, arguments, *more)
             except ToolError as error:

@@ -300,11 +300,18 @@ class Latest(NamedTuple):
 
     windows: pa.RecordBatch
     """`sharelag.schemas.WINDOWS`, sorted by group, topic id, partition."""
+    deleted: pa.RecordBatch
+    """Share partitions that have records, but no state."""
     records: int
     rejected: int
     first: int | None
     """When the first and the last of the records were written, in milliseconds."""
     last: int | None
+
+
+def deleted_of(last: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the deleted share partitions among records that are not superseded."""
+    return last.filter(last.column("tombstone")).select(schemas.SHARE_PARTITION)
 
 
 def latest_windows(
@@ -367,8 +374,8 @@ def _by_tables(
             count.add(found, decoded.rejects, written.column("timestamp"))
             yield found
 
-    windows = replay_arrow(latest(chosen(), schemas.RECORDS), kafka_version)
-    return Latest(windows, **vars(count))
+    last = latest(chosen(), schemas.RECORDS)
+    return Latest(replay_arrow(last, kafka_version), deleted_of(last), **vars(count))
 
 
 def _replay_stream(
@@ -390,7 +397,7 @@ def _replay_stream(
         count.add(walk, found.rejects, times)
         if len(walk):
             states.apply(found, walk)
-    return Latest(states.windows(kafka_version), **vars(count))
+    return Latest(states.windows(kafka_version), states.deleted(), **vars(count))
 
 
 def _of_one_topic(batch: pa.RecordBatch, generation: int | None) -> Arrow:
@@ -507,6 +514,11 @@ class RunningStates:
         known = pa.RecordBatch.from_pydict(last)
         windows = windows_table(known, numbers, *lists, kafka_version=kafka_version)
         return windows.sort_by(ascending(*names.schema.names))
+
+    def deleted(self) -> pa.RecordBatch:
+        """Return the share partitions that have records, but no state."""
+        used = self._state[: len(self.keys) * k.STATE_COLUMNS].reshape(-1, k.STATE_COLUMNS)
+        return self.keys.table().take(pa.array(np.flatnonzero(used[:, k.EXISTS] == 0)))
 
     def _grow(self) -> None:
         known = len(self._stand)

@@ -221,8 +221,7 @@ class Comparison(Displayable):
 
     @cached_property
     def _unknown_work(self) -> str:
-        scenario = self.scenarios.get(self.baseline)
-        return "" if scenario is None else words.unknown_work(scenario)
+        return next(filter(None, map(words.unknown_work, self.scenarios.values())), "")
 
     def presentation(self) -> Presentation:
         """Return the decision table, with the verdict first among its notes.

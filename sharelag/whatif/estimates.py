@@ -212,7 +212,7 @@ def without_stuck_heads(scenario: Scenario) -> Scenario | None:
         if window is None or (head := head_of(window, start.end_offset)) is None:
             continue
         heads[place] = head
-        times = deliveries_of(window, head, 1)
+        times = deliveries_of(window, head) or 1
         given_up = StateBatch(head, head, int(DeliveryState.ARCHIVED), times)
         batches = tuple(combine(window.batches, [given_up], window.start_offset))
         count = window.delivery_complete_count
@@ -225,10 +225,10 @@ def without_stuck_heads(scenario: Scenario) -> Scenario | None:
     return replace(scenario.with_starts(starts), poison=tuple(poison))
 
 
-def deliveries_of(window: Window, offset: int, default: int = 0) -> int:
-    """Return how often a record was delivered; ``default`` if it is in no batch."""
+def deliveries_of(window: Window, offset: int) -> int:
+    """Return how often a record was delivered; 0 if it is in no batch."""
     mine = (one for one in window.batches if one.first_offset <= offset <= one.last_offset)
-    return max((batch.delivery_count for batch in mine), default=default)
+    return max((batch.delivery_count for batch in mine), default=0)
 
 
 def head_of(window: Window | None, end_offset: int) -> int | None:

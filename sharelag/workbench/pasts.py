@@ -33,9 +33,11 @@ def gather_past(
         bench = bench.at(parse_time(until) if isinstance(until, str) else until)
     end = bench.reading.now
     begin = begin_of(since, end)
-    if begin is None or begin >= end:
+    if begin is None:
+        raise InputError("a past needs its beginning: give since='30m', or a time")
+    if begin >= end:
         raise InputError(
-            f"the span ends at {iso(end)}, which is not after {begin and iso(begin)}: "
+            f"the span ends at {iso(end)}, which is not after {iso(begin)}: "
             "name an earlier moment to begin with"
         )
     bench = replace(bench, over=end - begin, asks_once=False)

@@ -537,6 +537,11 @@ def test_where_the_state_topic_grew_every_answer_is_the_same(
     assert [name for name, table in told["local"].items() if not len(table)] == ["explain"]
     wrong = [n for n, table in told["local"].items() if rows(told["spark"][n]) != rows(table)]
     assert not wrong
+    deleted = with_growth(folder_of("poison"), tmp_path / "deleted", deletes=True)
+    cases = [read(capture=str(deleted), engine=engine) for engine in ("local", "spark")]
+    for ask in (signs, window_heat, partial(timeline, moments=3)):
+        ours, theirs = (rows(ask(case)) for case in cases)
+        assert theirs == ours
 
 
 @pytest.mark.parametrize("given", ["table", "table on Spark", "DataFrame"])

@@ -287,6 +287,25 @@ def test_a_dead_server_of_spark_connect_is_named_soon(code: str) -> None:
     assert "secret" not in done.stderr
 
 
+def test_a_wrong_address_of_spark_connect_is_refused_without_its_token() -> None:
+    code = """
+import os
+from sharelag.errors import SetupError
+from sharelag.inputs.spark import session
+for remote in ("h:1/;token=SECRET==", "/;token=SECRET", "h:1;token=SECRET", "me:SECRET@h:x"):
+    os.environ["SPARK_REMOTE"] = f"sc://{remote}"
+    try:
+        session()
+    except SetupError as error:
+        print(error, error.__cause__)
+"""
+    said = run_python("-c", code).stdout.splitlines()
+    rest = "with what follows is not an address of Spark Connect: give sc://HOST:PORT/;token=TOKEN"
+    begins = [line.partition(f" {rest}")[0] for line in said]
+    assert begins == ["sc://h:1", "sc:", "sc://h:1", "sc://h:x"]
+    assert "SECRET" not in str(said)
+
+
 @pytest.mark.parametrize("trouble", ["a thread", "an import"])
 def test_without_forks_it_is_sparks_daemon(trouble: str, monkeypatch: pytest.MonkeyPatch) -> None:
     became: list[list[str]] = []

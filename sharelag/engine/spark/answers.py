@@ -17,7 +17,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from sharelag import schemas
-from sharelag.engine import Each
 from sharelag.engine.spark.packing import (
     FOUND,
     REPLAYED,
@@ -248,6 +247,7 @@ def find_states(mine: TaskRecords) -> Iterator[tuple[str, schemas.Arrow]]:
     numbers = [pa.array([n]) for n in (found.records, found.rejected)]
     counted = [*numbers, *times, pa.array([mine.raw.repeated])]
     yield "windows", found.windows
+    yield "deleted", found.deleted
     yield "counted", pa.RecordBatch.from_arrays(counted, schema=COUNTED)
     yield "gaps", mine.raw.gaps
 
@@ -266,8 +266,8 @@ def find(
     if with_states:
         yield from find_states(mine)
     if until is not None:
-        each = partial(observe, end=until, over=over)
-        yield "observed", summarize(each, schemas.OBSERVED)(mine)
+        found = [as_table(observe(one, until, over)) for one in mine.histories()]
+        yield "observed", pa.concat_tables([schemas.OBSERVED.empty_table(), *found])
     if with_members:
         yield from find_membership(mine)
 
@@ -290,20 +290,6 @@ def history(records: Tabular | Records, gaps: pa.Table | None = None) -> DataFra
         order.
     """
     return records_of(records).map(partial(TaskRecords.histories, gaps=gaps), schemas.HISTORY)
-
-
-def summarize(each: Each, schema: pa.Schema) -> Callable[[TaskRecords], pa.Table]:
-    """Return a function that applies another one to the whole history of a task's share partitions.
-
-    ``each`` takes `sharelag.schemas.HISTORY` of some share partitions, all rows of each, and
-    returns the rows that leave the task.
-    """
-
-    def summarize_task(mine: TaskRecords) -> pa.Table:
-        found = (as_table(each(one)).cast(schema) for one in mine.histories())
-        return pa.concat_tables([schema.empty_table(), *found])
-
-    return summarize_task
 
 
 def observed(records: Tabular | Records, end: datetime, over: timedelta) -> DataFrame:

@@ -43,13 +43,7 @@ from sharelag.engine import (
 )
 from sharelag.engine.spark import answers
 from sharelag.engine.spark.answers import Decoded, decode, select_records
-from sharelag.engine.spark.packing import (
-    FOUND,
-    collect,
-    pack_table,
-    stream_rows,
-    unpack_table,
-)
+from sharelag.engine.spark.packing import FOUND, collect, pack_table, stream_rows, unpack_table
 from sharelag.engine.spark.tasks import Files, Logs, Parts, Records, TaskRecords
 from sharelag.errors import InputError, SetupError, first_line
 from sharelag.inputs import Input, KafkaInput
@@ -67,7 +61,7 @@ from sharelag.metrics.health import snapshots_arrow
 from sharelag.model import milliseconds
 from sharelag.replay.moment import Choice, Moment, filter_groups
 from sharelag.replay.state import WINDOWS_AT, WINDOWS_ORDER, replay_at
-from sharelag.tables.arrow import as_table, for_spark, one_batch
+from sharelag.tables.arrow import as_table, for_spark, keys, one_batch
 from sharelag.tables.declared import answers as of_answers
 from sharelag.tables.declared import groups, lag, records, windows
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
@@ -383,11 +377,18 @@ class SparkReading(Reading):
         found = self._over(TaskRecords.histories, pack, FOUND, keys)
         return unpack_table(collect(found, FOUND), "found", schema)
 
+    @property
+    def has_former_states(self) -> bool:
+        """Whether a share partition has several states, deleted ones included."""
+        places = self.table("windows").select(schemas.SHARE_PARTITION)
+        deleted = unpack_table(self._states().found, "deleted", places.schema)
+        each = keys(pa.concat_tables([places, deleted]), schemas.SHARE_PARTITION)
+        return len(pc.unique(each)) < len(each)
+
     def _over(self, parts: Parts, each: Each, schema: pa.Schema, *chosen: Any) -> DataFrame:
         """Apply a function to all states of some share partitions at a time."""
-        records = self._records_of(*chosen)
         together = self.record_counts.records if self.has_former_states else 0
-        return records.map_parts(parts, each, schema, together)
+        return self._records_of(*chosen).map_parts(parts, each, schema, together)
 
     def timeline_frame(self, each: Each, group: str | None = None) -> DataFrame:
         """Return `sharelag.schemas.TIMELINE`, computed by ``each`` from the history."""
@@ -528,11 +529,10 @@ def _of_topics(records: pa.RecordBatch, choice: Choice, names: dict[str, str]) -
 def _unpersist(kept: list[DataFrame]) -> None:
     while kept:
         frame = kept.pop()
-        if has_stopped(frame.sparkSession):
-            continue  # its cache is gone with it
-        # Connect analyzes a DataFrame again to release it, which fails if its files are gone.
-        with suppress(AnalysisException):
-            frame.unpersist()
+        # Connect analyzes a DataFrame again to release it: its files or the server may be gone.
+        with suppress(AnalysisException, SetupError):
+            if not has_stopped(frame.sparkSession):
+                frame.unpersist()
 
 
 class Frames:

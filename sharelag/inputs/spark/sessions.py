@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -211,7 +212,7 @@ def _session(app_name: str, settings: Mapping[str, str]) -> SparkSession:
         else:
             made = _own(app_name, asked)
     except PySparkException as error:
-        raise SetupError(_advice(error, remote.partition("/;")[0])) from error
+        raise SetupError(_advice(error, _address(remote))) from error
     if not is_connect(made):
         java.note_start()
     return made
@@ -319,7 +320,7 @@ def _elsewhere(app_name: str, asked: dict[str, str], remote: str) -> SparkSessio
             arguments = "".join(f"--conf {name}={value} " for name, value in more.items())
         else:
             asked = more | asked
-    words = f"connecting to Spark {remote.partition('/;')[0]}".rstrip()
+    words = f"connecting to Spark {_address(remote)}".rstrip()
     with notice(words), _pass_arguments(arguments):
         made = _make_session(app_name, asked)
         before = made.conf.getAll
@@ -373,13 +374,24 @@ def _make_session(app_name: str, asked: dict[str, str]) -> SparkSession:
     if remote.startswith("sc:"):
         from pyspark.sql.connect.client import DefaultChannelBuilder
 
-        place = DefaultChannelBuilder(remote)
+        try:
+            place = DefaultChannelBuilder(remote)
+        except ValueError:  # its message, like any part of the address, may have a token
+            raise SetupError(
+                f"{_address(remote)} with what follows is not an address of Spark Connect: give "
+                "sc://HOST:PORT/;token=TOKEN, with %3D for = in the token"
+            ) from None
         with place.toChannel() as channel:
             _require_answer(channel, place.endpoint)
     builder = SparkSession.builder.appName(app_name)
     for name, value in asked.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def _address(remote: str) -> str:
+    """Return an address of Spark Connect without its parameters, user and password."""
+    return re.sub(r"//.*@", "//", remote.partition(";")[0].rstrip("/"))
 
 
 def _set_environment(master: str) -> None:

@@ -31,6 +31,7 @@ from sharelag.replay.moment import FIRST, Choice, as_time, parse_topics
 from sharelag.tables import gaps, views
 from sharelag.tables.arrow import as_table, keys
 from sharelag.tables.words import pluralize, shown_name
+from sharelag.whatif.comparison.rows import unknown_work
 from sharelag.whatif.from_cluster import scenario_from
 from sharelag.whatif.horizon import after_reset, simulate_drain
 from sharelag.workbench.ask import question
@@ -257,7 +258,10 @@ def _simulate(
         if members is not None:
             raise InputError("members are only for a simulation: add simulate=True")
         return plan, not_simulated()
-    found = simulate_drain(after_reset(scenario_from(evidence, group), plan, members))
+    scenario = after_reset(scenario_from(evidence, group), plan, members)
+    if unknown := unknown_work(scenario):
+        return plan, f"How long the new lag takes is {unknown.partition('; give it')[0]}."
+    found = simulate_drain(scenario)
     at = plan.schema.get_field_index("new_drain_ms")
     times = [found.of_partition(row["topic"], row["partition"]) for row in plan.to_pylist()]
     filled = plan.set_column(at, plan.schema.field(at), pa.array(times, pa.int64()))

@@ -188,8 +188,8 @@ def test_a_what_if_says_what_differs_and_what_is_unknown() -> None:
         ("settings", {"given": {"share.delivery.count.limit": 7}}, "give a text, not 7"),
         ("open", {"path": "/etc"}, "Unknown tool"),
         ("lag", {"group": 7}, "group: give a text, not 7"),
-        ("lag", {"capture": "/etc"}, "unknown argument: lag takes group"),
-        ("groups", {"group": "poison"}, "unknown argument: groups takes none"),
+        ("lag", {"capture": "/etc"}, "unknown argument 'capture': lag takes group"),
+        ("groups", {"group": "poison"}, "unknown argument 'group': groups takes none"),
     ],
 )  # fmt: skip
 def test_a_wrong_request_gets_a_sentence(tool: str, given: dict[str, Any], sentence: str) -> None:

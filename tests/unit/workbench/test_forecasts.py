@@ -175,6 +175,12 @@ def test_a_group_without_members_has_to_be_told_with_how_many() -> None:
     assert any("simulated with 2 members" in note for note in plan.notes)
 
 
+def test_a_group_of_unknown_work_has_no_new_drain() -> None:
+    plan = open_once("not_started").plan_reset("not-started", "earliest", simulate=True, members=2)
+    assert set(plan.table.column("new_drain_ms").to_pylist()) == {None}
+    assert any("How long the new lag takes is not known: " in note for note in plan.notes)
+
+
 @pytest.mark.parametrize(
     ("times", "words"),
     [
