@@ -230,19 +230,21 @@ def rates(lag: Arrow, observed: Arrow, ends: Ends, since_change: bool = True) ->
     counts = parts_of(observed, "finished_bins")
     parts = counts * (1000 * BINS / span)[:, np.newaxis]
     least, rows = _least_ends(lag, observed), np.arange(len(span))
+
+    def arrivals(since: Ints) -> tuple[Floats, Bools]:
+        return _arrivals(lag, ends, begin + span * since // BINS, least[rows, since])
+
     since = np.zeros(len(span), np.int64)
-    has_usual = _arrivals(lag, ends, begin, least[:, 0])[1]
+    has_usual = arrivals(since)[1]
     if since_change:
         since = last_change(counts, _arrived_in_parts(lag, ends, begin, span, least))
-        has_arrival = _arrivals(lag, ends, begin + span * since // BINS, least[rows, since])[1]
-        since = np.where(has_usual & ~has_arrival, 0, since)
+        since = np.where(has_usual & ~arrivals(since)[1], 0, since)
     completion, deviation = mean_since(parts, since)
     observed_ms = span - span * since // BINS
     # Two parts may be equal by chance, so the interval has a minimum width.
     counted = 2 * np.sqrt(completion * 1000 / np.maximum(observed_ms, 1))
     deviation = np.where(since > 0, np.maximum(deviation, counted), deviation)
-    begins = begin + span * since // BINS
-    arrival, has_arrival = _arrivals(lag, ends, begins, least[rows, since])
+    arrival, has_arrival = arrivals(since)
     last_finished, has_finished = numbers(observed, "last_finished")
     return Rates(
         span_ms=np.where(seen, span, 0),

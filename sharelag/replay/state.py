@@ -309,7 +309,7 @@ class Latest(NamedTuple):
     last: int | None
 
 
-def deleted_of(last: pa.RecordBatch) -> pa.RecordBatch:
+def find_deleted(last: pa.RecordBatch) -> pa.RecordBatch:
     """Return the deleted share partitions among records that are not superseded."""
     return last.filter(last.column("tombstone")).select(schemas.SHARE_PARTITION)
 
@@ -375,7 +375,7 @@ def _by_tables(
             yield found
 
     last = latest(chosen(), schemas.RECORDS)
-    return Latest(replay_arrow(last, kafka_version), deleted_of(last), **vars(count))
+    return Latest(replay_arrow(last, kafka_version), find_deleted(last), **vars(count))
 
 
 def _replay_stream(
@@ -397,7 +397,7 @@ def _replay_stream(
         count.add(walk, found.rejects, times)
         if len(walk):
             states.apply(found, walk)
-    return Latest(states.windows(kafka_version), states.deleted(), **vars(count))
+    return Latest(states.windows(kafka_version), states.find_deleted(), **vars(count))
 
 
 def _of_one_topic(batch: pa.RecordBatch, generation: int | None) -> Arrow:
@@ -515,7 +515,7 @@ class RunningStates:
         windows = windows_table(known, numbers, *lists, kafka_version=kafka_version)
         return windows.sort_by(ascending(*names.schema.names))
 
-    def deleted(self) -> pa.RecordBatch:
+    def find_deleted(self) -> pa.RecordBatch:
         """Return the share partitions that have records, but no state."""
         used = self._state[: len(self.keys) * k.STATE_COLUMNS].reshape(-1, k.STATE_COLUMNS)
         return self.keys.table().take(pa.array(np.flatnonzero(used[:, k.EXISTS] == 0)))

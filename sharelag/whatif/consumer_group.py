@@ -149,7 +149,7 @@ def should_move(
     Raises
     ------
     InputError
-        There is no seed, or a duplicate, or the processing time is unknown.
+        No seed is given, a seed is given twice, or the processing time is unknown.
     """
     if unknown := words.unknown_work(scenario):
         raise InputError(f"which kind of group is better is {unknown}")

@@ -343,7 +343,7 @@ def otherwise(
     Raises
     ------
     InputError
-        The alert cannot be read, or there is no seed.
+        The alert cannot be read, or no seed is given.
     """
     rule = Alert.parse(alert) if isinstance(alert, str) else alert
     changes = {name: one for name, one in tried.items() if one != past.scenario}

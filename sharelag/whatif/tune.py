@@ -230,8 +230,8 @@ def tune(
     Raises
     ------
     InputError
-        There is no goal, one lies beyond the end of the scenario, the processing time is unknown, a
-        range is invalid, or nothing may be changed.
+        No goal is given, a goal lies beyond the end of the scenario, the processing time is
+        unknown, a range is invalid, or nothing may be changed.
     """
     given = [goals] if isinstance(goals, str) else goals
     wanted = tuple(one if isinstance(one, Goal) else Goal.parse(one, confidence) for one in given)

@@ -1,4 +1,4 @@
-"""An assignment is edited by mouse and keyboard, readable in every mode, with words for each end."""
+"""Assignments are edited by mouse and keyboard, readable in every mode, with words for each end."""
 
 import pyarrow as pa
 import pytest

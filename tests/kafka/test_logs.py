@@ -1,4 +1,4 @@
-"""What we ask of a cluster beyond the state topic agrees with Kafka's tools, now and in the past."""
+"""Answers of a cluster beyond its state topic are those of Kafka's tools, now and in the past."""
 
 import os
 import signal

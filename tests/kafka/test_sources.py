@@ -203,7 +203,7 @@ def test_an_end_that_the_log_does_not_have(broker: KafkaBroker, topic: str) -> N
         _read(config, topic, ranges={0: (0, 100)}, fail_on_data_loss=True)
 
 
-# ---- topics ---------------------------------------------------------------------------------------
+# ---- topics --------------------------------------------------------------------------------------
 def test_topic_ids_are_those_that_kafka_prints(broker: KafkaBroker, topic: str) -> None:
     config = _filled(broker, f"__{topic}", 1)
     ids = kafka.topic_ids(config)

@@ -52,7 +52,7 @@ FEW = ("aborted", "no_members", "poison", "window_full")
 PATIENCE = timedelta(seconds=2.5)
 #: How rows of health are sorted.
 PLACE = (schemas.HEALTH, "topic", "partition")
-#: What Spark raises for its workers, and its own reader through Py4J, which knows not all of its errors.
+#: What Spark raises for its workers, and its own reader through Py4J, which knows some errors only.
 SPARK_FAILED = (PySparkException, Py4JError)
 
 

@@ -234,6 +234,7 @@ def test_workers_are_waited_for_on_every_spark_that_we_start(
     monkeypatch.setattr(os, "environ", {"PATH": os.environ["PATH"]} | environment)
     monkeypatch.setattr(sessions, "existing", lambda: None)
     monkeypatch.setattr(sessions, "_require_java", lambda: None)
+    monkeypatch.setattr(sessions, "_require_server", lambda _: None)
     monkeypatch.setattr(sessions, "_make_session", made)
     monkeypatch.setattr(sessions, "_read_submitted", lambda: submitted)
     monkeypatch.setattr(sessions, "user_settings", lambda: user_settings(environment))

@@ -54,7 +54,7 @@ from sharelag.replay.columns import KEY, cut_by_share_partition
 from sharelag.replay.history import HISTORY_KEY, history_arrow
 from sharelag.replay.moment import Moment, as_moment, up_to
 from sharelag.replay.repeats import EachOnce
-from sharelag.replay.state import Latest, deleted_of, latest, latest_windows, replay_arrow
+from sharelag.replay.state import Latest, find_deleted, latest, latest_windows, replay_arrow
 from sharelag.schemas import Ints
 from sharelag.tables.arrow import ascending, for_spark, keys, one_batch
 from sharelag.wire.decode import Decoded, decode_arrow, of_state, of_topic
@@ -408,7 +408,7 @@ class TaskRecords:
         if self._decoded:
             records = latest(self.decode(), REPLAYED[STATE_TOPIC])
             windows = replay_arrow(records, self.kafka_version)
-            return Latest(windows, deleted_of(records), records.num_rows, 0, None, None)
+            return Latest(windows, find_deleted(records), records.num_rows, 0, None, None)
         choose = self._chosen if self._choose else None
         read = self.generation, self._until, self.kafka_version
         return self.raw.apply(lambda raw: latest_windows(raw, choose, *read))

@@ -322,6 +322,8 @@ def _elsewhere(app_name: str, asked: dict[str, str], remote: str) -> SparkSessio
             asked = more | asked
     words = f"connecting to Spark {_address(remote)}".rstrip()
     with notice(words), _pass_arguments(arguments):
+        if remote.startswith("sc:"):
+            _require_server(remote)
         made = _make_session(app_name, asked)
         before = made.conf.getAll
         for name, value in RUNTIME.items():
@@ -370,23 +372,25 @@ def _own(app_name: str, asked: dict[str, str]) -> SparkSession:
 def _make_session(app_name: str, asked: dict[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
-    remote = asked.get("spark.remote") or os.environ.get("SPARK_REMOTE", "")
-    if remote.startswith("sc:"):
-        from pyspark.sql.connect.client import DefaultChannelBuilder
-
-        try:
-            place = DefaultChannelBuilder(remote)
-        except ValueError:  # its message, like any part of the address, may have a token
-            raise SetupError(
-                f"{_address(remote)} with what follows is not an address of Spark Connect: give "
-                "sc://HOST:PORT/;token=TOKEN, with %3D for = in the token"
-            ) from None
-        with place.toChannel() as channel:
-            _require_answer(channel, place.endpoint)
     builder = SparkSession.builder.appName(app_name)
     for name, value in asked.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def _require_server(remote: str) -> None:
+    """Refuse an address of Spark Connect that is malformed, or where no server answers."""
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+
+    try:
+        place = DefaultChannelBuilder(remote)
+    except ValueError:  # its message, like any part of the address, may have a token
+        raise SetupError(
+            f"{_address(remote)} with what follows is not an address of Spark Connect: give "
+            "sc://HOST:PORT/;token=TOKEN, with %3D for = in the token"
+        ) from None
+    with place.toChannel() as channel:
+        _require_answer(channel, place.endpoint)
 
 
 def _address(remote: str) -> str:

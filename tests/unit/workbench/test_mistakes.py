@@ -1,4 +1,4 @@
-"""Python that flows: what is near at hand works; a mistake is answered by a sentence, and no more."""
+"""Python that flows: what is near at hand works; a mistake is answered by one sentence."""
 
 import os
 import subprocess

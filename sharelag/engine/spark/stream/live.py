@@ -18,7 +18,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 from uuid import uuid4
@@ -348,13 +348,13 @@ class _OtherTopicError(ClusterError):
     """Another cluster has the address now, or the state topic was created again."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Topic:
     """The state topic of a cluster, and its end offsets from the brokers."""
 
     config: ClientConfig
     records: str
-    ids: set[str] = field(default_factory=set)  # of the topic that is watched
+    topic_id: str | None = None  # of the topic that is watched, once known
     first_is_all: ClassVar[bool] = True  # micro-batches have no limit
 
     @property
@@ -385,12 +385,11 @@ class _Topic:
         now = kafka.topic_ids(self.config.renew(), [self.records]).get(self.records)
         if now is None:
             raise TopicMissingError(f"{self.describe()} has no topic {self.records} now")
-        if not self.ids:
-            self.ids.add(now)
-        if now not in self.ids:
+        self.topic_id = self.topic_id or now
+        if now != self.topic_id:
             raise _OtherTopicError(
                 f"{self.describe()} is another one now, or {self.records} was created again (its "
-                f"id was {min(self.ids)}, and is {now} now): watch again"
+                f"id was {self.topic_id}, and is {now} now): watch again"
             )
 
     def describe(self) -> str:
