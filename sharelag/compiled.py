@@ -111,6 +111,13 @@ def part(function: Callable[_P, _T], /) -> Callable[_P, _T]:
     return function
 
 
+def parts(scope: dict[str, Any]) -> None:
+    """Register the functions of a module as parts; its last line calls this with ``globals()``."""
+    for one in list(scope.values()):
+        if isinstance(one, FunctionType) and one.__globals__ is scope:
+            part(one)
+
+
 def ready(function: Callable[_P, _T], work: int) -> Callable[_P, _T]:
     """Return a kernel in the form for an amount of work: plain for little, compiled for more.
 

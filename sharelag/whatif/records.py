@@ -47,15 +47,6 @@ class Write(NamedTuple):
     state_epoch: int
     runs: tuple[WrittenRun, ...]
 
-    @property
-    def batches(self) -> list[StateBatch]:
-        """The state batches exactly as Kafka lists them: split batches offset by offset."""
-        batches: list[StateBatch] = []
-        for first, last, state, count, per_offset in self.runs:
-            ends = [(one, one) for one in range(first, last + 1)] if per_offset else [(first, last)]
-            batches += (StateBatch(*end, state, count) for end in ends)
-        return batches
-
 
 @dataclass(slots=True)
 class _Known:

@@ -17,7 +17,7 @@ from sharelag.whatif.records import StateTopic, Write, WrittenRun
 from sharelag.wire import STATE_TOPIC, decode_arrow
 from tests.support import generators
 from tests.support.kafka.oracles import Oracle, as_kafka, hexed
-from tests.support.share_partition import fetch_orders
+from tests.support.share_partition import fetch_orders, state_batches
 from tests.support.share_schedules import lives
 from tests.support.simulation_scenarios import EVERYTHING, random_scenario
 
@@ -172,7 +172,7 @@ def _answer(topic: StateTopic, op: dict[str, Any]) -> dict[str, Any] | None:
             WrittenRun(first, last, state, count, per_offset=first == last)
             for first, last, state, count in op["batches"]
         )
-        assert [list(batch) for batch in Write(0, 0, 0, 0, 0, runs).batches] == op["batches"]
+        assert [list(batch) for batch in state_batches(Write(0, 0, 0, 0, 0, runs))] == op["batches"]
         topic.write(
             key, Write(now, op["startOffset"], op["dcc"], op["leaderEpoch"], op["stateEpoch"], runs)
         )
@@ -265,7 +265,7 @@ def _noted() -> Iterator[list[dict[str, Any]]]:
                 "stateEpoch": one.state_epoch,
                 "startOffset": one.start_offset,
             }
-            | {"dcc": one.delivery_complete_count, "batches": [list(b) for b in one.batches]}
+            | {"dcc": one.delivery_complete_count, "batches": list(map(list, state_batches(one)))}
         )
         write(self, key, one)
 

@@ -13,13 +13,13 @@ from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 
-from sharelag.model import DeliveryState, Window
+from sharelag.model import DeliveryState, StateBatch, Window
 from sharelag.model import SharePartition as SharePartitionKey
 from sharelag.whatif import Limits, Member, Scenario, Service, Settings, Topic
 from sharelag.whatif.compiled import acquiring, calls, requests, run, serving, states, window
 from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.memory import Core
-from sharelag.whatif.compiled.run import Batch, InFlight, Simulation
+from sharelag.whatif.compiled.run import InFlight, Simulation
 from sharelag.whatif.consumers import AcquireMode
 from sharelag.whatif.records import StateTopic, Write, WrittenRun
 from sharelag.whatif.simulation.logs import Log
@@ -72,6 +72,27 @@ class InvalidAcknowledgementError(AcknowledgeError):
 
 class StateNotWrittenError(AcknowledgeError):
     """The share coordinator refused the write, so the records are acquired as before."""
+
+
+class Batch(NamedTuple):
+    """Offsets first acquired together, or loaded as one state batch (``InFlightBatch``).
+
+    After a split, each offset has its own state; ``runs`` merge equal neighbours.
+    """
+
+    first_offset: int
+    last_offset: int
+    is_split: bool
+    runs: list[InFlight]
+
+
+def state_batches(write: Write) -> list[StateBatch]:
+    """The state batches of a write exactly as Kafka lists them: split ones offset by offset."""
+    batches: list[StateBatch] = []
+    for first, last, state, count, per_offset in write.runs:
+        ends = [(one, one) for one in range(first, last + 1)] if per_offset else [(first, last)]
+        batches += (StateBatch(*end, state, count) for end in ends)
+    return batches
 
 
 #: Takes what is written, and answers whether it was accepted.
@@ -269,7 +290,24 @@ class SharePartition(Seen):
     @property
     def batches(self) -> list[Batch]:
         """The batches in memory, those before the start offset included."""
-        return run.batches_in(self._core, self._p, self.members)
+        core, p, found = self._core, self._p, list[Batch]()
+        offset = core[p + at.FIRST]
+        while core[p + at.IN_MEMORY] and offset <= core[p + at.LAST]:
+            batch = window.slot_of(core, p, offset)
+            last, is_split = core[batch + at.BATCH_LAST], core[batch + at.SPLIT] == 1
+            runs: list[InFlight] = []
+            for first in range(offset, last + 1) if is_split else (offset,):
+                slot = window.slot_of(core, p, first)
+                state, end = DeliveryState(core[slot + at.STATE]), first if is_split else last
+                who: tuple[str | None, int | None] = (None, None)
+                if state == DeliveryState.ACQUIRED:
+                    who = self.members[core[slot + at.OWNER]], core[slot + at.DEADLINE]
+                if runs and runs[-1][2:] == (state, core[slot + at.COUNT], *who):
+                    first = runs.pop().first_offset
+                runs.append(InFlight(first, end, state, core[slot + at.COUNT], *who))
+            found.append(Batch(offset, last, is_split, runs))
+            offset = window.after_hole(core, p, last + 1)
+        return found
 
     @property
     def looks_for_available(self) -> bool:

@@ -11,7 +11,6 @@ from random import Random
 from typing import Any
 
 from sharelag.model import SharePartition as Key
-from sharelag.model import StateBatch
 from sharelag.whatif import Limits
 from sharelag.whatif.compiled.run import InFlight
 from sharelag.whatif.records import StateTopic, Write
@@ -24,6 +23,7 @@ from tests.support.share_partition import (
     SharePartition,
     StateNotWrittenError,
     persist,
+    state_batches,
 )
 
 KEY = Key("G1", "A" * 22, 0)
@@ -232,7 +232,7 @@ def state_of(share: SharePartition) -> dict[str, Any]:
 
 def written(writes: list[Write]) -> list[list[Any]]:
     """Writes, in the form of the oracle."""
-    return [[*write[:5], [list(StateBatch(*batch)) for batch in write.batches]] for write in writes]
+    return [[*write[:5], list(map(list, state_batches(write)))] for write in writes]
 
 
 def _runs(runs: list[InFlight]) -> list[list[Any]]:

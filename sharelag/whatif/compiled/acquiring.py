@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sharelag.compiled import part
+from sharelag.compiled import parts
 from sharelag.whatif.compiled.layout import *
 from sharelag.whatif.compiled.states import archive
 from sharelag.whatif.compiled.window import (
@@ -21,7 +21,6 @@ from sharelag.whatif.compiled.window import (
 )
 
 
-@part
 def next_fetch_offset(a: Any, p: Any) -> Any:
     """Return the next fetch offset; reset the search flag if nothing is to be redelivered."""
     nothing = not a[p + IN_MEMORY] or a[p + START] > a[p + LAST]
@@ -33,7 +32,6 @@ def next_fetch_offset(a: Any, p: Any) -> Any:
     return a[p + END] if nothing else a[p + END] + 1
 
 
-@part
 def _first_available(a: Any, p: Any) -> Any:
     """Return the first available offset, or -1."""
     if a[p + AVAILABLE]:
@@ -48,7 +46,6 @@ def _first_available(a: Any, p: Any) -> Any:
     return -1
 
 
-@part
 def _first_available_in(a: Any, p: Any, first: Any) -> Any:
     """Return the first available offset of the batch that starts at ``first``, or -1."""
     batch = slot_of(a, p, first)
@@ -60,7 +57,6 @@ def _first_available_in(a: Any, p: Any, first: Any) -> Any:
     return -1
 
 
-@part
 def _first_from_gap(a: Any, p: Any) -> Any:
     """Return the first offset that is available or in a hole of unknown state, or -1."""
     at, gap = a[p + FIRST], a[p + GAP_START]
@@ -76,13 +72,11 @@ def _first_from_gap(a: Any, p: Any) -> Any:
     return -1
 
 
-@part
 def can_fetch(a: Any, p: Any, offset: Any) -> bool:
     """Return whether a fetch from an offset redelivers, or has room for new offsets."""
     return bool(offset != a[p + END] + 1 or span(a, p) < a[LOCKS])
 
 
-@part
 def batch_at(a: Any, p: Any, offset: Any, low: Any, high: Any) -> Any:
     """Return the last record batch in ``low..high`` that starts by ``offset``, or low - 1."""
     bases = a[p + BASES_AT]
@@ -96,13 +90,11 @@ def batch_at(a: Any, p: Any, offset: Any, low: Any, high: Any) -> Any:
     return low - 1
 
 
-@part
 def _has_flag(a: Any, p: Any, batch: Any, flag: Any) -> bool:
     """Return whether a record batch of the log has a flag, such as removed or aborted."""
     return bool(a[p + FLAGS_AT] and a[a[p + FLAGS_AT] + batch] & flag)
 
 
-@part
 def _align(a: Any, p: Any, offset: Any, low: Any, high: Any) -> Any:
     """Return the last offset of the fetched record batch with ``offset``; ``offset`` in a hole."""
     at = batch_at(a, p, offset, low, high)
@@ -111,7 +103,6 @@ def _align(a: Any, p: Any, offset: Any, low: Any, high: Any) -> Any:
     return max(a[a[p + BASES_AT] + at + 1] - 1, offset) if at >= low else offset
 
 
-@part
 def _add_to_slot(a: Any, p: Any, first: Any, last: Any, count: Any) -> None:
     """Add acquired offsets to the slot of this fetch, which the first call allocates."""
     if a[SLOT] < 0:
@@ -125,7 +116,6 @@ def _add_to_slot(a: Any, p: Any, first: Any, last: Any, count: Any) -> None:
     a[TAKEN] += last - first + 1
 
 
-@part
 def _availability(a: Any, p: Any, batch: Any, first: Any, last: Any) -> Any:
     """Return 1 if an offset is available, 2 if it also failed too often to share a fetch, or 0."""
     if not a[batch + SPLIT]:
@@ -142,7 +132,6 @@ def _availability(a: Any, p: Any, batch: Any, first: Any, last: Any) -> Any:
     return found
 
 
-@part
 def _acquire_some(a: Any, m: Any, p: Any, batch: Any, first: Any, last: Any, limit: Any) -> None:
     """Acquire available offsets of a split batch; ``limit`` -1 means no limit."""
     attempts, size = a[ATTEMPTS], a[batch + BATCH_LAST] - a[batch + BATCH] + 1
@@ -184,7 +173,6 @@ def _acquire_some(a: Any, m: Any, p: Any, batch: Any, first: Any, last: Any, lim
         begin += number
 
 
-@part
 def _acquire_in_flight(
     a: Any, m: Any, p: Any, batch: Any, first: Any, last: Any, room: Any, few: Any
 ) -> None:
@@ -201,7 +189,6 @@ def _acquire_in_flight(
     _add_to_slot(a, p, begin, end, a[batch + COUNT])
 
 
-@part
 def _acquire_new(
     a: Any, m: Any, p: Any, first: Any, last: Any, room: Any, low: Any, high: Any
 ) -> None:
@@ -238,14 +225,12 @@ def _acquire_new(
         _shrink_gap(a, p)
 
 
-@part
 def _acquire_whole(a: Any, p: Any, first: Any, last: Any, member: Any) -> None:
     put_batch(a, p, first, last, 0)
     acquire_offsets(a, p, first, last, 1, member, False)
     _add_to_slot(a, p, first, last, 1)
 
 
-@part
 def _shrink_gap(a: Any, p: Any) -> None:
     """Move the gap behind the last acquired offset, or end it behind the loaded batches."""
     slot = a[SLOT]
@@ -256,7 +241,6 @@ def _shrink_gap(a: Any, p: Any) -> None:
         a[p + GAP_END] = -1
 
 
-@part
 def acquire(a: Any, m: Any, p: Any, offset: Any, room: Any, low: Any, high: Any) -> None:
     """Acquire from the fetched record batches ``low..high`` of the log."""
     while low <= high and _has_flag(a, p, low, IS_REMOVED):
@@ -293,7 +277,6 @@ def acquire(a: Any, m: Any, p: Any, offset: Any, room: Any, low: Any, high: Any)
         _drop_aborted(a, p, entry, taken, low, high)
 
 
-@part
 def _acquire_all(
     a: Any, m: Any, p: Any, base: Any, last: Any, begin: Any, room: Any, low: Any, high: Any
 ) -> None:
@@ -330,7 +313,6 @@ def _acquire_all(
         _shrink_gap(a, p)
 
 
-@part
 def _drop_aborted(a: Any, p: Any, entry: Any, taken: Any, low: Any, high: Any) -> None:
     """Archive acquired record batches of aborted transactions, and remove them from the answer.
 
@@ -370,3 +352,6 @@ def _drop_aborted(a: Any, p: Any, entry: Any, taken: Any, low: Any, high: Any) -
             to = slot + SLOT_HEAD + (entry + one - count) * ENTRY_SIZE + field
             a[to] = a[slot + SLOT_HEAD + one * ENTRY_SIZE + field]
     a[slot + ENTRIES] -= count - entry
+
+
+parts(globals())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sharelag.compiled import part
+from sharelag.compiled import parts
 from sharelag.whatif.compiled.kernel import run, sample
 from sharelag.whatif.compiled.requests import close_member
 from sharelag.whatif.compiled.serving import end_leader, note_drained, wake
@@ -16,7 +16,6 @@ RUN, SAMPLE, NOTE_DRAINED, CLOSE_MEMBER, POLL, CLOSE_SESSIONS = range(6)
 MOVE_START, EXPIRE, WAKE, END_LEADER, HELD_IN = range(6, 11)
 
 
-@part
 def call_kernel(a: Any, what: Any, at: Any, number: Any) -> Any:
     """Call the kernel that Python names, with a member, place or time; return two numbers."""
     found = 0
@@ -43,3 +42,6 @@ def call_kernel(a: Any, what: Any, at: Any, number: Any) -> Any:
     elif what == HELD_IN:
         found = held_in(a, at)
     return found, 0
+
+
+parts(globals())

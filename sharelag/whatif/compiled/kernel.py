@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sharelag.compiled import part
+from sharelag.compiled import parts
 from sharelag.whatif.compiled.acquiring import batch_at
 from sharelag.whatif.compiled.layout import *
 from sharelag.whatif.compiled.queue import drop, first
@@ -30,7 +30,6 @@ from sharelag.whatif.compiled.working import (
 )
 
 
-@part
 def _find_undrawn(a: Any, m: Any, slot: Any) -> Any:
     """Return which random numbers a member needs before it can process a slot, or 0."""
     for entry in range(a[slot + ENTRIES]):
@@ -54,7 +53,6 @@ def _find_undrawn(a: Any, m: Any, slot: Any) -> Any:
     return 0
 
 
-@part
 def _is_full(a: Any) -> bool:
     """Return whether the next event might need more room than is left."""
     members, places = a[MEMBERS], a[PLACES]
@@ -70,7 +68,6 @@ def _is_full(a: Any) -> bool:
     )
 
 
-@part
 def _handle(a: Any, kind: Any, subject: Any, more: Any) -> None:
     if kind == PART_DONE:
         end_part(a, subject)
@@ -111,7 +108,6 @@ def _handle(a: Any, kind: Any, subject: Any, more: Any) -> None:
         renew_locks(a, subject, more)
 
 
-@part
 def run(a: Any, until: Any, number: Any) -> Any:
     """Handle the events before ``until``, and at it those below ``number``.
 
@@ -140,7 +136,6 @@ def run(a: Any, until: Any, number: Any) -> Any:
     return ENDED_RUN, a[event] if event else NEVER
 
 
-@part
 def sample(a: Any) -> None:
     """Fill in a row for each place with its current state."""
     for number in range(a[PLACES]):
@@ -153,9 +148,11 @@ def sample(a: Any) -> None:
         a[row + 7] = max(a[NOW] - _append_time(a, p, a[p + START]), 0) // 1000 if lag > 0 else 0
 
 
-@part
 def _append_time(a: Any, p: Any, offset: Any) -> Any:
     """Return when the record at an offset was appended."""
     last = a[p + BATCHES]
     batch = min(max(batch_at(a, p, offset, 0, last), 0), last - 1)
     return a[a[p + TIMES_AT] + batch] if last else 0
+
+
+parts(globals())

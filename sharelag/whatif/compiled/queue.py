@@ -8,21 +8,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from sharelag.compiled import part
+from sharelag.compiled import parts
 from sharelag.whatif.compiled.layout import *
 
 #: Events of a bucket that an insertion may pass before it uses the heap.
 _MOST_PASSED = 12
 
 
-@part
 def push(a: Any, time: Any, kind: Any, subject: Any, more: Any) -> None:
     """Schedule an event, at the earliest now."""
     a[NUMBER] += 1
     insert(a, max(time, a[NOW]), a[NUMBER], kind, subject, more)
 
 
-@part
 def insert(a: Any, time: Any, number: Any, kind: Any, subject: Any, more: Any) -> None:
     """Insert an event with its number."""
     what = (kind << KIND_BITS) + subject
@@ -50,7 +48,6 @@ def insert(a: Any, time: Any, number: Any, kind: Any, subject: Any, more: Any) -
     a[NEAR] += 1
 
 
-@part
 def first(a: Any) -> Any:
     """Return the address of the first event, or 0."""
     far = a[EVENTS_AT] if a[EVENTS] else 0
@@ -64,7 +61,6 @@ def first(a: Any) -> Any:
     return far if far and is_before(a, far, a[near], a[near + 1]) else near
 
 
-@part
 def drop(a: Any, event: Any) -> None:
     """Remove the first event."""
     if event == a[EVENTS_AT]:
@@ -76,30 +72,25 @@ def drop(a: Any, event: Any) -> None:
     a[NEAR] -= 1
 
 
-@part
 def _insert_far(a: Any, time: Any, number: Any, what: Any, more: Any) -> None:
     a[EVENTS] += 1
     rise(a, a[EVENTS_AT], a[EVENTS] - 1, time, number, what, more)
 
 
-@part
 def is_before(a: Any, row: Any, time: Any, number: Any) -> bool:
     """Return whether a row precedes a time and number."""
     return bool(a[row] < time or (a[row] == time and a[row + 1] < number))
 
 
-@part
 def put(a: Any, row: Any, time: Any, number: Any, what: Any, more: Any) -> None:
     """Write a row of a heap."""
     a[row], a[row + 1], a[row + 2], a[row + 3] = time, number, what, more
 
 
-@part
 def _copy(a: Any, row: Any, to: Any) -> None:
     put(a, to, a[row], a[row + 1], a[row + 2], a[row + 3])
 
 
-@part
 def rise(a: Any, heap: Any, at: Any, time: Any, number: Any, what: Any, more: Any) -> None:
     """Insert a row into a heap of events or locks, from the free position ``at``."""
     while at > 0:
@@ -111,7 +102,6 @@ def rise(a: Any, heap: Any, at: Any, time: Any, number: Any, what: Any, more: An
     put(a, heap + at * EVENT, time, number, what, more)
 
 
-@part
 def drop_first(a: Any, heap: Any, size: Any) -> None:
     """Remove the first row of a heap, which leaves ``size`` rows."""
     moved = heap + size * EVENT
@@ -126,3 +116,6 @@ def drop_first(a: Any, heap: Any, size: Any) -> None:
         _copy(a, one, heap + at * EVENT)
         at = down
     _copy(a, moved, heap + at * EVENT)
+
+
+parts(globals())

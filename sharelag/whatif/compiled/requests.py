@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sharelag.compiled import part
+from sharelag.compiled import parts
 from sharelag.whatif.compiled.layout import *
 from sharelag.whatif.compiled.queue import push
 from sharelag.whatif.compiled.serving import after_write, drop_fetch, free, is_dead, node_of, wake
@@ -32,7 +32,6 @@ from sharelag.whatif.compiled.window import (
 _SAME_TYPE = 10
 
 
-@part
 def _find_row(a: Any, rows: Any, count: Any, size: Any, offset: Any) -> Any:
     """Return the first of some rows, sorted by their first field, that is at least ``offset``."""
     low, high = 0, count
@@ -45,7 +44,6 @@ def _find_row(a: Any, rows: Any, count: Any, size: Any, offset: Any) -> Any:
     return low
 
 
-@part
 def is_gap(a: Any, p: Any, offset: Any, compacted: Any) -> bool:
     """Return whether an offset had lost its record by a number of compactions."""
     low = _find_row(a, a[p + MISSING_AT], a[p + MISSING], MISS, offset)
@@ -55,7 +53,6 @@ def is_gap(a: Any, p: Any, offset: Any, compacted: Any) -> bool:
     )
 
 
-@part
 def poison_at(a: Any, p: Any, attempt: Any, offset: Any) -> Any:
     """Return the address of the poison that fails an offset in a delivery attempt, or 0."""
     low = _find_row(a, a[p + POISONS_AT], a[p + POISONS], POISON, offset)
@@ -65,7 +62,6 @@ def poison_at(a: Any, p: Any, attempt: Any, offset: Any) -> Any:
     return at
 
 
-@part
 def type_of(a: Any, m: Any, p: Any, attempt: Any, offset: Any) -> Any:
     """Return how a member acknowledges a record in a delivery attempt."""
     if a[p + POISONS]:
@@ -83,7 +79,6 @@ def type_of(a: Any, m: Any, p: Any, attempt: Any, offset: Any) -> Any:
     return REJECT if drawn < a[m + BELOW_REJECT] else SILENT
 
 
-@part
 def _add_row(a: Any, ack: Any, p: Any, first: Any, last: Any, type_: Any, types: Any) -> None:
     at = ack + ACK_HEAD + a[ack + A_ROWS] * ROW
     a[ack + A_ROWS] += 1
@@ -91,7 +86,6 @@ def _add_row(a: Any, ack: Any, p: Any, first: Any, last: Any, type_: Any, types:
     a[at + R_TYPE], a[at + R_TYPES], a[at + R_TAKEN] = type_, types, 0
 
 
-@part
 def _add_mixed_rows(a: Any, ack: Any, p: Any, first: Any, begin: Any, end: Any) -> None:
     """Add rows without silent records: long runs of one type, and mixed rows between them."""
     at = begin
@@ -115,7 +109,6 @@ def _add_mixed_rows(a: Any, ack: Any, p: Any, first: Any, begin: Any, end: Any) 
         _add_row(a, ack, p, first + mixed - begin, first + end - begin - 1, type_, mixed)
 
 
-@part
 def add_merged_rows(a: Any, m: Any, slot: Any, ack: Any, entry: Any) -> Any:
     """Add the rows of one place, neighbours merged; return the first entry of the next place."""
     p, count, before = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_PLACE], 0, a[ack + A_ROWS]
@@ -146,7 +139,6 @@ def add_merged_rows(a: Any, m: Any, slot: Any, ack: Any, entry: Any) -> Any:
     return entry
 
 
-@part
 def type_at(a: Any, m: Any, slot: Any, p: Any, attempt: Any, offset: Any) -> Any:
     """Return how a member acknowledges an offset: as a gap, or silent while it is held."""
     if a[p + MISSING] and is_gap(a, p, offset, a[slot + COMPACTED]):
@@ -157,7 +149,6 @@ def type_at(a: Any, m: Any, slot: Any, p: Any, attempt: Any, offset: Any) -> Any
     return type_
 
 
-@part
 def add_single_rows(
     a: Any, m: Any, slot: Any, ack: Any, entry: Any, offset: Any, to_entry: Any, to: Any
 ) -> Any:
@@ -182,7 +173,6 @@ def add_single_rows(
     return entry
 
 
-@part
 def rows_end(a: Any, ack: Any, row: Any) -> Any:
     """Return the end of the rows about the same place."""
     p, row = a[ack + ACK_HEAD + row * ROW + R_PLACE], row + 1
@@ -191,7 +181,6 @@ def rows_end(a: Any, ack: Any, row: Any) -> Any:
     return row
 
 
-@part
 def count_records(a: Any, ack: Any, begin: Any, end: Any) -> Any:
     """Return the number of records in rows, except renewals."""
     total = 0
@@ -202,7 +191,6 @@ def count_records(a: Any, ack: Any, begin: Any, end: Any) -> Any:
     return total
 
 
-@part
 def _range_error(a: Any, p: Any, first: Any, last: Any) -> Any:
     """Return the error of offsets that no member can acknowledge, or 0."""
     known = floor(a, p, first) >= 0 or (first < a[p + START] and floor(a, p, a[p + START]) >= 0)
@@ -212,12 +200,10 @@ def _range_error(a: Any, p: Any, first: Any, last: Any) -> Any:
     return BEYOND if end < last else 0
 
 
-@part
 def _is_held_by(a: Any, at: Any, member: Any) -> bool:
     return bool(a[at + STATE] == S_ACQUIRED and a[at + OWNER] == member)
 
 
-@part
 def check_rows(a: Any, p: Any, ack: Any, begin: Any, end: Any, member: Any) -> Any:
     """Return the error of rows that the member cannot acknowledge, or 0."""
     for row in range(begin, end):
@@ -244,14 +230,12 @@ def check_rows(a: Any, p: Any, ack: Any, begin: Any, end: Any, member: Any) -> A
     return 0
 
 
-@part
 def _next_state(a: Any, p: Any, type_: Any, count: Any, last: Any) -> Any:
     if type_ == ACCEPT:
         return S_ACKNOWLEDGED
     return decide_release(a, p, count, last) if type_ == RELEASE else S_ARCHIVED
 
 
-@part
 def acknowledge(a: Any, p: Any, ack: Any, begin: Any, end: Any, member: Any) -> Any:
     """Apply rows, or none of them if one is an error; nothing is written yet.
 
@@ -285,7 +269,6 @@ def acknowledge(a: Any, p: Any, ack: Any, begin: Any, end: Any, member: Any) -> 
     return 0
 
 
-@part
 def _take_batch(a: Any, p: Any, row: Any, batch: Any, offset: Any, member: Any) -> Any:
     """Apply a row to a batch from an offset on; return the error, or 0."""
     first, end, type_ = a[batch + BATCH], a[batch + BATCH_LAST], a[row + R_TYPE]
@@ -315,7 +298,6 @@ def _take_batch(a: Any, p: Any, row: Any, batch: Any, offset: Any, member: Any) 
     return 0
 
 
-@part
 def new_ack(a: Any, m: Any) -> Any:
     """Allocate an empty request of a member."""
     ack = a[FREE_ACK]
@@ -326,7 +308,6 @@ def new_ack(a: Any, m: Any) -> Any:
     return ack
 
 
-@part
 def free_ack(a: Any, ack: Any) -> None:
     """Return a request to the free list."""
     a[ack + A_NEXT_FREE] = a[FREE_ACK]
@@ -334,7 +315,6 @@ def free_ack(a: Any, ack: Any) -> None:
     a[FREE_ACKS] += 1
 
 
-@part
 def refuse(a: Any, ack: Any, begin: Any, end: Any) -> None:
     """Count the acknowledgements in rows of one place as refused."""
     p, m = a[ack + ACK_HEAD + begin * ROW + R_PLACE], a[ack + A_OF]
@@ -343,7 +323,6 @@ def refuse(a: Any, ack: Any, begin: Any, end: Any) -> None:
     a[counts + COUNTED] = 1
 
 
-@part
 def refuse_all(a: Any, ack: Any) -> None:
     """Refuse a whole request, because its broker cannot be reached."""
     row = 0
@@ -354,7 +333,6 @@ def refuse_all(a: Any, ack: Any) -> None:
     free_ack(a, ack)
 
 
-@part
 def check_acks(a: Any, ack: Any) -> Any:
     """Check acknowledgements, start their write, and return when it is answered."""
     if ack < 0:
@@ -380,7 +358,6 @@ def check_acks(a: Any, ack: Any) -> Any:
     return a[NOW] + a[WRITE]
 
 
-@part
 def apply_acks(a: Any, ack: Any) -> None:
     """Apply acknowledgements after the share coordinator's answer to their write."""
     row, member = 0, a[a[ack + A_OF] + MEMBER_INDEX]
@@ -402,7 +379,6 @@ def apply_acks(a: Any, ack: Any) -> None:
     free_ack(a, ack)
 
 
-@part
 def close_member(a: Any, m: Any) -> None:
     """End the share sessions of a member: release its records, and drop its waiting fetches."""
     for number in range(a[PLACES]):
@@ -423,7 +399,6 @@ def close_member(a: Any, m: Any) -> None:
         free(a, slot)
 
 
-@part
 def handle_acks(a: Any, m: Any, ack: Any, then: Any) -> None:
     """Handle a request that only acknowledges; its answer is event ``then``, or none if -1."""
     if _is_unreachable(a, ack):
@@ -437,7 +412,6 @@ def handle_acks(a: Any, m: Any, ack: Any, then: Any) -> None:
         a[NUMBER] += 1
 
 
-@part
 def _is_unreachable(a: Any, ack: Any) -> bool:
     """Return whether the leader of a place in a request is down."""
     if a[BROKERS_FAIL] and ack >= 0:
@@ -445,3 +419,6 @@ def _is_unreachable(a: Any, ack: Any) -> bool:
             if is_dead(a, a[ack + ACK_HEAD + row * ROW + R_PLACE]):
                 return True
     return False
+
+
+parts(globals())

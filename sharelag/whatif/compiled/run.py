@@ -38,55 +38,28 @@ class InFlight(NamedTuple):
     lock_ends_ms: int | None  # expiry of the acquisition lock
 
 
-class Batch(NamedTuple):
-    """Offsets first acquired together, or loaded as one state batch (``InFlightBatch``).
+def in_flight(core: Core, p: int, members: Sequence[str]) -> list[InFlight]:
+    """Return the offsets in flight from the start offset, equal neighbours merged.
 
-    After a split, each offset has its own state; ``runs`` merge equal neighbours.
+    ``members`` are member ids by number of life.
     """
-
-    first_offset: int
-    last_offset: int
-    is_split: bool
-    runs: list[InFlight]
-
-
-def batches_in(core: Core, p: int, members: Sequence[str]) -> list[Batch]:
-    """Return the batches in flight of a place; ``members`` are member ids by number of life."""
-    found: list[Batch] = []
-    offset = core[p + at.FIRST]
+    found: list[InFlight] = []
+    offset, start = core[p + at.FIRST], core[p + at.START]
     while core[p + at.IN_MEMORY] and offset <= core[p + at.LAST]:
         batch = window.slot_of(core, p, offset)
         last, is_split = core[batch + at.BATCH_LAST], core[batch + at.SPLIT] == 1
-        runs: list[InFlight] = []
-        for first in range(offset, last + 1) if is_split else (offset,):
-            slot = window.slot_of(core, p, first)
-            state = DeliveryState(core[slot + at.STATE])
-            end, count = first if is_split else last, core[slot + at.COUNT]
+        for end in range(max(offset, start), last + 1) if is_split else [last][: last >= start]:
+            slot = window.slot_of(core, p, end) if is_split else batch
+            state, count = DeliveryState(core[slot + at.STATE]), core[slot + at.COUNT]
             who: tuple[str | None, int | None] = (None, None)
             if state == DeliveryState.ACQUIRED:
                 who = members[core[slot + at.OWNER]], core[slot + at.DEADLINE]
-            _append(runs, InFlight(first, end, state, count, *who))
-        found.append(Batch(offset, last, is_split, runs))
+            first = end if is_split else max(offset, start)
+            if found and (found[-1].last_offset, *found[-1][2:]) == (first - 1, state, count, *who):
+                first = found.pop().first_offset
+            found.append(InFlight(first, end, state, count, *who))
         offset = window.after_hole(core, p, last + 1)
     return found
-
-
-def in_flight(core: Core, p: int, members: Sequence[str]) -> list[InFlight]:
-    """Return the offsets in flight from the start offset, equal neighbours merged."""
-    found: list[InFlight] = []
-    start = core[p + at.START]
-    for batch in batches_in(core, p, members):
-        for run in batch.runs:
-            if run.last_offset >= start:
-                _append(found, run._replace(first_offset=max(run.first_offset, start)))
-    return found
-
-
-def _append(runs: list[InFlight], run: InFlight) -> None:
-    last = runs[-1] if runs else None
-    if last and (last.last_offset, *last[2:]) == (run.first_offset - 1, *run[2:]):
-        run = run._replace(first_offset=runs.pop().first_offset)
-    runs.append(run)
 
 
 #: Above all numbers of events.

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from sharelag.compiled import part
+from sharelag.compiled import parts
 from sharelag.whatif.compiled.acquiring import acquire, batch_at, can_fetch, next_fetch_offset
 from sharelag.whatif.compiled.layout import *
 from sharelag.whatif.compiled.queue import insert, push
 from sharelag.whatif.compiled.states import counts_of, expire, move_log_start, next_end, see_time
 
 
-@part
 def log_end(a: Any, p: Any) -> Any:
     """Return the end offset at the current time."""
     at, times = a[p + AT], a[p + TIMES_AT]
@@ -21,7 +20,6 @@ def log_end(a: Any, p: Any) -> Any:
     return a[a[p + BASES_AT] + at]
 
 
-@part
 def fetch_end(a: Any, p: Any) -> Any:
     """Return the end of readable records: the last stable offset for ``read_committed`` groups."""
     if a[p + READS_AT] == a[p + TIMES_AT]:
@@ -35,7 +33,6 @@ def fetch_end(a: Any, p: Any) -> Any:
     return a[a[p + BASES_AT] + at]
 
 
-@part
 def note_drained(a: Any, p: Any) -> None:
     """Record the first time of each step when nothing is left to finish, here or anywhere."""
     last = a[DRAINED_AT] + a[DRAINS] - 1
@@ -51,13 +48,11 @@ def note_drained(a: Any, p: Any) -> None:
     a[DRAINS] += 1
 
 
-@part
 def node_of(a: Any, m: Any, p: Any) -> Any:
     """Return the address of a member's waiting fetch of a place."""
     return a[NODES_AT] + (a[m + MEMBER_INDEX] * a[PLACES] + a[p + INDEX]) * NODE_OF_PLACE
 
 
-@part
 def wait(a: Any, session: Any, p: Any) -> None:
     """Append a fetch to the waiting list of a place."""
     m = a[session + S_MEMBER]
@@ -73,7 +68,6 @@ def wait(a: Any, session: Any, p: Any) -> None:
     a[p + TAIL] = m
 
 
-@part
 def drop_fetch(a: Any, session: Any) -> None:
     """Remove a fetch from all waiting lists."""
     a[session + FETCH_DONE] = 1
@@ -94,7 +88,6 @@ def drop_fetch(a: Any, session: Any) -> None:
             a[p + TAIL] = before
 
 
-@part
 def _ready_offset(a: Any, p: Any) -> Any:
     """Return the offset at which a fetch can start now; -1 if locked, full, or empty."""
     if a[p + LOCKED_UNTIL] > a[NOW]:
@@ -110,7 +103,6 @@ def _ready_offset(a: Any, p: Any) -> Any:
     return offset if can_fetch(a, p, offset) and offset < fetch_end(a, p) else -1
 
 
-@part
 def _watch_locks(a: Any, p: Any) -> None:
     ends = next_end(a, p)
     if ends >= 0 and a[p + EXPIRY_DUE] < 0:
@@ -118,7 +110,6 @@ def _watch_locks(a: Any, p: Any) -> None:
         push(a, a[p + EXPIRY_DUE], LOCKS_END, a[p + INDEX], a[p + LIFE])
 
 
-@part
 def _first_batch(a: Any, p: Any, offset: Any) -> Any:
     """Return the record batch of the log with an offset, or the first one."""
     # Most fetches are near the end of the log.
@@ -129,7 +120,6 @@ def _first_batch(a: Any, p: Any, offset: Any) -> Any:
     return max(batch_at(a, p, offset, low, high), 0)
 
 
-@part
 def _acquire(a: Any, m: Any, p: Any, offset: Any, room: Any, sharing: Any) -> None:
     entry = a[a[SLOT] + ENTRIES] if a[SLOT] >= 0 else 0
     # Later record batches cannot be acquired, so leaving them out changes nothing.
@@ -156,7 +146,6 @@ def _acquire(a: Any, m: Any, p: Any, offset: Any, room: Any, sharing: Any) -> No
             a[counts + REDELIVERED] += size
 
 
-@part
 def _serve(a: Any, session: Any, last_chance: bool) -> bool:
     """Answer the fetch of a session with the available records; return whether it is answered."""
     ready, count, m = a[READY_AT], 0, a[session + S_MEMBER]
@@ -190,7 +179,6 @@ def _serve(a: Any, session: Any, last_chance: bool) -> bool:
     return True
 
 
-@part
 def _await_change(a: Any, p: Any) -> None:
     """Schedule a retry for the end of a fetch or for new records; other changes call `wake`."""
     if a[p + LOCKED_UNTIL] > a[NOW]:
@@ -205,7 +193,6 @@ def _await_change(a: Any, p: Any) -> None:
             push(a, due, APPENDED, a[p + INDEX], 0)
 
 
-@part
 def wake(a: Any, p: Any) -> None:
     """Serve the fetches that wait for a place, in order."""
     note_drained(a, p)
@@ -215,7 +202,6 @@ def wake(a: Any, p: Any) -> None:
         _await_change(a, p)
 
 
-@part
 def after_write(a: Any, p: Any, start: Any) -> None:
     """Wake fetches only if the start offset moved; released records wait for the next fetch."""
     if a[p + START] > start:
@@ -224,7 +210,6 @@ def after_write(a: Any, p: Any, start: Any) -> None:
         note_drained(a, p)
 
 
-@part
 def end_wait(a: Any, session: Any, number: Any) -> None:
     """End a fetch after its maximum wait, or reschedule the timeout for a newer fetch."""
     a[session + TIMEOUT_DUE] = 0
@@ -236,7 +221,6 @@ def end_wait(a: Any, session: Any, number: Any) -> None:
         _schedule_timeout(a, session)
 
 
-@part
 def handle_append(a: Any, p: Any) -> None:
     """Wake fetches after records were appended."""
     a[p + APPEND_DUE] = 0
@@ -244,14 +228,12 @@ def handle_append(a: Any, p: Any) -> None:
     wake(a, p)
 
 
-@part
 def handle_unlock(a: Any, p: Any) -> None:
     """Wake fetches after the fetch that locked a place."""
     a[p + UNLOCK_DUE] = 0
     wake(a, p)
 
 
-@part
 def expire_locks(a: Any, p: Any, life: Any) -> None:
     """Let locks expire, unless the event belongs to a former leader."""
     if life != a[p + LIFE]:
@@ -263,7 +245,6 @@ def expire_locks(a: Any, p: Any, life: Any) -> None:
         wake(a, p)
 
 
-@part
 def serve_fetch(a: Any, session: Any, answer_from: Any) -> None:
     """Serve a fetch after its acknowledgements, or let it wait."""
     a[session + ANSWER_FROM] = answer_from
@@ -282,7 +263,6 @@ def serve_fetch(a: Any, session: Any, answer_from: Any) -> None:
         _schedule_timeout(a, session)
 
 
-@part
 def fail_fetch(a: Any, session: Any) -> bool:
     """Return whether a fetch reaches a broker that is down; its answer is then empty."""
     if a[BROKERS_FAIL]:
@@ -293,7 +273,6 @@ def fail_fetch(a: Any, session: Any) -> bool:
     return False
 
 
-@part
 def end_leader(a: Any, p: Any) -> None:
     """Answer the fetches that wait for a place with nothing, because its leader is down."""
     while a[p + HEAD]:
@@ -302,13 +281,11 @@ def end_leader(a: Any, p: Any) -> None:
         push(a, a[NOW] + RECONNECT, ANSWERED, session, -1)
 
 
-@part
 def is_dead(a: Any, p: Any) -> bool:
     """Return whether the leader of a place is down."""
     return bool(a[a[BROKERS_AT] + a[p + LEADER] * BROKER + IS_DEAD])
 
 
-@part
 def free(a: Any, slot: Any) -> None:
     """Return a slot to the free list."""
     a[slot + NEXT_FREE] = a[FREE]
@@ -316,9 +293,11 @@ def free(a: Any, slot: Any) -> None:
     a[FREE_SLOTS] += 1
 
 
-@part
 def _schedule_timeout(a: Any, session: Any) -> None:
     """Schedule the timeout; one event per session suffices, as most fetches are answered before."""
     a[session + TIMEOUT_DUE] = 1
     at, number = a[session + TIMEOUT_AT], a[session + TIMEOUT_NUMBER]
     insert(a, at, number, WAIT_ENDS, session, a[session + FETCH_NUMBER])
+
+
+parts(globals())

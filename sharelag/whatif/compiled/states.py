@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sharelag.compiled import part
+from sharelag.compiled import parts
 from sharelag.whatif.compiled.layout import *
 from sharelag.whatif.compiled.window import (
     after_hole,
@@ -20,19 +20,16 @@ from sharelag.whatif.compiled.window import (
 )
 
 
-@part
 def counts_of(a: Any, place: Any, member: Any) -> Any:
     """Return the address of the counts of a place and a member."""
     return a[COUNTS_AT] + (member * a[PLACES] + place) * COUNTS
 
 
-@part
 def decide_release(a: Any, p: Any, count: Any, last: Any) -> Any:
     """Return the state of released offsets: archived after the last attempt or if deleted."""
     return S_ARCHIVED if count >= a[ATTEMPTS] or last < a[p + START] else S_AVAILABLE
 
 
-@part
 def change(a: Any, p: Any, at: Any, first: Any, last: Any, state: Any, by_offset: Any) -> None:
     """Change the state of adjacent acquired offsets, and add that to the open write."""
     a[at + STATE] = state
@@ -61,7 +58,6 @@ def change(a: Any, p: Any, at: Any, first: Any, last: Any, state: Any, by_offset
     a[row + RUN_COUNT], a[row + BY_OFFSET] = a[at + COUNT], by_offset
 
 
-@part
 def _count(a: Any, p: Any, row: Any) -> None:
     size, state = a[row + RUN_LAST] - a[row + RUN_FIRST] + 1, a[row + RUN_STATE]
     is_someones = a[CAUSE_NUMBER] != NOBODY
@@ -83,7 +79,6 @@ def _count(a: Any, p: Any, row: Any) -> None:
         a[at + ACKED] += size
 
 
-@part
 def undo(a: Any, p: Any, complete: Any) -> None:
     """Roll back the open write: its offsets are acquired again, with the same locks."""
     for one in range(a[OPEN], a[RUNS]):
@@ -99,7 +94,6 @@ def undo(a: Any, p: Any, complete: Any) -> None:
     a[RUNS], a[p + COMPLETE] = a[OPEN], complete
 
 
-@part
 def finish(a: Any, p: Any) -> None:
     """Complete the open write, then move the start offset."""
     if a[RUNS] == a[OPEN]:
@@ -122,12 +116,10 @@ def finish(a: Any, p: Any) -> None:
     move_start(a, p)
 
 
-@part
 def _is_terminal(state: Any) -> bool:
     return bool(state in (S_ACKNOWLEDGED, S_ARCHIVED))
 
 
-@part
 def _can_move(a: Any, p: Any) -> bool:
     """Return whether the state at the start offset is terminal (``canMoveStartOffset``)."""
     first = floor(a, p, a[p + START])
@@ -141,7 +133,6 @@ def _can_move(a: Any, p: Any) -> bool:
     return bool(within and _is_terminal(a[slot_of(a, p, a[p + START]) + STATE]))
 
 
-@part
 def move_start(a: Any, p: Any) -> None:
     """Move the start over finished offsets (``maybeUpdateCachedStateAndOffsets``).
 
@@ -193,7 +184,6 @@ def move_start(a: Any, p: Any) -> None:
     a[p + FIRST] = first
 
 
-@part
 def archive(a: Any, p: Any, at: Any, first: Any, last: Any, initial: Any, counted: bool) -> bool:
     """Archive the offsets in ``first..last`` with the state ``initial`` (``archiveRecords``).
 
@@ -220,7 +210,6 @@ def archive(a: Any, p: Any, at: Any, first: Any, last: Any, initial: Any, counte
     return found
 
 
-@part
 def _archive(a: Any, p: Any, at: Any, initial: Any, size: Any, counted: bool) -> None:
     a[at + STATE] = S_ARCHIVED
     if initial == S_AVAILABLE:
@@ -232,7 +221,6 @@ def _archive(a: Any, p: Any, at: Any, initial: Any, size: Any, counted: bool) ->
         a[p + COMPLETE] += size
 
 
-@part
 def move_log_start(a: Any, p: Any, offset: Any) -> None:
     """Follow the log start offset after records were deleted (``updateCacheAndOffsets``).
 
@@ -260,7 +248,6 @@ def move_log_start(a: Any, p: Any, offset: Any) -> None:
     a[p + COMPLETE] -= passed
 
 
-@part
 def _expire_lock(a: Any, p: Any, lock: Any) -> None:
     """Release the offsets of an expired lock, with a write per batch or split offset."""
     first, last, number = a[lock + LOCK_FIRST], a[lock + LOCK_LAST], a[lock + LOCK_NO]
@@ -282,14 +269,12 @@ def _expire_lock(a: Any, p: Any, lock: Any) -> None:
             finish(a, p)
 
 
-@part
 def _release(a: Any, p: Any, offset: Any) -> None:
     """Release an acquired offset of a split batch."""
     at = slot_of(a, p, offset)
     change(a, p, at, offset, offset, decide_release(a, p, a[at + COUNT], offset), 1)
 
 
-@part
 def release_all(a: Any, p: Any, member: Any) -> None:
     """Release all offsets that a member has acquired (``releaseAcquiredRecords``), unwritten."""
     if not a[p + IN_MEMORY]:
@@ -312,7 +297,6 @@ def release_all(a: Any, p: Any, member: Any) -> None:
         at = after_hole(a, p, end + 1)
 
 
-@part
 def advance(a: Any, p: Any, now_ms: Any) -> None:
     """Let the locks expire that are due at a time."""
     lock = first_lock(a, p)
@@ -325,19 +309,16 @@ def advance(a: Any, p: Any, now_ms: Any) -> None:
     a[p + STATE_MS] = max(a[p + STATE_MS], now_ms)
 
 
-@part
 def now_ms(a: Any) -> Any:
     """Return the brokers' time, in milliseconds since the epoch."""
     return a[BEGINS_MS] + a[NOW] // 1000
 
 
-@part
 def see_time(a: Any, p: Any) -> None:
     """Update the time of a place; locks that are due have expired before."""
     a[p + STATE_MS] = max(a[p + STATE_MS], now_ms(a))
 
 
-@part
 def expire(a: Any, p: Any) -> bool:
     """Let due locks expire; return whether any offset was released."""
     if a[p + EXPIRY_DUE] < 0 or a[p + EXPIRY_DUE] > a[NOW]:
@@ -348,7 +329,6 @@ def expire(a: Any, p: Any) -> bool:
     return bool(a[p + EXPIRED] > before)
 
 
-@part
 def next_end(a: Any, p: Any) -> Any:
     """Return when the next lock expires, in ms; -1 if nothing is acquired."""
     lock = first_lock(a, p)
@@ -356,3 +336,6 @@ def next_end(a: Any, p: Any) -> Any:
         drop_lock(a, p, lock)
         lock = first_lock(a, p)
     return a[lock + LOCK_ENDS] if lock else -1
+
+
+parts(globals())

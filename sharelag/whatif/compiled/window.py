@@ -12,30 +12,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from sharelag.compiled import part
+from sharelag.compiled import parts
 from sharelag.whatif.compiled.layout import *
 from sharelag.whatif.compiled.queue import drop_first, is_before, put, rise
 
 
-@part
 def slot_of(a: Any, p: Any, offset: Any) -> Any:
     """Return the address of an offset."""
     return a[p + WINDOW_AT] + ((offset & a[p + MASK]) << OFFSET_BITS)
 
 
-@part
 def batch_of(a: Any, p: Any, offset: Any) -> Any:
     """Return the address of the first offset of its batch."""
     return slot_of(a, p, a[slot_of(a, p, offset) + BATCH])
 
 
-@part
 def is_hole(a: Any, p: Any, offset: Any) -> bool:
     """Return whether an offset within the window is between two batches."""
     return bool(a[slot_of(a, p, offset) + BATCH] < 0)
 
 
-@part
 def after_hole(a: Any, p: Any, offset: Any) -> Any:
     """Return ``offset``, or the first offset behind the hole that contains it."""
     if offset <= a[p + LAST]:
@@ -45,7 +41,6 @@ def after_hole(a: Any, p: Any, offset: Any) -> Any:
     return offset
 
 
-@part
 def from_batch(a: Any, p: Any, offset: Any) -> Any:
     """Return the first offset of the batch that contains an offset, or of the next one."""
     if offset < a[p + FIRST]:
@@ -56,7 +51,6 @@ def from_batch(a: Any, p: Any, offset: Any) -> Any:
     return a[at + HOLE_LAST] + 1 if a[at + BATCH] < 0 else a[at + BATCH]
 
 
-@part
 def floor(a: Any, p: Any, offset: Any) -> Any:
     """Return the first offset of the last batch that starts at or before an offset, or -1."""
     if not a[p + IN_MEMORY] or offset < a[p + FIRST]:
@@ -67,7 +61,6 @@ def floor(a: Any, p: Any, offset: Any) -> Any:
     return a[at + BATCH]
 
 
-@part
 def put_batch(a: Any, p: Any, first: Any, last: Any, is_split: Any) -> None:
     """Insert a batch in flight into a hole, or before or behind all batches."""
     if not a[p + IN_MEMORY]:
@@ -89,26 +82,22 @@ def put_batch(a: Any, p: Any, first: Any, last: Any, is_split: Any) -> None:
     a[batch + BATCH_LAST], a[batch + SPLIT] = last, is_split
 
 
-@part
 def _put_hole(a: Any, p: Any, first: Any, last: Any) -> None:
     for offset in range(first, last + 1):
         at = slot_of(a, p, offset)
         a[at + BATCH], a[at + HOLE_FIRST], a[at + HOLE_LAST] = -1, first, last
 
 
-@part
 def span(a: Any, p: Any) -> Any:
     """Return the offsets from start to end, including finished ones and holes."""
     return a[p + END] - a[p + START] + 1 if a[p + IN_MEMORY] else 0
 
 
-@part
 def has_gap(a: Any, p: Any) -> bool:
     """Return whether holes may be first deliveries in flight when the leader changed."""
     return bool(a[p + GAP_END] == a[p + END])
 
 
-@part
 def held_in(a: Any, p: Any) -> Any:
     """Return the acquired offsets, except deleted ones before the start offset."""
     held = a[p + HELD]
@@ -121,7 +110,6 @@ def held_in(a: Any, p: Any) -> Any:
     return held
 
 
-@part
 def is_held(a: Any, p: Any, lock: Any) -> bool:
     """Return whether a lock still holds an offset: unacknowledged, unsplit, and not renewed."""
     first, last, number = a[lock + LOCK_FIRST], a[lock + LOCK_LAST], a[lock + LOCK_NO]
@@ -136,7 +124,6 @@ def is_held(a: Any, p: Any, lock: Any) -> bool:
     return False
 
 
-@part
 def lock_offsets(a: Any, p: Any, first: Any, last: Any, ends: Any) -> None:
     """Lock offsets until a time; ``last`` is -1 for a whole batch."""
     number, to, at, early = a[p + LOCK_NUMBER], a[p + LOCKS_TO], a[p + LOCKS_AT], a[p + EARLY_LOCKS]
@@ -154,7 +141,6 @@ def lock_offsets(a: Any, p: Any, first: Any, last: Any, ends: Any) -> None:
     put(a, at + to * LOCK_SIZE, ends, number, first, last)
 
 
-@part
 def _clear(a: Any, p: Any, base: Any, begin: Any, end: Any) -> Any:
     """Drop locks that hold nothing any more; return how many are left, in the same order."""
     kept = 0
@@ -167,7 +153,6 @@ def _clear(a: Any, p: Any, base: Any, begin: Any, end: Any) -> Any:
     return kept
 
 
-@part
 def first_lock(a: Any, p: Any) -> Any:
     """Return the address of the lock that expires first, held or not, or 0."""
     lock = 0
@@ -180,7 +165,6 @@ def first_lock(a: Any, p: Any) -> Any:
     return lock
 
 
-@part
 def drop_lock(a: Any, p: Any, lock: Any) -> None:
     """Remove the lock that expires first."""
     if lock == a[p + EARLY_LOCKS_AT]:
@@ -192,7 +176,6 @@ def drop_lock(a: Any, p: Any, lock: Any) -> None:
         a[p + LOCKS_FROM] = a[p + LOCKS_TO] = 0
 
 
-@part
 def acquire_offsets(
     a: Any, p: Any, first: Any, last: Any, count: Any, owner: Any, is_split: bool
 ) -> None:
@@ -207,7 +190,6 @@ def acquire_offsets(
     a[HELD_BY_ALL] += last - first + 1
 
 
-@part
 def split(a: Any, p: Any, batch: Any) -> None:
     """Give every offset of a batch its own state and lock, irreversibly."""
     if a[batch + SPLIT]:
@@ -224,7 +206,6 @@ def split(a: Any, p: Any, batch: Any) -> None:
         lock_offsets(a, p, first, last, ends)
 
 
-@part
 def renew(a: Any, p: Any, at: Any, first: Any, last: Any) -> None:
     """Renew the lock of acquired offsets: single ones, or a whole batch if ``last`` is -1."""
     ends, number = a[p + STATE_MS] + a[LOCK_MS], a[p + LOCK_NUMBER]
@@ -233,3 +214,6 @@ def renew(a: Any, p: Any, at: Any, first: Any, last: Any) -> None:
         at = slot_of(a, p, offset)
         a[at + DEADLINE], a[at + LOCK] = ends, number + offset - first
     lock_offsets(a, p, first, last, ends)
+
+
+parts(globals())

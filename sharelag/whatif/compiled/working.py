@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sharelag.compiled import part
+from sharelag.compiled import parts
 from sharelag.whatif.compiled.acquiring import batch_at
 from sharelag.whatif.compiled.layout import *
 from sharelag.whatif.compiled.queue import push
@@ -25,7 +25,6 @@ from sharelag.whatif.compiled.requests import (
 from sharelag.whatif.compiled.serving import free
 
 
-@part
 def processing_time(a: Any, m: Any, p: Any, first: Any, last: Any) -> Any:
     """Return the microseconds of processing some records."""
     total = 0
@@ -37,7 +36,6 @@ def processing_time(a: Any, m: Any, p: Any, first: Any, last: Any) -> Any:
     return total
 
 
-@part
 def measure_part(a: Any, m: Any, slot: Any, is_part: Any) -> Any:
     """Return the work from the current record to the end of a part or slot, and set that end."""
     entry, offset, total = a[m + ENTRY], a[m + RECORD], 0
@@ -72,7 +70,6 @@ def measure_part(a: Any, m: Any, slot: Any, is_part: Any) -> Any:
     return total
 
 
-@part
 def may_crash(a: Any, slot: Any) -> bool:
     """Return whether the member crashes at a record of this delivery."""
     for entry in range(a[slot + ENTRIES]):
@@ -86,7 +83,6 @@ def may_crash(a: Any, slot: Any) -> bool:
     return False
 
 
-@part
 def is_rest_silent(a: Any, m: Any, slot: Any, entry: Any, offset: Any) -> bool:
     """Return whether all records from an offset on are silent and take no time."""
     while entry < a[slot + ENTRIES]:
@@ -104,7 +100,6 @@ def is_rest_silent(a: Any, m: Any, slot: Any, entry: Any, offset: Any) -> bool:
     return True
 
 
-@part
 def build_ack(a: Any, m: Any, slot: Any, broker: Any) -> Any:
     """Return the request that acknowledges a part to a broker, or -1 if it has no rows.
 
@@ -126,7 +121,6 @@ def build_ack(a: Any, m: Any, slot: Any, broker: Any) -> Any:
     return _ack_or_none(a, ack)
 
 
-@part
 def _keep_rows(a: Any, ack: Any, p: Any, epoch: Any, begin: Any, broker: Any) -> None:
     """Keep new rows about a place if the broker that delivered its records still leads it."""
     if a[ack + A_ROWS] == begin:
@@ -140,7 +134,6 @@ def _keep_rows(a: Any, ack: Any, p: Any, epoch: Any, begin: Any, broker: Any) ->
         a[ack + A_ROWS] = begin
 
 
-@part
 def _ack_or_none(a: Any, ack: Any) -> Any:
     if a[ack + A_ROWS]:
         return ack
@@ -148,7 +141,6 @@ def _ack_or_none(a: Any, ack: Any) -> Any:
     return -1
 
 
-@part
 def build_renewal(a: Any, m: Any, slot: Any, broker: Any) -> Any:
     """Return the request that renews the locks of all unacknowledged records, as `build_ack`."""
     entry, record = a[m + ENTRY], a[m + RECORD]
@@ -182,7 +174,6 @@ def build_renewal(a: Any, m: Any, slot: Any, broker: Any) -> Any:
     return _ack_or_none(a, ack)
 
 
-@part
 def skip_part(a: Any, m: Any, slot: Any) -> None:
     """Move a member behind a part; after a held record, to the next held one."""
     entry, last = a[m + PART_ENTRY], a[m + PART_LAST]
@@ -194,7 +185,6 @@ def skip_part(a: Any, m: Any, slot: Any) -> None:
         move_to_held(a, m, slot)
 
 
-@part
 def move_to_held(a: Any, m: Any, slot: Any) -> bool:
     """Move a member to the next record that it has to hold; return whether there is one."""
     entry, offset = a[m + ENTRY], a[m + RECORD]
@@ -218,13 +208,11 @@ def move_to_held(a: Any, m: Any, slot: Any) -> bool:
 _PART = 2.0**-53
 
 
-@part
 def call_python(a: Any, code: Any, m: Any) -> None:
     """Hand a member to Python after this event."""
     a[CALLS], a[CALLED] = code, m
 
 
-@part
 def _note_request(a: Any, m: Any, broker: Any, epoch: Any, what: Any) -> None:
     if a[NOTES_REQUESTS]:
         row = a[REQUESTS_AT] + a[REQUESTS] * REQUEST
@@ -233,12 +221,10 @@ def _note_request(a: Any, m: Any, broker: Any, epoch: Any, what: Any) -> None:
         a[row + 3], a[row + 4] = epoch, what
 
 
-@part
 def _session_of(a: Any, m: Any, broker: Any) -> Any:
     return a[m + SESSIONS_AT] + broker * (SESSION + 2 * a[PLACES])
 
 
-@part
 def _find_session(a: Any, m: Any, broker: Any) -> Any:
     """Return the share session with a broker, a new one if it ended or is unreachable."""
     session = _session_of(a, m, broker)
@@ -250,7 +236,6 @@ def _find_session(a: Any, m: Any, broker: Any) -> Any:
     return session
 
 
-@part
 def _send(a: Any, m: Any, broker: Any, kind: Any, ack: Any) -> None:
     session = _find_session(a, m, broker)
     what = FETCH_REQUEST if kind == FETCH_ARRIVES else ACKNOWLEDGE_REQUEST
@@ -260,7 +245,6 @@ def _send(a: Any, m: Any, broker: Any, kind: Any, ack: Any) -> None:
     push(a, a[NOW] + a[NETWORK], kind, session if kind == FETCH_ARRIVES else m, ack)
 
 
-@part
 def close_sessions(a: Any, m: Any) -> bool:
     """Acknowledge the rest and close all sessions; return whether there was a rest."""
     sent = _send_pending(a, m, ACKS_ARRIVE)
@@ -270,7 +254,6 @@ def close_sessions(a: Any, m: Any) -> bool:
     return sent
 
 
-@part
 def _send_pending(a: Any, m: Any, kind: Any) -> bool:
     """Acknowledge the last poll with requests of a kind; return whether any was sent."""
     slot = a[m + PENDING]
@@ -282,7 +265,6 @@ def _send_pending(a: Any, m: Any, kind: Any) -> bool:
     return sent
 
 
-@part
 def _acknowledge(a: Any, m: Any, slot: Any, each: Any, then: Any, renews: bool) -> bool:
     """Acknowledge a part with separate requests to each broker; return whether any was sent.
 
@@ -300,7 +282,6 @@ def _acknowledge(a: Any, m: Any, slot: Any, each: Any, then: Any, renews: bool) 
     return bool(last >= 0)
 
 
-@part
 def _open_session(a: Any, m: Any, broker: Any) -> Any:
     """Update a session: places that stay keep their order, and new ones follow."""
     session = _find_session(a, m, broker)
@@ -325,7 +306,6 @@ def _open_session(a: Any, m: Any, broker: Any) -> Any:
     return session
 
 
-@part
 def _index_of(a: Any, p: Any, places: Any, count: Any, begin: Any) -> Any:
     """Return the index of a place in a list, or -1; it is expected at ``begin``."""
     for number in range(begin, begin + count):
@@ -335,7 +315,6 @@ def _index_of(a: Any, p: Any, places: Any, count: Any, begin: Any) -> Any:
     return -1
 
 
-@part
 def _next_broker(a: Any, m: Any) -> Any:
     """Return the next of the brokers that lead its places, or -1 if one has not answered yet.
 
@@ -359,7 +338,6 @@ def _next_broker(a: Any, m: Any) -> Any:
     return -1
 
 
-@part
 def _leads(a: Any, m: Any, broker: Any) -> bool:
     for number in range(a[m + ASSIGNED]):
         if a[a[a[m + ASSIGNED_AT] + number] + LEADER] == broker:
@@ -367,7 +345,6 @@ def _leads(a: Any, m: Any, broker: Any) -> bool:
     return False
 
 
-@part
 def poll(a: Any, m: Any) -> None:
     """Return buffered records or fetch new ones; a member that leaves closes instead."""
     if a[m + LEAVING]:
@@ -383,7 +360,6 @@ def poll(a: Any, m: Any) -> None:
         _fetch(a, m)
 
 
-@part
 def _collect(a: Any, m: Any) -> Any:
     """Return a slot with the buffered records of one poll (``ShareFetchCollector``)."""
     slot, room = a[m + BUFFERED], a[m + MAX_POLL]
@@ -400,7 +376,6 @@ def _collect(a: Any, m: Any) -> Any:
     return slot
 
 
-@part
 def _move_entries(a: Any, slot: Any, other: Any, room: Any) -> Any:
     """Move up to ``room`` records from one slot to another, and the rest of their record batch.
 
@@ -435,7 +410,6 @@ def _move_entries(a: Any, slot: Any, other: Any, room: Any) -> Any:
     return moved
 
 
-@part
 def _fetch(a: Any, m: Any) -> None:
     """Fetch from the brokers that lead any of its places, and acknowledge to the others.
 
@@ -460,14 +434,12 @@ def _fetch(a: Any, m: Any) -> None:
         free(a, slot)
 
 
-@part
 def _may_fetch_from(a: Any, m: Any, broker: Any, is_limited: bool, only: Any) -> bool:
     if is_limited and broker != only:
         return False
     return not a[_session_of(a, m, broker) + IS_PENDING] and _leads(a, m, broker)
 
 
-@part
 def _fetch_from(a: Any, m: Any, broker: Any, ack: Any) -> None:
     """Fetch from the places that a broker leads, starting with another one each time."""
     session = _session_of(a, m, broker)
@@ -482,7 +454,6 @@ def _fetch_from(a: Any, m: Any, broker: Any, ack: Any) -> None:
     _send(a, m, broker, FETCH_ARRIVES, ack)
 
 
-@part
 def _is_stopped(a: Any, m: Any, kind: Any, subject: Any, more: Any) -> bool:
     """Return whether a member has ended or hangs; a hanging one handles the event later."""
     if a[m + ENDED]:
@@ -494,7 +465,6 @@ def _is_stopped(a: Any, m: Any, kind: Any, subject: Any, more: Any) -> bool:
     return True
 
 
-@part
 def handle_answer(a: Any, session: Any, slot: Any) -> None:
     """Process the answer of a fetch if the member polls, or buffer it; fetch again if empty."""
     m = a[session + S_MEMBER]
@@ -520,7 +490,6 @@ def handle_answer(a: Any, session: Any, slot: Any) -> None:
     a[before], a[slot + NEXT_FREE] = slot, -1
 
 
-@part
 def handle_buffered(a: Any, m: Any, slot: Any) -> None:
     """Process buffered records that a poll returned."""
     if _is_stopped(a, m, COLLECTED, m, slot):
@@ -530,7 +499,6 @@ def handle_buffered(a: Any, m: Any, slot: Any) -> None:
     _begin(a, m, slot)
 
 
-@part
 def resume_poll(a: Any, m: Any) -> None:
     """Fetch after the answer to acknowledgements that were sent separately."""
     if not _is_stopped(a, m, POLL_RESUMES, m, 0):
@@ -539,7 +507,6 @@ def resume_poll(a: Any, m: Any) -> None:
             poll(a, m)
 
 
-@part
 def _begin(a: Any, m: Any, slot: Any) -> None:
     """Process the records of a poll."""
     a[m + IN_POLL] = 0
@@ -554,7 +521,6 @@ def _begin(a: Any, m: Any, slot: Any) -> None:
     start_part(a, m, a[m + POLL])
 
 
-@part
 def renew_locks(a: Any, m: Any, of_poll: Any) -> None:
     """Renew the locks of all unacknowledged records, and schedule the next renewal."""
     if _is_stopped(a, m, RENEWAL_DUE, m, of_poll):
@@ -565,7 +531,6 @@ def renew_locks(a: Any, m: Any, of_poll: Any) -> None:
         push(a, a[NOW] + a[m + RENEW], RENEWAL_DUE, m, of_poll)
 
 
-@part
 def _draw_accident(a: Any, m: Any, duration: Any) -> None:
     """Draw whether a member crashes or hangs during the work that starts now."""
     at = a[m + DRAWN_AT] + a[m + DRAWN]
@@ -577,7 +542,6 @@ def _draw_accident(a: Any, m: Any, duration: Any) -> None:
         push(a, when, HUNG, m, 0)
 
 
-@part
 def start_part(a: Any, m: Any, before: Any) -> None:
     """Start the next part after some microseconds."""
     duration = measure_part(a, m, a[m + WORKING_ON], True)
@@ -585,7 +549,6 @@ def start_part(a: Any, m: Any, before: Any) -> None:
     push(a, a[NOW] + before + duration, PART_DONE, m, 0)
 
 
-@part
 def end_part(a: Any, m: Any) -> None:
     """End a part: acknowledge it with the next poll, or at once if more follows."""
     slot = a[m + WORKING_ON]
@@ -622,3 +585,6 @@ def end_part(a: Any, m: Any) -> None:
         a[slot + HOLDS] = a[slot + ONE_BY_ONE] = 1
     if not waits:
         start_part(a, m, 0)
+
+
+parts(globals())

@@ -12,7 +12,13 @@ from sharelag.whatif import Limits
 from sharelag.whatif.records import StateTopic, Write
 from sharelag.wire import decode_arrow
 from tests.support.records import offsets
-from tests.support.share_partition import InvalidRecordStateError, LogBatch, SharePartition, persist
+from tests.support.share_partition import (
+    InvalidRecordStateError,
+    LogBatch,
+    SharePartition,
+    persist,
+    state_batches,
+)
 from tests.support.share_partitions import (
     ACCEPT,
     ACKNOWLEDGED,
@@ -112,7 +118,7 @@ def test_a_whole_batch_is_one_write() -> None:
     share = SharePartition(0, persist=noted)
     share.acquire("c", 0, [LogBatch(0, 9)], 10)
     say(share, "c", 1, (0, 9, ACCEPT))
-    assert [write.args[0].batches for write in noted.call_args_list] == [[(0, 9, 2, 1)]]
+    assert [state_batches(write.args[0]) for write in noted.call_args_list] == [[(0, 9, 2, 1)]]
     assert share.start_offset == 10
 
 
@@ -290,7 +296,10 @@ def test_fetches_write_nothing_but_all_else_does() -> None:
     writes = Walk().writes
     assert sorted(writes) == [2, 4, 5, 7, 8, 10, 11]
     result = {
-        step: [(one.start_offset, one.delivery_complete_count, one.batches) for one in writes[step]]
+        step: [
+            (one.start_offset, one.delivery_complete_count, state_batches(one))
+            for one in writes[step]
+        ]
         for step in writes
     }
     assert result == {
