@@ -28,28 +28,25 @@ _LONGEST_PAUSE = 30
 
 @command(option.CLUSTER, option.TIMEOUT, option.VERBOSE)
 @click.argument("folder", type=click.Path(path_type=Path))
-@option.switch("--overwrite", "Replace an existing capture.")
+@option.switch("--overwrite  Replace an existing capture.")
 @option.switch(
-    "--follow", "Keep archiving until interrupted, before Kafka prunes the records; runs on Spark."
+    "--follow  Keep archiving until interrupted, before Kafka prunes the records; runs on Spark."
 )
 @option.duration(
-    "--every",
-    "With --follow: how often to add records and end offsets.",
+    "--every  With --follow: how often to add records and end offsets.",
     least=timedelta(),
     default="10s",
 )
-@option.switch("--until-now", "With --follow: stop when everything up to now is archived.")
+@option.switch("--until-now  With --follow: stop when everything up to now is archived.")
 @option.text(
-    "--lag-to",
-    "PLACE",
-    "With --follow: keep the Delta tables PLACE/windows and PLACE/lag up to date.",
+    "--lag-to PLACE  With --follow: keep the Delta tables PLACE/windows and PLACE/lag up to date.",
     type=click.Path(path_type=Path, file_okay=False),
 )
 @option.switch(
-    "--anonymise", "Replace the names of groups, topics, members, clients, hosts and racks."
+    "--anonymise  Replace the names of groups, topics, members, clients, hosts and racks."
 )
 @option.path(
-    "--from", "origin", "DIR", "With --anonymise: an existing capture to read instead of a cluster."
+    "--from origin DIR  With --anonymise: an existing capture to read instead of a cluster."
 )
 def capture(
     folder: Path,

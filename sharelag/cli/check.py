@@ -106,20 +106,17 @@ def _tell(ctx: click.Context, reason: str) -> None:
 
 
 @click.command(cls=_Check)
-@option.path("--rules", "rule_file", "FILE", "YAML file with the rules.", required=True)
+@option.path("--rules rule_file FILE  YAML file with the rules.", required=True)
 @option.switch(
-    "--example",
-    "Print an example rule file and exit.",
+    "--example  Print an example rule file and exit.",
     is_eager=True,
     expose_value=False,
     callback=_print_example,
 )
 @with_options(option.INPUT, option.CHOICE, option.output("human", "json"), option.HOW, option.OVER)
 @option.path(
-    "--ledger",
-    "DIR",
-    "Keep forecasts of the lag in this Delta table, as sharelag forecasts does; later runs report "
-    "how often they came true.",
+    "--ledger DIR  Keep forecasts of the lag in this Delta table, as sharelag forecasts does; "
+    "later runs report how often they came true."
 )
 def check(
     rule_file: Path, output: str, engine: str, over: timedelta, ledger: Path | None, **options: Any

@@ -6,8 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from sharelag.cli import options as option
 from sharelag.cli.options import VERBOSE, command, with_options
 from sharelag.cli.output import note, plain, print_rows, source_words, start, tell, write
@@ -32,17 +30,8 @@ _CHECKOUT = Path(__file__).resolve().parents[2] / "Makefile"
 
 
 @command()
-@option.text(
-    "--out",
-    "DIR",
-    "The folder to write to.",
-    type=click.Path(path_type=Path),
-    default=Path("out/demo"),
-    show_default=True,
-)
-@click.option(
-    "--report/--no-report", default=True, show_default=True, help="Also make the daily report."
-)
+@option.path("--out DIR  The folder to write to.", default=Path("out/demo"))
+@option.text("--report/--no-report  Also make the daily report.", default=True)
 @with_options(option.ENGINE, VERBOSE)
 def demo(out: Path, report: bool, engine: str) -> None:
     """Show how the share groups of a recorded cluster are doing, and why, worst first.

@@ -39,24 +39,21 @@ class Check(NamedTuple):
 
 @command(option.CLUSTER, option.OUTPUT, option.TIMEOUT, option.VERBOSE)
 @option.switch(
-    "--rights", "Show the rights that commands need on the cluster, and how to grant missing ones."
+    "--rights  Show the rights that commands need on the cluster, and how to grant missing ones."
 )
-@option.repeat("--group", "GROUP", "With --rights: limit to this group; repeatable.")
-@option.repeat("--topic", "TOPIC", "With --rights: limit to this topic; repeatable.")
+@option.repeat("--group GROUP  With --rights: limit to this group; repeatable.")
+@option.repeat("--topic TOPIC  With --rights: limit to this topic; repeatable.")
 @option.text(
-    "--principal",
-    "USER",
-    "With --rights: the rights of another user (User:alice), by the ACLs that the cluster lists.",
-)
-@option.text(
-    "--super-users",
-    "USERS",
-    "With --principal: the brokers' super.users (User:a;User:b), which they do not show.",
+    "--principal USER  With --rights: the rights of another user (User:alice), by the ACLs that "
+    "the cluster lists."
 )
 @option.text(
-    "--kafka-version",
-    "VERSION",
-    "Version of the brokers, such as 4.3.1: list its defects; brokers report only their release.",
+    "--super-users USERS  With --principal: the brokers' super.users (User:a;User:b), which they "
+    "do not show."
+)
+@option.text(
+    "--kafka-version VERSION  Version of the brokers, such as 4.3.1: list its defects; brokers "
+    "report only their release."
 )
 def doctor(
     output: str,

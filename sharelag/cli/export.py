@@ -26,12 +26,11 @@ from sharelag.errors import InputError
 
 @click.group(cls=Group, invoke_without_command=True)
 @option.pick(
-    "--to",
-    "Write lag, windows and imbalance to Parquet files of this run, or append them to "
-    "Delta tables.",
+    "--to  Write lag, windows and imbalance to Parquet files of this run, or append them to Delta "
+    "tables.",
     among=["parquet", "delta"],
 )
-@option.path("--out", "DIR", "With --to: the folder of the runs or tables.")
+@option.path("--out DIR  With --to: the folder of the runs or tables.")
 @with_options(option.INPUT, option.CHOICE, option.HOW, option.OVER)
 @click.pass_context
 def export(
@@ -66,16 +65,15 @@ def export(
 
 
 _BRIEF = option.switch(
-    "--brief",
-    "Export only lag and what Kafka computes it from: cheaper, without ages, windows or members.",
+    "--brief  Export only lag and what Kafka computes it from: cheaper, without ages, windows or "
+    "members."
 )
 
 
 @export.command()
 @option.path(
-    "--textfile",
-    "FILE",
-    "The file to write; node_exporter's textfile collector needs a name that ends in .prom.",
+    "--textfile FILE  The file to write; node_exporter's textfile collector needs a name that "
+    "ends in .prom.",
     required=True,
 )
 @_BRIEF
@@ -93,25 +91,20 @@ def prometheus(textfile: Path, brief: bool, engine: str, over: timedelta, **opti
 
 
 @export.command()
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
-@click.option(
-    "--port",
+@option.text("--host  The address to listen on.", default="127.0.0.1")
+@option.text(
+    "--port  The port to listen on; 0 chooses a free one.",
     type=click.IntRange(0, 65535),
     default=9308,
-    show_default=True,
-    help="The port to listen on; 0 chooses a free one.",
 )
 @option.text(
-    "--token",
-    "TEXT",
-    "The bearer token that clients must send; required unless --host is a loopback address. "
-    "Prefer --token-file or $SHARELAG_TOKEN: other users can see command lines.",
+    "--token TEXT  The bearer token that clients must send; required unless --host is a loopback "
+    "address. Prefer --token-file or $SHARELAG_TOKEN: other users can see command lines.",
     envvar="SHARELAG_TOKEN",
 )
-@option.path("--token-file", "FILE", "A file with the token, such as a mounted Secret.")
+@option.path("--token-file FILE  A file with the token, such as a mounted Secret.")
 @option.duration(
-    "--every",
-    "How often to collect; requests get the latest result.",
+    "--every  How often to collect; requests get the latest result.",
     least=timedelta(seconds=1),
     default="30s",
 )

@@ -78,144 +78,133 @@ class Duration(click.ParamType[timedelta]):
         return span
 
 
-def text(*words: str, **look: Any) -> Callable[[_F], _F]:
-    """Create an option with these names; the last two words are its metavar and its help."""
-    *names, metavar, help_ = words
-    return click.option(*names, metavar=metavar, help=help_, **look)
+def text(line: str, **look: Any) -> Callable[[_F], _F]:
+    """Create an option from its line of the help: names, metavar if any, two spaces, and help.
+
+    A default is shown unless ``look`` says otherwise.
+    """
+    head, about = line.split("  ", 1)
+    words = head.split(" ")
+    names = [word for word in words if word.startswith("-") or word.islower()]
+    metavar = " ".join(words[len(names) :]) or None
+    look = {"metavar": metavar, "show_default": "default" in look} | look
+    return click.option(*names, help=about, **look)
 
 
-def path(*words: str, **look: Any) -> Callable[[_F], _F]:
-    """Create an option for a path; ``words`` are those of `text`."""
-    return text(*words, type=click.Path(path_type=Path), **look)
+def path(line: str, **look: Any) -> Callable[[_F], _F]:
+    """Create an option for a path; see `text`."""
+    return text(line, type=click.Path(path_type=Path), **look)
 
 
-def repeat(*words: str, **look: Any) -> Callable[[_F], _F]:
-    """Create an option that may be repeated; ``words`` are those of `text`."""
-    return text(*words, multiple=True, **look)
+def repeat(line: str, **look: Any) -> Callable[[_F], _F]:
+    """Create an option that may be repeated; see `text`."""
+    return text(line, multiple=True, **look)
 
 
-def switch(*words: str, **look: Any) -> Callable[[_F], _F]:
-    """Create a flag; the last of the words is its help."""
-    *names, help_ = words
-    return click.option(*names, is_flag=True, help=help_, **look)
+def switch(line: str, **look: Any) -> Callable[[_F], _F]:
+    """Create a flag; see `text`."""
+    return text(line, is_flag=True, **look)
 
 
-def pick(*words: str, among: Iterable[str], **look: Any) -> Callable[[_F], _F]:
-    """Create an option with a choice of values; the last of ``words`` is its help."""
-    *names, help_ = words
-    look = {"show_default": "default" in look} | look
-    return click.option(*names, type=click.Choice(list(among)), help=help_, **look)
+def pick(line: str, among: Iterable[str], **look: Any) -> Callable[[_F], _F]:
+    """Create an option with a choice of values; see `text`."""
+    return text(line, type=click.Choice(list(among)), **look)
 
 
 def duration(
-    *words: str,
+    line: str,
     least: timedelta = timedelta(milliseconds=1),
     most: timedelta = timedelta(days=3650),
-    default: str | None = None,
+    **look: Any,
 ) -> Callable[[_F], _F]:
-    """Create an option for a duration with a unit; the last word is its help."""
-    *names, help_ = words
-    look = {"type": Duration(least, most), "default": default, "show_default": default is not None}
-    return text(*names, "DURATION", help_, **look)
+    """Create an option for a duration with a unit; see `text`."""
+    return text(line, metavar="DURATION", type=Duration(least, most), **look)
 
 
 CLUSTER = [
-    text("--bootstrap-server", "H:P", "Broker addresses of a running cluster."),
-    path("--command-config", "FILE", "Client properties file, as for Kafka's own commands."),
-    repeat("--command-property", "K=V", "A single client property; repeatable."),
+    text("--bootstrap-server H:P  Broker addresses of a running cluster."),
+    path("--command-config FILE  Client properties file, as for Kafka's own commands."),
+    repeat("--command-property K=V  A single client property; repeatable."),
 ]
 INPUT = [
     *CLUSTER,
     path(
-        "--capture",
-        "DIR",
-        "A folder written by `sharelag capture`, with or without --follow, or the name of a "
-        "recorded sample such as demo.",
+        "--capture DIR  A folder written by `sharelag capture`, with or without --follow, or the "
+        "name of a recorded sample such as demo."
     ),
     text(
-        "--raw",
-        "PATH",
-        "Parquet files with the columns of Spark's Kafka source, a Spark table, a file that "
-        "Kafka's console consumer or kafka-dump-log.sh printed, or an address that an installed "
-        "package opens.",
+        "--raw PATH  Parquet files with the columns of Spark's Kafka source, a Spark table, a "
+        "file that Kafka's console consumer or kafka-dump-log.sh printed, or an address that an "
+        "installed package opens."
     ),
     repeat(
-        "--segments",
-        "DIR",
-        "A broker's log directory, opened read-only; repeat it for each of its log.dirs.",
+        "--segments DIR  A broker's log directory, opened read-only; repeat it for each of its "
+        "log.dirs.",
         callback=lambda _context, _option, folders: ",".join(folders),
     ),
     text(
-        "--generation",
-        "0-4",
-        "Decode state records in this generation of the format (0 to 3) first, then in today's; "
-        "4: in today's only. By default it is detected record by record, and a record that may be "
-        "damaged is a reject. 0 and 1 also read the segments of all user topics.",
+        "--generation 0-4  Decode state records in this generation of the format (0 to 3) first, "
+        "then in today's; 4: in today's only. By default it is detected record by record, and a "
+        "record that may be damaged is a reject. 0 and 1 also read the segments of all user "
+        "topics.",
         type=click.IntRange(0, 4),
     ),
 ]
 #: A broker's request log, in addition to the input.
 REQUESTS = [
     path(
-        "--requests",
-        "LOG",
-        "A log that kafka.request.logger wrote at DEBUG, or a folder of them: shows who holds "
-        "which offsets, if it covers the moment.",
+        "--requests LOG  A log that kafka.request.logger wrote at DEBUG, or a folder of them: "
+        "shows who holds which offsets, if it covers the moment."
     ),
     text(
-        "--requests-zone",
-        "ZONE",
-        "Time zone of that log, such as Europe/Berlin; log4j's %d does not write it.  [default: "
-        "derived from a collector's times beside the log's own, else UTC]",
+        "--requests-zone ZONE  Time zone of that log, such as Europe/Berlin; log4j's %d does not "
+        "write it.  [default: derived from a collector's times beside the log's own, else UTC]"
     ),
 ]
 #: Brokers' own metrics, in addition to the input.
 METRICS = repeat(
-    "--broker-metrics",
-    "FILE_OR_URL",
-    "Output of Kafka's JmxTool, Prometheus text, or http://HOST:PORT/metrics: shows what is "
-    "acquired and which locks expired. Repeatable; 1=FILE_OR_URL says that it is from broker 1.",
+    "--broker-metrics FILE_OR_URL  Output of Kafka's JmxTool, Prometheus text, or "
+    "http://HOST:PORT/metrics: shows what is acquired and which locks expired. Repeatable; "
+    "1=FILE_OR_URL says that it is from broker 1."
 )
 NAMES = [
-    repeat("--group", "GROUP", "Limit to this group; repeatable."),
-    switch("--all-groups", "Include all groups (the default)."),
-    repeat("--topic", "TOPIC[:0,1]", "Limit to this topic, or these partitions of it; repeatable."),
+    repeat("--group GROUP  Limit to this group; repeatable."),
+    switch("--all-groups  Include all groups (the default)."),
+    repeat("--topic TOPIC[:0,1]  Limit to this topic, or these partitions of it; repeatable."),
 ]
 _A_TIME = "As of this moment: a time with its zone (2026-11-21T03:10:00Z)"
 CHOICE = [
     *NAMES,
-    text("--as-of", "WHEN", f"{_A_TIME}, or offsets of state partitions (0:1200,3:88)."),
+    text(f"--as-of WHEN  {_A_TIME}, or offsets of state partitions (0:1200,3:88)."),
 ]
 #: Reports take a time only: offsets of state partitions belong to one cluster's topic.
-CHOICE_AT_A_TIME = [*NAMES, text("--as-of", "TIME", f"{_A_TIME}.")]
+CHOICE_AT_A_TIME = [*NAMES, text(f"--as-of TIME  {_A_TIME}.")]
 
 
 def output(*formats: str) -> Any:
     """Return the option ``-o`` with these formats; the first is the default."""
-    return pick("-o", "--output", "The output format.", among=formats, default=formats[0])
+    return pick("-o --output  The output format.", among=formats, default=formats[0])
 
 
 OUTPUT = output("human", "json", "yaml", "csv")
 ENGINE = pick(
-    "--engine",
-    "local: in this process, without a JVM; spark: on Spark; auto: local below 5,000,000 records.",
+    "--engine  local: in this process, without a JVM; spark: on Spark; auto: local below "
+    "5,000,000 records.",
     among=["auto", "local", "spark"],
     default="auto",
 )
 VERBOSE = switch(
-    "-v", "--verbose", "Show the traceback of an error.", expose_value=False, callback=Call.note
+    "-v --verbose  Show the traceback of an error.", expose_value=False, callback=Call.note
 )
 
 TIMEOUT = text(
-    "--timeout",
-    "DURATION",
-    "How long to wait for brokers; a number alone is milliseconds, as in Kafka's commands.",
+    "--timeout DURATION  How long to wait for brokers; a number alone is milliseconds, as in "
+    "Kafka's commands.",
     type=Duration(bare="ms"),
     default="10s",
-    show_default=True,
 )
 
-OVER = duration("--over", "How far back to look for rates and trends.", default="1h")
+OVER = duration("--over  How far back to look for rates and trends.", default="1h")
 
 
 #: Options for the engine and its messages.
@@ -374,12 +363,10 @@ def order(default: str) -> list[Any]:
     """Return options for the order of rows; ``default`` is the column for human output."""
     return [
         text(
-            "--sort",
-            "COLUMN",
-            "Sort rows by this column of -o json, largest first; COLUMN:up sorts smallest first.  "
-            f"[default: {default} with -o human, names otherwise]",
+            "--sort COLUMN  Sort rows by this column of -o json, largest first; COLUMN:up sorts "
+            f"smallest first.  [default: {default} with -o human, names otherwise]"
         ),
-        text("--top", "N", "Show only the first N rows.", type=click.IntRange(min=1)),
+        text("--top N  Show only the first N rows.", type=click.IntRange(min=1)),
     ]
 
 

@@ -34,18 +34,15 @@ _PLACE = re.compile(r"(?P<topic>[^:]+):(?P<partition>\d+):(?P<offset>\d+)")
 
 
 @command(INPUT, ANSWER)
-@text("--group", "GROUP", "The share group.  [default: all]")
+@text("--group GROUP  The share group.  [default: all]")
 @text(
-    "--queue",
-    "TOPIC_OR_PATH",
-    "Topic of the queue, or Parquet files of its records with headers.  [default: the group's "
-    "errors.deadletterqueue.topic.name]",
+    "--queue TOPIC_OR_PATH  Topic of the queue, or Parquet files of its records with headers.  "
+    "[default: the group's errors.deadletterqueue.topic.name]"
 )
-@switch("--redrive", "Plan how to send the records again; sends nothing.")
+@switch("--redrive  Plan how to send the records again; sends nothing.")
 @pick(
-    "--status",
-    "statuses",
-    "Limit to a status; repeatable.  [default of --redrive: written, duplicate, missing, passed]",
+    "--status statuses  Limit to a status; repeatable.  [default of --redrive: written, "
+    "duplicate, missing, passed]",
     among=STATUSES,
     multiple=True,
 )
@@ -81,15 +78,14 @@ def dlq(
 @click.argument("group")
 @click.argument("place", metavar="TOPIC:PARTITION:OFFSET")
 @pick(
-    *("--as", "form", "Format of key, headers and value."),
+    "--as form  Format of key, headers and value.",
     among=["auto", "text", "json", "hex"],
     default="auto",
     show_default=False,
 )
 @repeat(
-    "--mask",
-    "FIELD",
-    "Hide a JSON field, such as card.number; repeatable. What is not JSON is hidden entirely.",
+    "--mask FIELD  Hide a JSON field, such as card.number; repeatable. What is not JSON is hidden "
+    "entirely."
 )
 def peek(
     output: str,
@@ -121,51 +117,42 @@ def peek(
     write([json.dumps(record.fields(form)) if output == "json" else record.text(form)])
 
 
-_SIMULATE = switch("--simulate", "Also simulate how long the group takes, at the current rates.")
+_SIMULATE = switch("--simulate  Also simulate how long the group takes, at the current rates.")
 _MEMBERS = text(
-    "--members",
-    "N",
-    "With --simulate: the number of members.  [default: the current number]",
+    "--members N  With --simulate: the number of members.  [default: the current number]",
     type=click.IntRange(min=1, max=1000),
 )
 
 _KAFKA_VERSION = text(
-    "--kafka-version", "VERSION", "Version of the command, such as 4.3.1.  [default: the input's]"
+    "--kafka-version VERSION  Version of the command, such as 4.3.1.  [default: the input's]"
 )
 
 
 @command(INPUT, ANSWER, name="plan-reset")
-@text("--group", "GROUP", "The share group.", required=True)
+@text("--group GROUP  The share group.", required=True)
 @repeat(
-    "--topic",
-    "topics",
-    "TOPIC[:0,1]",
-    "Limit to this topic, or these partitions of it; repeatable. In a running cluster the "
-    "group need not have state of it yet.",
+    "--topic topics TOPIC[:0,1]  Limit to this topic, or these partitions of it; repeatable. In a "
+    "running cluster the group need not have state of it yet."
 )
-@switch("--to-earliest", "Reset to the start of each log.")
-@switch("--to-latest", "Reset to the end of each log.")
-@text("--to-offset", "OFFSET", "Reset to this offset.", type=click.IntRange(min=0))
+@switch("--to-earliest  Reset to the start of each log.")
+@switch("--to-latest  Reset to the end of each log.")
+@text("--to-offset OFFSET  Reset to this offset.", type=click.IntRange(min=0))
 @text(
-    "--shift-by",
-    "N",
-    "Shift by N offsets from the first unfinished one, within the log; backwards if negative.",
+    "--shift-by N  Shift by N offsets from the first unfinished one, within the log; backwards if "
+    "negative.",
     type=int,
 )
 @text(
-    "--to-datetime",
-    "TIME",
-    "Reset to the first record at or after this time, such as 2026-11-21T03:10:00.000; UTC unless "
-    "it has a zone, as in Kafka's command.",
+    "--to-datetime TIME  Reset to the first record at or after this time, such as "
+    "2026-11-21T03:10:00.000; UTC unless it has a zone, as in Kafka's command."
 )
 @duration(
-    "--by-duration",
-    "Reset to the first record written at most this long before the moment of the input: 30m, 2h.",
+    "--by-duration  Reset to the first record written at most this long before the moment of the "
+    "input: 30m, 2h."
 )
 @text(
-    "--local-offsets",
-    "FILE",
-    "Output of kafka-get-offsets.sh --time earliest-local, to warn of reads from remote storage.",
+    "--local-offsets FILE  Output of kafka-get-offsets.sh --time earliest-local, to warn of reads "
+    "from remote storage.",
     type=click.Path(dir_okay=False),
 )
 @_SIMULATE
@@ -192,12 +179,10 @@ def plan_reset(output: str, **options: Any) -> int | None:
 
 
 @command(INPUT, ANSWER, name="plan-delete")
-@text("--group", "GROUP", "The share group.", required=True)
+@text("--group GROUP  The share group.", required=True)
 @repeat(
-    "--topic",
-    "topics",
-    "TOPIC",
-    "Delete only the offsets of this topic; repeatable. Without it, the group is deleted.",
+    "--topic topics TOPIC  Delete only the offsets of this topic; repeatable. Without it, the "
+    "group is deleted."
 )
 @_SIMULATE
 @_MEMBERS

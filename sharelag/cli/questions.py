@@ -35,8 +35,8 @@ from sharelag.tables.words import client_words, pluralize, shell_word
 
 @command(option.INPUT, option.CHOICE, option.REQUESTS, option.METRICS, option.ANSWER, option.OVER)
 @option.duration(
-    "--patience",
-    "How long something may last before it counts as stuck.  [default: the group's lock duration]",
+    "--patience  How long something may last before it counts as stuck.  [default: the group's "
+    "lock duration]",
     least=timedelta(),
 )
 def explain(output: str, patience: timedelta | None, **options: Any) -> int | None:
@@ -54,13 +54,12 @@ def explain(output: str, patience: timedelta | None, **options: Any) -> int | No
 
 @command(option.INPUT, option.CHOICE, option.ANSWER, option.OVER)
 @option.pick(
-    "--by",
-    "Show only the spread over these; a broker's load is that of the partitions it leads.",
+    "--by  Show only the spread over these; a broker's load is that of the partitions it leads.",
     among=["partition", "topic", "member", "broker"],
 )
-@option.duration("--every", "Show the imbalance of lag at this interval.")
+@option.duration("--every  Show the imbalance of lag at this interval.")
 @with_options(option.order("gini"))
-@option.switch("--verdict", "Show where the lag of each group is concentrated, and idle members.")
+@option.switch("--verdict  Show where the lag of each group is concentrated, and idle members.")
 def imbalance(
     output: str, by: str | None, every: timedelta | None, verdict: bool, **options: Any
 ) -> int | None:
@@ -95,14 +94,12 @@ def progress(output: str, **options: Any) -> int | None:
 
 @command(option.INPUT, option.CHOICE, option.ANSWER, option.OVER)
 @option.path(
-    "--ledger",
-    "DIR",
-    "Delta table for forecasts and their outcomes, one per cluster; created if missing.",
+    "--ledger DIR  Delta table for forecasts and their outcomes, one per cluster; created if "
+    "missing.",
     required=True,
 )
 @option.duration(
-    "--horizon",
-    "How far ahead to forecast ages; a drain that takes longer is not forecast.",
+    "--horizon  How far ahead to forecast ages; a drain that takes longer is not forecast.",
     least=timedelta(seconds=1),
     default="5m",
 )
@@ -121,12 +118,11 @@ def forecasts(output: str, ledger: Path, horizon: timedelta, **options: Any) -> 
 
 @command(option.INPUT, option.CHOICE, option.ANSWER)
 @option.text(
-    "--described",
-    "FILE",
-    "Output of `kafka-share-groups.sh --describe --offsets` to compare with; - is stdin.",
+    "--described FILE  Output of `kafka-share-groups.sh --describe --offsets` to compare with; - "
+    "is stdin.",
     type=click.File("rb"),
 )
-@option.switch("--true", "Read the whole backlog and count the records that exist.")
+@option.switch("--true  Read the whole backlog and count the records that exist.")
 def reconcile(output: str, described: Any, true: bool, **options: Any) -> int | None:
     """Compare the lag computed in several ways, and explain the differences.
 
@@ -140,11 +136,10 @@ def reconcile(output: str, described: Any, true: bool, **options: Any) -> int | 
 
 
 @command(option.INPUT, option.ANSWER)
-@option.switch("--findings", "only_findings", "Show only the problems, as a table.")
+@option.switch("--findings only_findings  Show only the problems, as a table.")
 @option.switch(
-    "--snapshots",
-    "of_each",
-    "Show the last snapshot of each share partition instead, and the updates since.",
+    "--snapshots of_each  Show the last snapshot of each share partition instead, and the updates "
+    "since."
 )
 def health(output: str, only_findings: bool, of_each: bool, **options: Any) -> int | None:
     """Show the health of the state topic: records, bytes, pruning, misplaced records."""
@@ -161,16 +156,14 @@ _KEYS = ("group_id", "topic_id", "partition")
 
 @command(option.INPUT, option.CHOICE, option.REQUESTS, option.METRICS, option.ANSWER)
 @option.pick(
-    "--by",
-    "A row for each share partition, or sums by group or topic.",
+    "--by  A row for each share partition, or sums by group or topic.",
     among=["partition", "group", "topic"],
     default="partition",
 )
-@option.switch("--brief", "Show only Kafka's columns.")
+@option.switch("--brief  Show only Kafka's columns.")
 @with_options(option.order("lag"))
 @option.duration(
-    "--watch",
-    "Refresh at this interval and show the change; Ctrl-C stops it.",
+    "--watch  Refresh at this interval and show the change; Ctrl-C stops it.",
     least=timedelta(milliseconds=100),
 )
 def lag(output: str, by: str, brief: bool, watch: timedelta | None, **options: Any) -> int | None:
@@ -238,10 +231,8 @@ def _lag(
 
 
 _PRINTED = option.text(
-    "--kafka-output",
-    "FILE",
-    "Output of kafka-share-groups.sh --list or --describe (--state, --members, --offsets), or of "
-    "kafka-groups.sh --list, instead of an input; - is stdin.",
+    "--kafka-output FILE  Output of kafka-share-groups.sh --list or --describe (--state, "
+    "--members, --offsets), or of kafka-groups.sh --list, instead of an input; - is stdin.",
     type=click.File("rb"),
 )
 #: Options that cannot be combined with --kafka-output.
@@ -253,10 +244,8 @@ _INPUT_OPTIONS = (
 
 @command(option.INPUT, _PRINTED, option.CHOICE, option.ANSWER)
 @option.repeat(
-    "--state",
-    "states",
-    "STATE",
-    "Limit to groups in this state: Empty, Stable or Dead; repeatable, or comma-separated.",
+    "--state states STATE  Limit to groups in this state: Empty, Stable or Dead; repeatable, or "
+    "comma-separated."
 )
 @with_options(option.order("lag"))
 def groups(output: str, states: tuple[str, ...], kafka_output: Any, **options: Any) -> int | None:
@@ -355,9 +344,9 @@ def brokers(output: str, **options: Any) -> int | None:
 
 
 @command(option.INPUT, option.REQUESTS, option.CHOICE, option.ANSWER)
-@option.text("--since", "WHEN", "Show what changed since a time, or within a span such as 2h.")
+@option.text("--since WHEN  Show what changed since a time, or within a span such as 2h.")
 @option.switch(
-    "--picture", "Draw each window: offsets, states and delivery counts, with long runs folded."
+    "--picture  Draw each window: offsets, states and delivery counts, with long runs folded."
 )
 def windows(output: str, since: str | None, picture: bool, **options: Any) -> int | None:
     """Show the state of each share partition: epochs, offsets, state batches.
@@ -392,8 +381,7 @@ def _paint(text: str, colour: str) -> str:
 
 @command(option.INPUT, option.CHOICE, option.OUTPUT, option.TIMEOUT, option.VERBOSE)
 @option.pick(
-    "--records",
-    "Records of __share_group_state, of share groups in __consumer_offsets, or both.",
+    "--records  Records of __share_group_state, of share groups in __consumer_offsets, or both.",
     among=["state", "group", "all"],
     default="all",
 )
@@ -440,11 +428,11 @@ _MOST_LINES = 20_000
 
 
 @command(option.INPUT, option.CHOICE, option.ANSWER)
-@option.text("--since", "WHEN", "Start at this time, or this long before the end (2h).")
+@option.text("--since WHEN  Start at this time, or this long before the end (2h).")
 @option.switch(
-    "--events", "Show resets, new leaders, archived records and members instead of every record."
+    "--events  Show resets, new leaders, archived records and members instead of every record."
 )
-@option.duration("--every", "Show the lag at this interval instead of every record.")
+@option.duration("--every  Show the lag at this interval instead of every record.")
 def history(
     output: str, since: str | None, events: bool, every: timedelta | None, **options: Any
 ) -> int | None:

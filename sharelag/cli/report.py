@@ -17,44 +17,29 @@ from sharelag.durations import spell
 from sharelag.tables import views
 from sharelag.tables.words import terminal
 
-_OUT = option.path(
-    "--out", "PATH", "Folder for the reports.", default=Path("reports"), show_default=True
-)
-_PARAMETER = option.text(
-    "-p", "pairs", "K V", "A parameter; repeatable.", type=(str, str), multiple=True
-)
-_FILE = option.path("-f", "file", "FILE", "YAML file with parameters; -p overrides them.")
+_OUT = option.path("--out PATH  Folder for the reports.", default=Path("reports"))
+_PARAMETER = option.text("-p pairs K V  A parameter; repeatable.", type=(str, str), multiple=True)
+_FILE = option.path("-f file FILE  YAML file with parameters; -p overrides them.")
 _HOW = [
     option.pick(
-        "--overlap",
-        "If another run of this report is under way: wait for it, or fail.",
+        "--overlap  If another run of this report is under way: wait for it, or fail.",
         among=["wait", "fail"],
         default="wait",
     ),
     option.text(
-        "--keep",
-        "N",
-        "Remove all but the newest N runs with the same parameters.",
+        "--keep N  Remove all but the newest N runs with the same parameters.",
         type=click.IntRange(min=1),
     ),
     option.text(
-        "--keep-days",
-        "DAYS",
-        "Remove runs older than this many days.",
+        "--keep-days DAYS  Remove runs older than this many days.",
         type=click.FloatRange(min=0, min_open=True),
     ),
     option.duration(
-        "--cell-timeout",
-        "Fail if a cell of the notebook takes longer.",
+        "--cell-timeout  Fail if a cell of the notebook takes longer.",
         least=timedelta(seconds=1),
         default="1h",
     ),
-    click.option(
-        "--figures/--no-figures",
-        default=True,
-        show_default=True,
-        help="Also write the charts as image files.",
-    ),
+    option.text("--figures/--no-figures  Also write the charts as image files.", default=True),
 ]
 _WHAT = [_PARAMETER, _FILE, _OUT, *option.INPUT, *option.CHOICE_AT_A_TIME]
 _RUN_OPTIONS = ("overlap", "keep", "keep_days", "cell_timeout", "figures")
@@ -177,14 +162,11 @@ def index_(out: Path) -> None:
 
 @report.command("schedule")
 @click.argument("name")
-@option.text("--cron", "EXPRESSION", "The schedule, such as '30 6 * * *'.", required=True)
-@option.pick("--as", "kind", "The scheduler.", among=_SCHEDULERS, default="crontab")
+@option.text("--cron EXPRESSION  The schedule, such as '30 6 * * *'.", required=True)
+@option.pick("--as kind  The scheduler.", among=_SCHEDULERS, default="crontab")
 @option.text(
-    "--timezone",
-    "zone",
-    "ZONE",
-    "Time zone of the schedule, such as Europe/Berlin.  [default: the machine's for crontab "
-    "and systemd, else UTC]",
+    "--timezone zone ZONE  Time zone of the schedule, such as Europe/Berlin.  [default: the "
+    "machine's for crontab and systemd, else UTC]"
 )
 @with_options(_WHAT, option.ENGINE, option.VERBOSE, _HOW)
 def schedule_(name: str, cron: str, kind: str, zone: str | None, out: Path, **options: Any) -> None:

@@ -26,31 +26,26 @@ _TABLES = (
 @command(OUTPUT, VERBOSE)
 @click.argument("log", type=click.Path(path_type=Path), metavar="LOG")
 @pick(
-    "--show",
-    "held: who holds which offsets locked at one moment; holds: all locks and how they ended; "
-    "memberships: each member's topics and partitions over time; sessions: partitions of the "
-    "share sessions; batching: how much is acknowledged in whole acquired runs; findings: what is "
-    "wrong; errors: which requests failed, how often, and what to do; else a table of the log.",
+    "--show  held: who holds which offsets locked at one moment; holds: all locks and how they "
+    "ended; memberships: each member's topics and partitions over time; sessions: partitions of "
+    "the share sessions; batching: how much is acknowledged in whole acquired runs; findings: "
+    "what is wrong; errors: which requests failed, how often, and what to do; else a table of the "
+    "log.",
     among=_TABLES,
     default="held",
 )
-@repeat("--group", "GROUP", "Limit to this group; repeatable.")
+@repeat("--group GROUP  Limit to this group; repeatable.")
 @text(
-    "--as-of",
-    "TIME",
-    "With --show held: a time with its zone (2026-11-21T03:10:00Z).  [default: the end of the log]",
+    "--as-of TIME  With --show held: a time with its zone (2026-11-21T03:10:00Z).  [default: the "
+    "end of the log]"
 )
 @text(
-    "--zone",
-    "ZONE",
-    "Time zone of times without one, such as Europe/Berlin; log4j's %d does not write it.  "
-    "[default: derived from a collector's times beside the log's own, else UTC]",
+    "--zone ZONE  Time zone of times without one, such as Europe/Berlin; log4j's %d does not "
+    "write it.  [default: derived from a collector's times beside the log's own, else UTC]"
 )
 @text(
-    "--capture",
-    "DIR",
-    "With --show findings: a capture of the same cluster, or the name of a sample, in which to "
-    "look for the record of every write.",
+    "--capture DIR  With --show findings: a capture of the same cluster, or the name of a sample, "
+    "in which to look for the record of every write."
 )
 def requests(
     log: Path,
@@ -113,18 +108,16 @@ def _nothing(show: str, when: datetime | None) -> str:
 @command(OUTPUT, VERBOSE)
 @click.argument("log", type=click.Path(path_type=Path), metavar="FILE")
 @pick(
-    "--show",
-    "deliveries: records that consumers received; outcomes: acknowledgements that succeeded or "
-    "failed, as reported to a callback; rejects: lines that could not be read.",
+    "--show  deliveries: records that consumers received; outcomes: acknowledgements that "
+    "succeeded or failed, as reported to a callback; rejects: lines that could not be read.",
     among=list(views.CONSUMED),
     default="deliveries",
 )
-@switch("--failed", "With --show outcomes: show only acknowledgements that failed.")
+@switch("--failed  With --show outcomes: show only acknowledgements that failed.")
 @text(
-    "--separator",
-    "TEXT",
-    "The key.separator of the console consumer.  [default: a tab]",
+    "--separator TEXT  The key.separator of the console consumer.  [default: a tab]",
     default="\t",
+    show_default=False,
 )
 def consumed(log: Path, output: str, show: str, failed: bool, separator: str) -> int | None:
     """Read the output of Kafka's consumers: deliveries, and the outcomes of acknowledgements.
@@ -153,8 +146,8 @@ def consumed(log: Path, output: str, show: str, failed: bool, separator: str) ->
 
 @command(OUTPUT, TIMEOUT, VERBOSE)
 @click.argument("places", nargs=-1, required=True, metavar="FILE_OR_URL...")
-@repeat("--group", "GROUP", "Limit to this group; repeatable.")
-@switch("--all", "everything", "Show all metrics, not only those of share groups.")
+@repeat("--group GROUP  Limit to this group; repeatable.")
+@switch("--all everything  Show all metrics, not only those of share groups.")
 def metrics(
     places: tuple[str, ...], output: str, timeout: Any, group: tuple[str, ...], everything: bool
 ) -> None:

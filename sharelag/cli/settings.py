@@ -51,26 +51,20 @@ _ANY_GROUP = "GROUP"
 
 @command(option.INPUT, option.NAMES, option.ANSWER)
 @option.repeat(
-    "--set",
-    "given",
-    "NAME=VALUE",
-    "Check this value as if it were set; repeatable. Without an input, the other settings "
-    "have Kafka's defaults.",
+    "--set given NAME=VALUE  Check this value as if it were set; repeatable. Without an input, "
+    "the other settings have Kafka's defaults."
 )
 @option.text(
-    "--kafka-version",
-    "VERSION",
-    "Judge by the settings of this version of Kafka, such as 4.3.1; draft, without an input: "
-    f"KIP-932 as it was under discussion.  [default: the input's version, or {NEWEST}]",
+    "--kafka-version VERSION  Judge by the settings of this version of Kafka, such as 4.3.1; "
+    "draft, without an input: KIP-932 as it was under discussion.  [default: the input's "
+    f"version, or {NEWEST}]"
 )
 @option.path(
-    "--consumer-config",
-    "FILE",
-    "Check a consumer's properties file for what share consumers refuse or ignore; with an input, "
-    "also against the settings of --group, or of the file's group.id.",
+    "--consumer-config FILE  Check a consumer's properties file for what share consumers refuse "
+    "or ignore; with an input, also against the settings of --group, or of the file's group.id."
 )
-@option.path("--before", "DIR", "Show only what differs from an earlier capture.")
-@option.switch("--problems", "Show only settings with a problem.")
+@option.path("--before DIR  Show only what differs from an earlier capture.")
+@option.switch("--problems  Show only settings with a problem.")
 def settings(
     output: str,
     engine: str,
@@ -278,7 +272,7 @@ def _values(given: tuple[str, ...]) -> dict[str, str]:
     cls=Command, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False}
 )
 @with_options(option.OUTPUT, option.VERBOSE)
-@option.text("--kafka-version", "VERSION", f"Tool version, such as 4.3.1.  [default: {NEWEST}]")
+@option.text(f"--kafka-version VERSION  Tool version, such as 4.3.1.  [default: {NEWEST}]")
 @click.argument("line", nargs=-1, type=click.UNPROCESSED, required=True, metavar="COMMAND...")
 def lint(output: str, kafka_version: str | None, line: tuple[str, ...]) -> int:
     """Check a command of Kafka's tools for share groups, without running it.

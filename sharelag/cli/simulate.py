@@ -42,26 +42,21 @@ _TUNED = 700
 
 
 @command(INPUT, CHOICE, ANSWER, SCENARIO, VARIANTS, TRIALS)
-@switch("--timeline", "Print the lag of each share partition over time instead of a summary.")
+@switch("--timeline  Print the lag of each share partition over time instead of a summary.")
 @text(
-    "--since",
-    "WHEN",
-    "Simulate the past from this time (or this long before its end: 1h), as it was and with "
-    "--members, --assignor and --setting.",
+    "--since WHEN  Simulate the past from this time (or this long before its end: 1h), as it was "
+    "and with --members, --assignor and --setting."
 )
-@text("--until", "WHEN", "End of that past.  [default: the end of the input]")
+@text("--until WHEN  End of that past.  [default: the end of the input]")
 @text(
-    "--alert",
-    "RULE",
-    "Report whether this alert would have fired in that past, such as 'age>30s' or 'lag>1000'.",
+    "--alert RULE  Report whether this alert would have fired in that past, such as 'age>30s' or "
+    "'lag>1000'."
 )
 @text(
-    "--chart",
-    "FILE.html",
-    "Also write the chart of that past to this file.",
+    "--chart FILE.html  Also write the chart of that past to this file.",
     type=click.Path(dir_okay=False, path_type=Path),
 )
-@switch("--show-scenario", "Print the scenario as JSON, for --scenario FILE.json, and run nothing.")
+@switch("--show-scenario  Print the scenario as JSON, for --scenario FILE.json, and run nothing.")
 def simulate(output: str, **options: Any) -> int:
     """Simulate a share group with other assignors, members or settings.
 

@@ -107,126 +107,101 @@ class AssignorName(click.ParamType[str]):
 
 SCENARIO = [
     text(
-        "--scenario",
-        "NAME|FILE.json",
-        "A named scenario or a file instead of an input; `list` shows the names.",
+        "--scenario NAME|FILE.json  A named scenario or a file instead of an input; `list` shows "
+        "the names."
     ),
     duration(
-        "--duration",
-        "How long to simulate.  [default: that of the scenario; 10m for an input, and with "
-        "--compare and --tune less for a busy group, down to 2m]",
+        "--duration  How long to simulate.  [default: that of the scenario; 10m for an input, and "
+        "with --compare and --tune less for a busy group, down to 2m]",
         most=timedelta.max,
     ),
     duration(
-        "--rebalance-every",
-        "How often lag-aware assignors reassign.  [default: when members come or go]",
+        "--rebalance-every  How often lag-aware assignors reassign.  [default: when members come "
+        "or go]"
     ),
     duration(
-        "--service",
-        "Mean processing time of a record.  [default: estimated from the group's rates]",
+        "--service  Mean processing time of a record.  [default: estimated from the group's rates]",
         least=timedelta(),
     ),
     click.option(
         "--service-ms", type=Duration(timedelta(), bare="ms"), hidden=True, callback=_deprecate
     ),
-    duration("--over", "How far back to look for rates.", default="1h"),
+    duration("--over  How far back to look for rates.", default="1h"),
 ]
 VARIANTS = [
     repeat(
-        "--assignor",
-        "NAME|FILE.py:FUNCTION|FILE.jar:CLASS",
-        "The assignor, or one of your own; repeatable. `list` describes them. A jar needs Kafka's "
-        "own jars, from KAFKA_HOME.",
+        "--assignor NAME|FILE.py:FUNCTION|FILE.jar:CLASS  The assignor, or one of your own; "
+        "repeatable. `list` describes them. A jar needs Kafka's own jars, from KAFKA_HOME.",
         type=AssignorName(),
     ),
-    text("--members", "N,N", "Numbers of members.  [default: the current number]", type=Counts()),
-    repeat("--setting", "NAME=V,V", "Values of a setting by Kafka's name; repeatable."),
+    text("--members N,N  Numbers of members.  [default: the current number]", type=Counts()),
+    repeat("--setting NAME=V,V  Values of a setting by Kafka's name; repeatable."),
     repeat(
-        "--autoscale",
-        "POLICY",
-        "An autoscaler: keda:threshold=100,min=1,max=20, target-age:goal=30s or fixed:8; "
-        "repeatable.",
+        "--autoscale POLICY  An autoscaler: keda:threshold=100,min=1,max=20, target-age:goal=30s "
+        "or fixed:8; repeatable."
     ),
-    text("--seed", "N", "Random seed; repeatable.", type=click.IntRange(min=0), multiple=True),
+    text("--seed N  Random seed; repeatable.", type=click.IntRange(min=0), multiple=True),
     text(
-        "--seeds",
-        "N",
-        "Number of random seeds, from 0 on.  [default: 1; with --compare and --what-clears as "
-        f"many as distinguish the variants; {SEEDS} for other questions that need many runs]",
+        "--seeds N  Number of random seeds, from 0 on.  [default: 1; with --compare and "
+        f"--what-clears as many as distinguish the variants; {SEEDS} for other questions that "
+        "need many runs]",
         type=click.IntRange(min=1, max=1_000_000),
     ),
 ]
 TRIALS = [
     switch(
-        "--compare",
-        "Compare the variants, and an input's group as it is: means, differences, the winner.",
+        "--compare  Compare the variants, and an input's group as it is: means, differences, the "
+        "winner."
     ),
-    switch("--what-clears", "Try assignors with more and more members until the lag clears."),
-    pick("--against", "Compare to a consumer group doing the same work.", among=["consumer-group"]),
+    switch("--what-clears  Try assignors with more and more members until the lag clears."),
+    pick("--against  Compare to a consumer group doing the same work.", among=["consumer-group"]),
     text(
-        "--suite",
-        "[N]",
-        "Rank the assignors over N randomly drawn scenarios, 200 if N is not given; see "
-        "docs/assignors.md.",
+        "--suite [N]  Rank the assignors over N randomly drawn scenarios, 200 if N is not given; "
+        "see docs/assignors.md.",
         type=click.IntRange(min=1),
         is_flag=False,
         flag_value=200,
     ),
     text(
-        "--baseline",
-        "VARIANT",
-        "The variant to compare with.  [default: the first; for an input the group as it is; with "
-        "--suite the assignor simple]",
+        "--baseline VARIANT  The variant to compare with.  [default: the first; for an input the "
+        "group as it is; with --suite the assignor simple]"
     ),
     repeat(
-        "--measure",
-        "NAME",
-        "Print this measure with all its intervals instead of the decision table; repeatable.",
+        "--measure NAME  Print this measure with all its intervals instead of the decision table; "
+        "repeatable."
     ),
-    switch("--optimal", "Also measure the distance to the assignor `optimal`."),
-    text(
-        "--fewest-members",
-        "GOAL",
-        "Find the fewest members that meet a goal, such as 'age_p95<30s'.",
-    ),
+    switch("--optimal  Also measure the distance to the assignor `optimal`."),
+    text("--fewest-members GOAL  Find the fewest members that meet a goal, such as 'age_p95<30s'."),
     switch(
-        "--tune",
-        "Search for settings and members that keep every --goal with the fewest member-hours. "
-        "--setting NAME=LOW..HIGH and --between narrow the search; NAME=VALUE is fixed.",
+        "--tune  Search for settings and members that keep every --goal with the fewest "
+        "member-hours. --setting NAME=LOW..HIGH and --between narrow the search; NAME=VALUE is "
+        "fixed."
     ),
     repeat(
-        "--goal",
-        "GOAL",
-        "A goal for --tune to keep, such as 'age_p95<30s' or 'redelivered_share<1%'; repeatable.",
+        "--goal GOAL  A goal for --tune to keep, such as 'age_p95<30s' or 'redelivered_share<1%'; "
+        "repeatable."
     ),
     switch(
-        "--front",
-        "With --tune, print what more or fewer member-hours would achieve instead of the settings.",
+        "--front  With --tune, print what more or fewer member-hours would achieve instead of the "
+        "settings."
     ),
     text(
-        "--members-wanted",
-        "GOAL",
-        "Calculate how many members keep records younger than this, such as 30s, at the current "
-        "arrival rate; a formula without simulation, as the exporter uses for KEDA.",
+        "--members-wanted GOAL  Calculate how many members keep records younger than this, such "
+        "as 30s, at the current arrival rate; a formula without simulation, as the exporter uses "
+        "for KEDA."
     ),
     text(
-        "--between",
-        "N,N",
-        "Range of member counts to search.  [default: 1,64]",
+        "--between N,N  Range of member counts to search.  [default: 1,64]",
         type=Counts(bounds=True),
     ),
     text(
-        "--confidence",
-        "SHARE",
-        "Confidence of intervals, winners and the search, between 0.5 and 1.",
+        "--confidence SHARE  Confidence of intervals, winners and the search, between 0.5 and 1.",
         type=click.FloatRange(0.5, 1, min_open=True, max_open=True),
         default=0.95,
-        show_default=True,
     ),
     text(
-        "--sweep",
-        "DIR",
-        "Run on Spark and keep finished runs in this folder; run it again to continue.",
+        "--sweep DIR  Run on Spark and keep finished runs in this folder; run it again to "
+        "continue.",
         type=click.Path(file_okay=False, path_type=Path),
     ),
 ]
