@@ -286,10 +286,7 @@ def changes(case: Case, was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[
     before = {group["group_id"]: group for group in was["groups"]}
     moved = _sum_moves(case, was["as_of"])
     present = {group["group_id"]: group for group in now["groups"]}
-    rows = [
-        _change(name, before.get(name), group, moved.get(name, {}))
-        for name, group in present.items()
-    ]
+    rows = [_change(name, before.get(name), present[name], moved.get(name, {})) for name in present]
     gone = {name: group for name, group in before.items() if name not in present}
     rows += [_change(name, group, None, {}) for name, group in gone.items()]
     old, new = _causes(was), _causes(now)

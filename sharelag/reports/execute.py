@@ -299,9 +299,7 @@ def _widgets(state: Mapping[str, Any], mask: _Mask) -> dict[str, Any]:
 
 
 def _about(metadata: Mapping[str, Any], mask: _Mask) -> dict[str, Any]:
-    return {
-        name: value if name in _ABOUT else _values(value, mask) for name, value in metadata.items()
-    }
+    return {name: one if name in _ABOUT else _values(one, mask) for name, one in metadata.items()}
 
 
 def _values(value: Any, mask: _Mask, words: frozenset[str] = frozenset()) -> Any:

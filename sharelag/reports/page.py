@@ -71,9 +71,8 @@ def page(
     parts = [part for cell in cells for part in _parts(cell, state, data)]
     folder = resources.files(__package__)
     script = folder.joinpath("templates", "report.js").read_text("utf-8")
-    bundles = {
-        "sr-data": pack(json.dumps({"charts": data.charts, "widgets": data.widgets}).encode())
-    }
+    shown = {"charts": data.charts, "widgets": data.widgets}
+    bundles = {"sr-data": pack(json.dumps(shown).encode())}
     bundles |= {name: pack(text.encode()) for name, text in data.scripts.items()}
     if data.charts:
         library = folder.joinpath("vendor", "plotly-cartesian.min.js.gz").read_bytes()

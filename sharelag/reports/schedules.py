@@ -461,9 +461,7 @@ def calendar(cron: str, zone: str | None = None) -> str:
     days = f"*-{some(month)}-{some(day)} {time}"
     week = f"{some(weekday, lambda value: _NAMES[value])} *-{some(month)}-* {time}"
     # Cron matches either day if both are set.
-    lines = ([week] if weekday != ["*"] else []) + (
-        [days] if day != ["*"] or weekday == ["*"] else []
-    )
+    lines = [week] * (weekday != ["*"]) + [days] * (day != ["*"] or weekday == ["*"])
     return "\n".join(f"OnCalendar={line}" for line in lines)
 
 

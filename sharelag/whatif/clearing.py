@@ -245,9 +245,8 @@ def search(
     usual = replace(scenario, duration_ms=horizon_ms)
     tried = sorted(map(require_members, members)) or _more_members(usual, now)
     counts = list(dict.fromkeys([now] * (now > 0) + tried))
-    if not members and any(
-        why(usual) for why in (words.unknown_work, words.say_blocked, _say_too_many)
-    ):
+    hopeless = (words.unknown_work, words.say_blocked, _say_too_many)
+    if not members and any(why(usual) for why in hopeless):
         counts = counts[:1]  # no number of members clears the lag
     largest = size(usual.with_members(max(tried)) if members else usual)
     return Search(names, counts, horizon_ms, enough_seeds(len(names) * len(counts)), largest)

@@ -157,9 +157,8 @@ class Partition:
     @property
     def lag(self) -> int:
         """The unfinished offsets, up to the last known end offset."""
-        return max(self.log.known_end - self.done, 0) - sum(
-            offset >= self.done for offset in self.without
-        )
+        done = self.done
+        return max(self.log.known_end - done, 0) - sum(one >= done for one in self.without)
 
     def age_ms(self, now: int) -> int:
         """Return the age of the first unfinished record; 0 if there is none."""
@@ -218,9 +217,6 @@ class Part:
     def size(self) -> int:
         """The number of offsets."""
         return self.last - self.first + 1
-
-
-# ---- consumers ----
 
 
 class Consumer(Life):
@@ -503,9 +499,6 @@ class Consumer(Life):
 
     def _counts(self, part: Part) -> Counter[str]:
         return self._world.tally.counts[part.partition.place, self.number]
-
-
-# ---- the simulation ----
 
 
 class ConsumerGroupSimulation(Loop[Consumer]):

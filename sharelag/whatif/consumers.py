@@ -124,9 +124,7 @@ class ConsumerSettings:
 
 def settings_named(given: Iterable[tuple[str, object]]) -> Settings:
     """Return settings by Kafka's names; names that are not in `KAFKA_NAMES` are ignored."""
-    values = {
-        KAFKA_NAMES[name]: one for name, one in given if name in KAFKA_NAMES and one is not None
-    }
+    values = {KAFKA_NAMES[key]: one for key, one in given if key in KAFKA_NAMES and one is not None}
     if values.get("auto_offset_reset") not in ("latest", "earliest"):
         values.pop("auto_offset_reset", None)
     return with_values(Settings(), values)

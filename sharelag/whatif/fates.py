@@ -77,7 +77,7 @@ def fates_of(
     assumed: list[str],
 ) -> tuple[tuple[Poison, ...], Behaviour, dict[Record, Back]]:
     """Return the records that fail as before, the behaviour for others, and what came back."""
-    moments = {at for seen in by_place.values() for at, _ in seen}
+    many = len({at for seen in by_place.values() for at, _ in seen})
     failing = {(one.topic, one.partition, one.offset): one for one in until.poison}
     limits = base.settings.limits
     held = _find_held(by_place, limits.lock_duration_ms, begin, end)
@@ -115,9 +115,7 @@ def fates_of(
         f"archived at the limit of {limits.delivery_count_limit}, as it still did at the end"
         for topic, number, offset in sorted(failing)
     )
-    assumed.append(
-        f"failures between two of the {len(moments)} moments with known windows are not known"
-    )
+    assumed.append(f"failures between two of the {many} moments with known windows are not known")
     return tuple(one for _, one in sorted(fates.items())), behaviour, back
 
 

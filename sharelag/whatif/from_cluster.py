@@ -323,10 +323,8 @@ def _note_transactions(
     if settings.isolation_level != "read_committed":
         return
     names = {place_of(row): row["topic"] for row in lag}
-    places = [
-        f"{names[at]}:{at[1]} from offset {offset}" for at, (offset, _) in sorted(open_.items())
-    ]
-    assumed += estimates.assume_for(places, estimates.STAYS_OPEN)
+    where = [f"{names[at]}:{at[1]} from offset {begin}" for at, (begin, _) in sorted(open_.items())]
+    assumed += estimates.assume_for(where, estimates.STAYS_OPEN)
     stable = stable_ends(evidence, settings)
     brief = sum(
         stable.get(place, end) < end

@@ -125,10 +125,8 @@ class Otherwise(Displayable):
         known = ~np.isnan(lag)
         if not known.any():
             return Explained()
-        times = happened.column("time_ms").to_numpy()[known]
-        simulated = np.interp(
-            times, curve.column("time_ms").to_numpy(), floats(curve.column("lag"))
-        )
+        at = happened.column("time_ms").to_numpy()[known]
+        simulated = np.interp(at, curve.column("time_ms").to_numpy(), floats(curve.column("lag")))
         off = simulated - lag[known]
         mean, highest = float(np.abs(off).mean()), float(lag[known].max())
         late = None
@@ -248,14 +246,12 @@ class Otherwise(Displayable):
     def _say_alerted(self, row: Mapping[str, Any]) -> str:
         real, share, count = self.rows[0], row["alert_share"], self.comparison.seeds
         luck = f"in {round(share * count)} of {pluralize(count, 'run')}"
-        happened = (
-            "did not fire" if real["alert_at"] is None else f"fired at {self._say_fired(real)}"
-        )
+        did = "did not fire" if real["alert_at"] is None else f"fired at {self._say_fired(real)}"
         if real["alert_share"] is None:
-            happened = "may have fired or not"
+            did = "may have fired or not"
         when = "" if row["alert_at"] is None else f" at {self._say_fired(row)}"
         would = "would not" if share == 0 else "might" if share < 1 else "would"
-        return f"the alert {self.alert}, which {happened}, {would} have fired{when} ({luck})"
+        return f"the alert {self.alert}, which {did}, {would} have fired{when} ({luck})"
 
     def _say_explained(self) -> str:
         found = self.explained

@@ -376,13 +376,11 @@ def _find_members(
     return found
 
 
-def _scale_work(
-    members: list[Member], counted_as: int, lasts: int, assumed: list[str]
-) -> list[Member]:
-    """Scale the work, estimated for ``counted_as`` members at the end, to those that were there."""
-    spans = ((lasts if one.leave_ms is None else one.leave_ms) - one.join_ms for one in members)
-    there = sum(one.count * span for one, span in zip(members, spans, strict=True)) / lasts
-    factor = there / counted_as if counted_as and there else 1.0
+def _scale_work(members: list[Member], counted: int, end: int, assumed: list[str]) -> list[Member]:
+    """Scale the work, estimated for ``counted`` members at the end, to those that were there."""
+    spans = ((end if one.leave_ms is None else one.leave_ms) - one.join_ms for one in members)
+    there = sum(one.count * span for one, span in zip(members, spans, strict=True)) / end
+    factor = there / counted if counted and there else 1.0
     if abs(factor - 1) < _SAME:
         return members
     service = members[0].service

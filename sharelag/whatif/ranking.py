@@ -220,11 +220,9 @@ def _bursty(scenario: Scenario, chance: np.random.Generator) -> Scenario:
             only = tuple(float(number == hot) for number in range(partitions[producer.topic]))
             extra = replace(calm, weights=only, keys=calm.keys if only == calm.weights else 0)
         producers.append(calm)
-        for burst in bursts:
-            rate = round(calm.rate * (burst.factor - 1), 2)
-            producers.append(
-                replace(extra, rate=rate, begin_ms=burst.begin_ms, end_ms=burst.end_ms)
-            )
+        for one in bursts:
+            rate = round(calm.rate * (one.factor - 1), 2)
+            producers.append(replace(extra, rate=rate, begin_ms=one.begin_ms, end_ms=one.end_ms))
     return replace(scenario, producers=tuple(producers))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -73,15 +73,13 @@ class StateTopic:
         self._rows: list[tuple[bytes, bytes | None, int, int, int]] = []
         self._ends: dict[int, int] = {}  # the next offset of each partition of the topic
 
-    def initialize(
-        self, key: SharePartition, now: int, state_epoch: int, start_offset: int
-    ) -> None:
+    def initialize(self, key: SharePartition, now: int, state_epoch: int, start: int) -> None:
         """Create or reset the state by a snapshot (``InitializeShareGroupState``); -1: unknown."""
         known = self._known.get(key)
-        unknown = start_offset == UNINITIALIZED_START_OFFSET
+        unknown = start == UNINITIALIZED_START_OFFSET
         count = UNINITIALIZED_DELIVERY_COMPLETE_COUNT if unknown else 0
         epoch = known.window.snapshot_epoch + 1 if known else 0
-        self._snapshot(key, Window(epoch, state_epoch, 0, start_offset, count, now, now), now)
+        self._snapshot(key, Window(epoch, state_epoch, 0, start, count, now, now), now)
 
     def adopt(self, key: SharePartition, window: Window, now: int) -> None:
         """Start with a state from elsewhere, as a snapshot."""
@@ -188,9 +186,7 @@ class StateTopic:
         if known.updates is not None and known.updates >= self._limit:
             known.updates = 0
 
-    def _record(
-        self, key: SharePartition, kind: RecordKind, row: dict[str, object], now: int
-    ) -> None:
+    def _record(self, key: SharePartition, kind: RecordKind, row: dict[str, Any], now: int) -> None:
         partition = state_partition(key, self._partitions)
         offset = self._ends.get(partition, 0)
         self._ends[partition] = offset + 1
@@ -200,6 +196,6 @@ class StateTopic:
 _WINDOW_FIELDS = tuple(one.name for one in fields(Window) if one.name != "batches")
 
 
-def _row(window: Window, batches: Iterable[StateBatch]) -> dict[str, object]:
+def _row(window: Window, batches: Iterable[StateBatch]) -> dict[str, Any]:
     own = {name: getattr(window, name) for name in _WINDOW_FIELDS}
     return own | {"state_batches": [batch._asdict() for batch in batches]}

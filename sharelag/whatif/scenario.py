@@ -66,12 +66,11 @@ class PartitionStart:
 
     def __post_init__(self) -> None:
         consumers.require_least(self, 1, "batch_records")
-        if self.open_from is not None and not (
-            self.log_start_offset <= self.open_from <= self.end_offset
-        ):
+        at, start, end = self.open_from, self.log_start_offset, self.end_offset
+        if at is not None and not start <= at <= end:
             raise InputError(
-                f"a transaction is open from offset {self.open_from} on, in a log of the offsets "
-                f"{self.log_start_offset} to {self.end_offset}: give an offset of that log"
+                f"a transaction is open from offset {at} on, in a log of the offsets {start} to "
+                f"{end}: give an offset of that log"
             )
 
 

@@ -69,12 +69,10 @@ class SimulationResult(SimulationTables):
         InputError
             The moment is not within the simulation.
         """
-        scenario = self.scenario
-        at_ms = scenario.duration_ms if at_ms is None else at_ms
-        if not 0 <= at_ms <= scenario.duration_ms:
-            raise InputError(
-                f"{at_ms} ms is not within the simulation: give 0 to {scenario.duration_ms}"
-            )
+        scenario, end_ms = self.scenario, self.scenario.duration_ms
+        at_ms = end_ms if at_ms is None else at_ms
+        if not 0 <= at_ms <= end_ms:
+            raise InputError(f"{at_ms} ms is not within the simulation: give 0 to {end_ms}")
         compiled = use_compiled(scenario)
         run = Simulation(scenario, self.seed, False, compiled, modelled=self._modelled)
         run.clock.run(at_ms * MS)

@@ -277,8 +277,6 @@ def _check(name: str, group: Group, answer: Any) -> Assignment:
             plain[member] = {topic: list(map(index, numbers)) for topic, numbers in topics.items()}
         except TypeError:
             raise wrong(f"{got} give a list of partition numbers by topic") from None
-        if negative := [one for numbers in plain[member].values() for one in numbers if one < 0]:
-            raise wrong(
-                f"gave {member!r} the partition {negative[0]}: partitions are numbered from 0"
-            )
+        if below := [one for numbers in plain[member].values() for one in numbers if one < 0]:
+            raise wrong(f"gave {member!r} the partition {below[0]}: partitions are numbered from 0")
     return plain | {member.id: {} for member in group.members if member.id not in plain}

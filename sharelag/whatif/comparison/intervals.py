@@ -226,10 +226,8 @@ def curve(timeline: pa.Table, drain_ms: float | None = None) -> Curve:
     """Return lag and age of all share partitions over time, at evenly spaced times if long."""
     sums = timeline.group_by("time_ms").aggregate([("lag", "sum"), ("age_ms", "max")])
     sums = sums.sort_by("time_ms").take(evenly_spaced(range(len(sums)), MOST_TIMES))
-    times, lag, age_ms = (
-        sums.column(name).to_numpy() for name in ("time_ms", "lag_sum", "age_ms_max")
-    )
-    return Curve(times, lag.astype(np.float64), age_ms.astype(np.float64), drain_ms)
+    times, lag, age = (sums.column(one).to_numpy() for one in ("time_ms", "lag_sum", "age_ms_max"))
+    return Curve(times, lag.astype(np.float64), age.astype(np.float64), drain_ms)
 
 
 def projections(curves: Mapping[str, Iterable[Curve]], confidence: float) -> pa.Table:

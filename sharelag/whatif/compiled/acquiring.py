@@ -1,7 +1,5 @@
 """Acquire records for a fetch, and find the offset at which the next fetch starts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sharelag.compiled import parts
@@ -33,7 +31,6 @@ def next_fetch_offset(a: Any, p: Any) -> Any:
 
 
 def _first_available(a: Any, p: Any) -> Any:
-    """Return the first available offset, or -1."""
     if a[p + AVAILABLE]:
         at = from_batch(a, p, a[p + AVAILABLE_FROM])
         while at <= a[p + LAST]:
@@ -176,7 +173,6 @@ def _acquire_some(a: Any, m: Any, p: Any, batch: Any, first: Any, last: Any, lim
 def _acquire_in_flight(
     a: Any, m: Any, p: Any, batch: Any, first: Any, last: Any, room: Any, few: Any
 ) -> None:
-    """Acquire the available offsets of a batch in flight."""
     begin, end = a[batch + BATCH], a[batch + BATCH_LAST]
     limited = a[m + RECORD_LIMIT] and end - begin + 1 > room
     if a[batch + SPLIT] or begin < first or end > last or few or limited:

@@ -1,7 +1,5 @@
 """The calls from Python into the loop: one kernel, so that shared code is compiled once."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sharelag.compiled import parts

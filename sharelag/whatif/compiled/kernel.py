@@ -1,7 +1,5 @@
 """The event loop, which handles events until Python is needed, and samples of the state."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sharelag.compiled import parts
@@ -13,10 +11,10 @@ from sharelag.whatif.compiled.serving import (
     end_wait,
     expire_locks,
     fail_fetch,
-    handle_append,
-    handle_unlock,
+    fetch_end,
     log_end,
     serve_fetch,
+    wake,
 )
 from sharelag.whatif.compiled.window import held_in
 from sharelag.whatif.compiled.working import (
@@ -81,9 +79,14 @@ def _handle(a: Any, kind: Any, subject: Any, more: Any) -> None:
     elif kind == ACKS_WRITTEN:
         apply_acks(a, subject)
     elif kind == UNLOCKED:
-        handle_unlock(a, a[PLACES_AT] + subject * PLACE)
+        p = a[PLACES_AT] + subject * PLACE
+        a[p + UNLOCK_DUE] = 0
+        wake(a, p)
     elif kind == APPENDED:
-        handle_append(a, a[PLACES_AT] + subject * PLACE)
+        p = a[PLACES_AT] + subject * PLACE
+        a[p + APPEND_DUE] = 0
+        fetch_end(a, p)
+        wake(a, p)
     elif kind == LOCKS_END:
         expire_locks(a, a[PLACES_AT] + subject * PLACE, more)
     elif kind == WAIT_ENDS:
@@ -149,7 +152,6 @@ def sample(a: Any) -> None:
 
 
 def _append_time(a: Any, p: Any, offset: Any) -> Any:
-    """Return when the record at an offset was appended."""
     last = a[p + BATCHES]
     batch = min(max(batch_at(a, p, offset, 0, last), 0), last - 1)
     return a[a[p + TIMES_AT] + batch] if last else 0

@@ -6,8 +6,6 @@ of their fields. Kernels import all of these names. Times are microseconds from 
 they end in ``MS``.
 """
 
-from __future__ import annotations
-
 #: Random numbers drawn in one go; the same as in `sharelag.whatif.simulation.streams`.
 CHUNK = 4096
 

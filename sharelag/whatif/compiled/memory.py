@@ -417,10 +417,6 @@ class Core:
         begin, size = self[m + at.SESSIONS_AT], at.SESSION + 2 * self._sizes.places
         return range(begin, begin + self[at.BROKERS] * size, size)
 
-    def release_member(self) -> None:
-        """Count one life less, so that less room is reserved."""
-        self[at.MEMBERS] = self[at.MEMBERS] - 1
-
     def add_service(self, fixed: Sequence[int]) -> int:
         """Allocate the processing times of a service: fixed ones by place, and drawn chunks."""
         address = self.allocate(len(fixed) + self._chunks)

@@ -124,10 +124,8 @@ class Writes:
         for until, call in [*self._between, (self._past + len(writes), end)]:
             ready = writes[made : until - self._past].tolist()
             for place, _, time, start, complete, epoch, last in ready:
-                mine = runs[begin:last].tolist()
-                parts = tuple(
-                    WrittenRun._make((*run[1:3], *run[4:6], bool(run[6]))) for run in mine
-                )
+                own = runs[begin:last].tolist()
+                parts = tuple(WrittenRun._make((*run[1:3], *run[4:6], bool(run[6]))) for run in own)
                 state_epoch = self.state_epochs[place]
                 write = Write(time, start, complete, epoch, state_epoch, parts)
                 yield self._topic.write, (self.keys[place], write)

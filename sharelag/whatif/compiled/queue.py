@@ -4,8 +4,6 @@ Near events are in lists, one per bucket of time, on a ring of buckets. Distant 
 that would stand far back in a list, are in a heap.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from sharelag.compiled import parts

@@ -1,7 +1,5 @@
 """Acknowledgement requests of members: building, checking and applying them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sharelag.compiled import parts

@@ -64,11 +64,8 @@ def in_flight(core: Core, p: int, members: Sequence[str]) -> list[InFlight]:
 
 #: Above all numbers of events.
 _LAST = (1 << 62) - 1
-_WHAT = {
-    at.FETCH_REQUEST: "fetch",
-    at.ACKNOWLEDGE_REQUEST: "acknowledge",
-    at.CLOSE_REQUEST: "close",
-}
+#: Kinds of requests by their number in `layout`.
+_WHAT = ("fetch", "acknowledge", "close")
 
 
 class LoopClock(Clock):

@@ -1,7 +1,5 @@
 """The broker's answers to fetches, waiting fetches, and log ends."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sharelag.compiled import parts
@@ -219,19 +217,6 @@ def end_wait(a: Any, session: Any, number: Any) -> None:
         _serve(a, session, True)
     else:
         _schedule_timeout(a, session)
-
-
-def handle_append(a: Any, p: Any) -> None:
-    """Wake fetches after records were appended."""
-    a[p + APPEND_DUE] = 0
-    fetch_end(a, p)
-    wake(a, p)
-
-
-def handle_unlock(a: Any, p: Any) -> None:
-    """Wake fetches after the fetch that locked a place."""
-    a[p + UNLOCK_DUE] = 0
-    wake(a, p)
 
 
 def expire_locks(a: Any, p: Any, life: Any) -> None:

@@ -1,7 +1,5 @@
 """Writes of a place, expiry of its locks, and moves of its start offset."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sharelag.compiled import parts
@@ -270,7 +268,6 @@ def _expire_lock(a: Any, p: Any, lock: Any) -> None:
 
 
 def _release(a: Any, p: Any, offset: Any) -> None:
-    """Release an acquired offset of a split batch."""
     at = slot_of(a, p, offset)
     change(a, p, at, offset, offset, decide_release(a, p, a[at + COUNT], offset), 1)
 

@@ -39,9 +39,7 @@ def stuck(
     end = log.end(now)
     stable = log.fetch_end(now) if settings.isolation_level == "read_committed" else end
     head = max(effective, log.start)
-    window_end = max(
-        (batch.last_offset + 1 for batch in window.batches), default=window.start_offset
-    )
+    window_end = max((one.last_offset + 1 for one in window.batches), default=window.start_offset)
     lag = end - window.start_offset - window.delivery_complete_count
     complete = _size(runs, _is_terminal) + effective - window.start_offset
     left = max(end, window_end) - head - _size(runs, _is_terminal, head)

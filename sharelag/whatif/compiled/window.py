@@ -8,8 +8,6 @@ All locks of a place last equally long, so they expire in the order of acquisiti
 batches are the exception: they keep the expiry of the batch, in a heap.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from sharelag.compiled import parts

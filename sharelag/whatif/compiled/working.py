@@ -3,8 +3,6 @@
 Follows ``ShareConsumeRequestManager`` and ``ShareMembershipManager`` of the Java client.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from sharelag.compiled import parts
@@ -508,7 +506,6 @@ def resume_poll(a: Any, m: Any) -> None:
 
 
 def _begin(a: Any, m: Any, slot: Any) -> None:
-    """Process the records of a poll."""
     a[m + IN_POLL] = 0
     a[m + POLLS] += 1
     a[m + WORKING_ON], a[m + ENTRY], a[m + RECORD] = slot, 0, a[slot + SLOT_HEAD + E_FIRST]

@@ -14,6 +14,7 @@ from math import inf
 from typing import NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from sharelag.errors import InputError
@@ -153,10 +154,8 @@ def logs(scenario: Scenario, seed: int, modelled: int | None = None) -> list[lis
 
     Logs have the whole backlog if it matters for committed reads, keys, or retention.
     """
-    expected = (
-        expect_records(one, scenario)[1][-1] / one.batch_records for one in scenario.producers
-    )
-    if (batches := sum(expected)) > _MOST_BATCHES:
+    sizes = (expect_records(one, scenario)[1][-1] / one.batch_records for one in scenario.producers)
+    if (batches := sum(sizes)) > _MOST_BATCHES:
         raise InputError(
             f"producers would append some {batches:,.0f} record batches: give a lower rate, more "
             f"batch_records, or less time, so that they are at most {_MOST_BATCHES:,}"
@@ -204,9 +203,7 @@ def _build_log(
         # Like an open transaction. If members get near it, the run starts again with more records.
         if upto < end and (end - upto) / (end - first) * start.oldest_age_ms < kept_ms:
             open_from = modelled_until = upto
-    bases = np.arange(
-        first, end if modelled_until is None else modelled_until, each, dtype=np.int64
-    )
+    bases = np.arange(first, modelled_until or end, each, dtype=np.int64)
     if open_from is not None and first < open_from < end:
         bases = np.union1d(bases, [open_from])  # a record batch belongs to one transaction
     parts = np.clip((end - bases) / max(end - first, 1), 0, 1)
@@ -240,16 +237,13 @@ def _build_log(
 
 
 def _merge(arriving: Sequence[_Appended]) -> _Appended:
-    """Merge the appends of several producers to one partition."""
     if len(arriving) == 1 and not arriving[0].is_marker.any():
         return arriving[0]  # in order already
     order = np.argsort(np.concatenate([one.times for one in arriving]), kind="stable")
     return _Appended(*(np.concatenate(column)[order] for column in zip(*arriving, strict=True)))
 
 
-def _append(
-    producer: Producer, times: Longs, keys: Longs, chance: np.random.Generator
-) -> _Appended:
+def _append(producer: Producer, times: Longs, keys: Longs, chance: Generator) -> _Appended:
     """Return the record batches of one partition, and the markers of their transactions."""
     count, each = len(times), producer.transaction_batches
     sizes, no = np.full(count, producer.batch_records, np.int64), np.zeros(count, np.bool_)
@@ -271,7 +265,7 @@ def _append(
     )
 
 
-def _draw_times(producer: Producer, scenario: Scenario, chance: np.random.Generator) -> Longs:
+def _draw_times(producer: Producer, scenario: Scenario, chance: Generator) -> Longs:
     edges, passed = expect_records(producer, scenario)
     total = passed[-1] / producer.batch_records
     if producer.pattern == "steady":
@@ -304,9 +298,7 @@ def expect_records(
     return np.array(edges, np.float64), np.concatenate([[0.0], np.cumsum(amounts)])
 
 
-def _draw_places(
-    producer: Producer, there: Longs, chance: np.random.Generator
-) -> tuple[Longs, Longs]:
+def _draw_places(producer: Producer, there: Longs, chance: Generator) -> tuple[Longs, Longs]:
     """Return the partition and key of each record batch; ``there`` counts partitions by then."""
     count = len(there)
     none = np.full(count, -1, np.int64)

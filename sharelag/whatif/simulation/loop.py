@@ -261,14 +261,12 @@ class Loop(ABC, Generic[L]):
             if life.member.name == fault.member and life.ended is None:
                 getattr(life, fault.kind)(*given.get(fault.kind, (fault.for_ms,)))
 
-    def _retain(self, places: Sequence[int], retention_ms: int, segment: int) -> None:
+    def _retain(self, places: Sequence[int], kept_ms: int, segment: int) -> None:
         """Delete segments whose last record is too old, like the log cleaner."""
         for place in places:
-            end = self.logs[place].end_then(self.clock.now - retention_ms * MS)
+            end = self.logs[place].end_then(self.clock.now - kept_ms * MS)
             self._delete(place, end // segment * segment)
-        self.clock.after(
-            min(retention_ms, CLEAN_MS) * MS, self._retain, places, retention_ms, segment
-        )
+        self.clock.after(min(kept_ms, CLEAN_MS) * MS, self._retain, places, kept_ms, segment)
 
     def _delete(self, place: int, offset: int) -> None:
         """Delete the records of a partition before an offset; fetches notice it."""

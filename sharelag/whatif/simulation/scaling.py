@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
@@ -243,16 +242,14 @@ class Stabilizer:
         return [recommended for time, recommended in self._recommended if time > cutoff]
 
 
-def _limit(
-    rules: Rules, replicas: int, now: int, events: Iterable[tuple[int, int]], rises: bool
-) -> int:
+def _limit(rules: Rules, count: int, now: int, events: list[tuple[int, int]], rises: bool) -> int:
     """``calculateScaleUpLimitWithScalingRules``, or ``calculateScaleDownLimitWithBehaviors``."""
     if rules.select_policy == "disabled":
-        return replicas
+        return count
     proposed, sign = [], 1 if rises else -1
     for policy in rules.policies:
         cutoff = now - policy.period_ms * MS
-        base = replicas - sign * sum(change for time, change in events if time > cutoff)
+        base = count - sign * sum(change for time, change in events if time > cutoff)
         if policy.type == "pods":
             proposed.append(base + sign * policy.value)
         else:

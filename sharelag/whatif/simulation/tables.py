@@ -158,8 +158,6 @@ def table(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
     return pa.table(list(zip(*rows, strict=True)) or [()] * len(schema), schema=schema)
 
 
-# ---- the summary ----
-
 #: One simulation.
 SUMMARY = trials.SUMMARY.schema
 
