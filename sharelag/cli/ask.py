@@ -13,15 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sharelag.cli.options import (
-    Call,
-    choice_of,
-    in_order,
-    metrics_in,
-    moment_of,
-    requests_of,
-    source_of,
-)
+from sharelag.cli import options as option
 from sharelag.cli.output import (
     groups_in,
     plain,
@@ -89,7 +81,7 @@ def ask(name: str, options: dict[str, Any], **given: Any) -> Answered:
 
     asked, is_chosen = find_question(name), "all_groups" in options
     options = _NO_CHOICE | options
-    choice, source = choice_of(options), source_of(options)
+    choice, source = option.choice_of(options), option.source_of(options)
 
     def answer(source: Any) -> tuple[Result, set[str]]:
         with open_bench(source, options) as bench:
@@ -113,7 +105,7 @@ def ask(name: str, options: dict[str, Any], **given: Any) -> Answered:
             "leave out --by"
         )
     if is_chosen and not silent_partitions(source):
-        require_rows(choice, moment_of(options), groups, source, result.rejected)
+        require_rows(choice, option.moment_of(options), groups, source, result.rejected)
     return Answered(result, source, groups, choice, options["as_of"])
 
 
@@ -130,7 +122,7 @@ def print_answer(
     rows = plain(answered.result.table)
     if "sort" in options:
         is_ordered = output == "human" and unit != "row"
-        rows = in_order(rows, options, answered.result.order if is_ordered else None)
+        rows = option.in_order(rows, options, answered.result.order if is_ordered else None)
     answered.write(output, rows, answered.result.columns)
     return answered.note(output, unit)
 
@@ -145,12 +137,12 @@ def open_bench(source: Any, options: dict[str, Any]) -> Iterator[Opened]:
     with reading_bar(source) as read:
         bench = Opened(
             read,
-            moment_of(options),
-            choice_of(options),
+            option.moment_of(options),
+            option.choice_of(options),
             engine,
             options.get("over", OVER),
-            requests=requests_of(options) if "requests" in options else None,
-            metrics=metrics_in(options) if "broker_metrics" in options else None,
+            requests=option.requests_of(options) if "requests" in options else None,
+            metrics=option.metrics_in(options) if "broker_metrics" in options else None,
             asks_once=True,
         )
         with bench:
@@ -197,7 +189,7 @@ def write_lacking(
     silent, rows = silent_partitions(source), plain(rows)
     mark: dict[str, Any] = {"complete": False} if silent or lacks else {}
     if mark:
-        Call.will_end(PARTIAL)
+        option.Call.will_end(PARTIAL)
     if silent:
         mark["unread_state_partitions"] = silent
     if repeated:  # formats with human columns have this only in a note

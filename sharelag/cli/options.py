@@ -290,9 +290,8 @@ def names_cluster(options: Options) -> bool:
     """Whether an option or the environment names a cluster."""
     from sharelag.inputs.open import is_cluster_named
 
-    return is_cluster_named(
-        options["bootstrap_server"], options["command_config"], properties_of(options)
-    )
+    server, config = options["bootstrap_server"], options["command_config"]
+    return is_cluster_named(server, config, properties_of(options))
 
 
 def config_of(options: Options) -> ClientConfig:

@@ -10,19 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sharelag.cli import options as option
 from sharelag.cli.ask import ask, print_answer
-from sharelag.cli.options import (
-    ANSWER,
-    INPUT,
-    command,
-    duration,
-    flag,
-    pick,
-    repeat,
-    source_of,
-    switch,
-    text,
-)
 from sharelag.cli.output import reading_bar, start, write
 from sharelag.metrics.dead_letters import STATUSES
 from sharelag.tables import views
@@ -30,17 +19,17 @@ from sharelag.tables import views
 if TYPE_CHECKING:
     from sharelag.workbench.questions.planned import Target
 
-_PLACE = re.compile(r"(?P<topic>[^:]+):(?P<partition>\d+):(?P<offset>\d+)")
+_PLACE = re.compile(r"([^:]+):(\d+):(\d+)")  # topic, partition, offset
 
 
-@command(INPUT, ANSWER)
-@text("--group GROUP  The share group.  [default: all]")
-@text(
+@option.command(option.INPUT, option.ANSWER)
+@option.text("--group GROUP  The share group.  [default: all]")
+@option.text(
     "--queue TOPIC_OR_PATH  Topic of the queue, or Parquet files of its records with headers.  "
     "[default: the group's errors.deadletterqueue.topic.name]"
 )
-@switch("--redrive  Plan how to send the records again; sends nothing.")
-@pick(
+@option.switch("--redrive  Plan how to send the records again; sends nothing.")
+@option.pick(
     "--status statuses  Limit to a status; repeatable.  [default of --redrive: written, "
     "duplicate, missing, passed]",
     among=STATUSES,
@@ -74,16 +63,16 @@ def dlq(
     return answered.note(output)
 
 
-@command(INPUT, ANSWER)
+@option.command(option.INPUT, option.ANSWER)
 @click.argument("group")
 @click.argument("place", metavar="TOPIC:PARTITION:OFFSET")
-@pick(
+@option.pick(
     "--as form  Format of key, headers and value.",
     among=["auto", "text", "json", "hex"],
     default="auto",
     show_default=False,
 )
-@repeat(
+@option.repeat(
     "--mask FIELD  Hide a JSON field, such as card.number; repeatable. What is not JSON is hidden "
     "entirely."
 )
@@ -108,49 +97,50 @@ def peek(
         raise click.UsageError(f"{place!r} is not TOPIC:PARTITION:OFFSET, such as orders:0:4142.")
     if output not in ("human", "json"):
         raise click.UsageError("A record is text or JSON: choose -o human or -o json.")
-    source = source_of(options)
+    source = option.source_of(options)
     with reading_bar(source) as read:
         bench = open_workbench(read, engine=start(engine, source), groups=group)
-        record = bench.peek(
-            group, found["topic"], int(found["partition"]), int(found["offset"]), mask=mask
-        )
+        topic, partition, offset = found.groups()
+        record = bench.peek(group, topic, int(partition), int(offset), mask=mask)
     write([json.dumps(record.fields(form)) if output == "json" else record.text(form)])
 
 
-_SIMULATE = switch("--simulate  Also simulate how long the group takes, at the current rates.")
-_MEMBERS = text(
+_SIMULATE = option.switch(
+    "--simulate  Also simulate how long the group takes, at the current rates."
+)
+_MEMBERS = option.text(
     "--members N  With --simulate: the number of members.  [default: the current number]",
     type=click.IntRange(min=1, max=1000),
 )
 
-_KAFKA_VERSION = text(
+_KAFKA_VERSION = option.text(
     "--kafka-version VERSION  Version of the command, such as 4.3.1.  [default: the input's]"
 )
 
 
-@command(INPUT, ANSWER, name="plan-reset")
-@text("--group GROUP  The share group.", required=True)
-@repeat(
+@option.command(option.INPUT, option.ANSWER, name="plan-reset")
+@option.text("--group GROUP  The share group.", required=True)
+@option.repeat(
     "--topic topics TOPIC[:0,1]  Limit to this topic, or these partitions of it; repeatable. In a "
     "running cluster the group need not have state of it yet."
 )
-@switch("--to-earliest  Reset to the start of each log.")
-@switch("--to-latest  Reset to the end of each log.")
-@text("--to-offset OFFSET  Reset to this offset.", type=click.IntRange(min=0))
-@text(
+@option.switch("--to-earliest  Reset to the start of each log.")
+@option.switch("--to-latest  Reset to the end of each log.")
+@option.text("--to-offset OFFSET  Reset to this offset.", type=click.IntRange(min=0))
+@option.text(
     "--shift-by N  Shift by N offsets from the first unfinished one, within the log; backwards if "
     "negative.",
     type=int,
 )
-@text(
+@option.text(
     "--to-datetime TIME  Reset to the first record at or after this time, such as "
     "2026-11-21T03:10:00.000; UTC unless it has a zone, as in Kafka's command."
 )
-@duration(
+@option.duration(
     "--by-duration  Reset to the first record written at most this long before the moment of the "
     "input: 30m, 2h."
 )
-@text(
+@option.text(
     "--local-offsets FILE  Output of kafka-get-offsets.sh --time earliest-local, to warn of reads "
     "from remote storage.",
     type=click.Path(dir_okay=False),
@@ -170,7 +160,7 @@ def plan_reset(output: str, **options: Any) -> int | None:
     chosen = {name: options.pop(name) for name in _TARGETS}
     given = [name for name, value in chosen.items() if value not in (None, False)]
     if len(given) != 1:
-        *others, last = map(flag, _TARGETS)
+        *others, last = map(option.flag, _TARGETS)
         raise click.UsageError(f"choose one of {', '.join(others)} or {last}.")
     to, shift_by = _target(given[0], chosen[given[0]])
     require_target(to, shift_by)
@@ -178,9 +168,9 @@ def plan_reset(output: str, **options: Any) -> int | None:
     return print_answer("plan_reset", output, options, to=to, shift_by=shift_by, **rest)
 
 
-@command(INPUT, ANSWER, name="plan-delete")
-@text("--group GROUP  The share group.", required=True)
-@repeat(
+@option.command(option.INPUT, option.ANSWER, name="plan-delete")
+@option.text("--group GROUP  The share group.", required=True)
+@option.repeat(
     "--topic topics TOPIC  Delete only the offsets of this topic; repeatable. Without it, the "
     "group is deleted."
 )

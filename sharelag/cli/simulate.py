@@ -298,10 +298,8 @@ def _against(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
     seeds = seeds_of(options)
     rows: list[dict[str, Any]] = []
     for name, scenario in tried.items():
-        with simulation_bar() as progress:
-            moving = should_move(
-                scenario, seeds, confidence=options["confidence"], progress=progress
-            )
+        with simulation_bar() as bar:
+            moving = should_move(scenario, seeds, confidence=options["confidence"], progress=bar)
         rows += moving.rows(name)
     print_rows(rows, output, views.MOVING.columns, trials.moving_for_people)
     words = f"intervals of {100 * options['confidence']:g} %; {trials.MOVING}"
