@@ -161,7 +161,7 @@ def _decomposition_title(records: pa.Table) -> str:
         return f"{groups}: nothing is unread, available or without a state"
     part = max(behind, key=lambda one: behind[one])
     words = {
-        "unread": "unread: beyond the windows, never delivered",
+        "unread": "unread: beyond the windows, no delivery persisted",
         "available": "available: delivered before, waiting for another delivery",
         "unknown": "in the windows without a persisted state: acquired, or never persisted",
     }[part]

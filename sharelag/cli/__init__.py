@@ -28,9 +28,12 @@ def main() -> None:
     sys.meta_path[:0] = [Later(), Without({"rfc3987_syntax": "jsonschema"})]
     parser = NoDocstrings("pyarrow.vendored.docscrape")
     sys.modules[parser.__name__] = parser
-    # Show warnings of our own modules if logging is not configured.
+    # Show warnings of our own modules if logging is not configured. The root logger has the handler
+    # already, or Py4J would configure one at an interrupt, and print tracebacks.
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(_Warning())
+        logging.lastResort.addFilter(_is_news)
+        logging.getLogger().addHandler(logging.lastResort)
     asked = Call()
     try:
         status = cli(standalone_mode=False, prog_name="sharelag", obj=asked)
@@ -47,6 +50,16 @@ def main() -> None:
         tell(one_line(error))
         sys.exit(asked.status or exit_code(error))
     leave(status if isinstance(status, int) else 0)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Return whether the logger of a record has no handlers; of interrupts Py4J logs too much."""
+    logger: logging.Logger | None = logging.getLogger(record.name)
+    while logger is not None and logger.parent is not None:
+        if logger.handlers:
+            return False
+        logger = logger.parent
+    return record.module != "java_gateway"
 
 
 class _Warning(logging.Formatter):

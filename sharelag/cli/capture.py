@@ -15,6 +15,7 @@ from sharelag.cli.ask import PARTIAL
 from sharelag.cli.options import command, config_of
 from sharelag.cli.output import one_line, tell
 from sharelag.errors import are_away
+from sharelag.model import iso
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -100,7 +101,7 @@ def capture(
             _anonymise(Path(scratch) / "capture", folder, overwrite)
     else:
         info = capture_kafka(config, folder, overwrite=overwrite)
-        click.echo(f"captured {info.cluster_id} as of {info.as_of} into {folder}", err=True)
+        click.echo(f"captured {info.cluster_id} as of {iso(info.as_of)} into {folder}", err=True)
     tell(*(f"this capture is not complete: it lacks {sentence}" for sentence in info.lacks))
     return PARTIAL if info.lacks else 0
 
@@ -109,7 +110,7 @@ def _anonymise(origin: Path, folder: Path, overwrite: bool) -> None:
     from sharelag.inputs.files.captures import anonymise
 
     info, left_out = anonymise(origin, folder, overwrite)
-    click.echo(f"captured without names, as of {info.as_of}, into {folder}", err=True)
+    click.echo(f"captured without names, as of {iso(info.as_of)}, into {folder}", err=True)
     if left_out:
         what = "1 record is" if left_out == 1 else f"{left_out} records are"
         tell(f"{what} left out, because text that cannot be decoded may contain names")

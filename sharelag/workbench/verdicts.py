@@ -266,7 +266,6 @@ def _worst(group: Mapping[str, Any]) -> str:
 _DRAINS = ["group_id", *COLUMNS]
 #: Evidence whose name needs an explanation.
 _WORDS = {
-    "acquired at most": "members hold at most",
     "held_by": "",  # the value says it
     "led_by": "led by",
     "measured": "brokers measured",

@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import time
 from contextlib import suppress
@@ -106,6 +107,9 @@ def test_killed_and_started_again(broker: KafkaBroker, group: str, tmp_path: Pat
         now = _without_as_of(plain_rows(_read(place, "lag", group)))
         wait_until(lambda: _without_as_of(told("lag")) == now, "the archive says the same")
         assert running.is_running(), running.text()
+        os.kill(running.process_id, signal.SIGINT)
+        wait_until(lambda: not running.is_running(), "an interrupt ends it")
+        assert "Traceback" not in running.text()
     assert [DeltaTable(str(place / name)).version() for name in ("windows", "lag")] > before
     names = ("topic", "partition", "start_offset")
     windows = _read(place, "windows", group).select(names).to_pylist()

@@ -216,6 +216,14 @@ def test_a_click_simulates_one_change_and_tells_it_in_three_numbers(storm: Workb
     # From the last moment on, lag goes on as it was simulated.
     names = [trace.name for trace in board.over_time.view.figure.data]
     assert {"the group as it is", "+2 members"} <= set(names)
+    # After a refresh, outcomes stay and say what they began with; the next one begins anew, since
+    # its baseline is another.
+    at = storm.evidence().as_of
+    board.bench = storm.at(at - timedelta(seconds=5))
+    assert (row_of(board, "lag-aware"), moment(at) in board.what_if.begun) == (said, True)
+    press(board, "members")
+    assert (list(board.found), row_of(board, "lag-aware")["age"]) == (["members"], "")
+    assert moment(at - timedelta(seconds=5)) in board.what_if.begun
 
 
 @pytest.mark.exhaustive

@@ -141,7 +141,7 @@ def window_full(given: CauseInputs) -> Found:
     span = given.lag("window_end_offset") - given.lag("effective_start_offset")
     where = (span >= limit) & (given.lag("unread") > 0) & is_stuck(given)
     evidence = head(given) | {"window span": span}
-    evidence |= {"acquired at most": given.lag("window_unknown"), "limit": limit}
+    evidence |= {"unknown in the window": given.lag("window_unknown"), "limit": limit}
     return Found(where, given.lag("unread"), given.observed("head_since"), evidence)
 
 
@@ -178,7 +178,7 @@ def members_idle(given: CauseInputs) -> Found:
     evidence = {
         "assigned members": given.assigned,
         "oldest record waits ms": given.progress("age_ms"),
-        "acquired at most": given.lag("window_unknown"),
+        "unknown in the window": given.lag("window_unknown"),
     }
     return Found(where, given.lag("effective_lag"), given.observed("last_finished"), evidence)
 

@@ -1,5 +1,6 @@
 """A capture is whole or not there; a damaged one says so; an anonymised one answers the same."""
 
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -516,6 +517,7 @@ def test_what_readers_ignore_is_left_out(place: str, left_out: int, tmp_path: Pa
     options = ("--anonymise", "--from", str(source))
     done = sharelag_command("capture", str(tmp_path / "shared"), *options, code=0)
     assert ("1 record is left out" in done.stderr) == bool(left_out)
+    assert re.search(r"as of \d{4}-\d\d-\d\dT[\d:.]{12}Z, into", done.stderr)
     assert HIDDEN not in bytes_of(tmp_path / "shared")
     with (
         sharelag.open(str(source), engine="local") as original,

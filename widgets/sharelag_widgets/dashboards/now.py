@@ -283,6 +283,7 @@ class Now(PastGroup):
             return
         self.what_if.busy = ""
         if lab.state == "done" and lab.clearing is not None and lab.group == self.group:
+            self._begin_with(lab.compared)
             self.clearing, self.what_if.sentence = lab.clearing, lab.verdict.sentence
             self._show_trials()
         elif lab.state == "failed":

@@ -26,6 +26,7 @@ from ..run import Run, is_watched
 from .dashboard import GroupDashboard
 from .pieces import Tries, choice, words_of
 from .trials import BASELINE, mean, watch_comparison, with_sign
+from .what_if import State
 
 #: The size of a what-if that answers within seconds.
 SEEDS = tuple(range(7))
@@ -233,6 +234,7 @@ class PastGroup(GroupDashboard):
 
     def _make_trials(self) -> Tries:
         self._tried_of = ""  # the group of the trials
+        self._begun: State | None = None  # that all of them began with
         self._reasons: dict[str, str] = {}  # why a what-if cannot help
         self.found: dict[str, Comparison] = {}  # of that group, by what-if
         self.comparison: Comparison | None = None  # the last of them
@@ -268,7 +270,8 @@ class PastGroup(GroupDashboard):
             chosen = {BASELINE: scenario, TRIALS[name]: changed}
             self.header.busy, self.what_if.busy = True, TRIALS[name]
             comparing = partial(watch_comparison, chosen, SEEDS)
-            self._trial = Run(comparing, partial(self._ended, name))
+            begun = State(group, self.bench.evidence(group).as_of)
+            self._trial = Run(comparing, partial(self._ended, name, begun))
         self._trial.start()
 
     def cancel(self) -> None:
@@ -284,18 +287,30 @@ class PastGroup(GroupDashboard):
         """Find what-ifs that cannot help a group, and forget outcomes of another group."""
         self._reasons = reasons_against(self.bench, group)
         if self._tried_of != group:
-            self._tried_of, self.found = group, {}
-            self.comparison = self.clearing = None
+            self._tried_of = group
+            self._begin_with(None)
             self.what_if.sentence = ""
 
+    def _begin_with(self, begun: State | None) -> None:
+        """Forget outcomes of another state, which were compared with another baseline."""
+        if self._begun != begun:
+            self._begun, self.found = begun, {}
+            self.comparison = self.clearing = None
+
     def _ended(
-        self, name: str, run: Run, found: Comparison | None, error: BaseException | None
+        self,
+        name: str,
+        begun: State,
+        run: Run,
+        found: Comparison | None,
+        error: BaseException | None,
     ) -> None:
         with self._lock:
             if run is not self._trial:
                 return
             self.header.busy, self.what_if.busy = False, ""
             if found is not None and self._tried_of == self.group:
+                self._begin_with(begun)
                 self.comparison = self.found[name] = found
                 self._show_trials()
                 self.redraw()
@@ -318,6 +333,7 @@ class PastGroup(GroupDashboard):
             rows.insert(0, _numbers(next(iter(found.values())), BASELINE) | {"words": BASELINE})
         with self.what_if.hold_sync():
             self.what_if.rows = rows
+            self.what_if.begun = "" if last is None or not self._begun else self._begun.words()
             self.what_if.assumed = [] if last is None else list(last.scenarios[BASELINE].assumed)
             self.what_if.copies = [[name, self._code(name)] for name in found]
 

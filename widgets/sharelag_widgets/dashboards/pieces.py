@@ -158,10 +158,11 @@ class Tries(Acting):
     #: ``age``, ``drains``, ``difference``, ``verdict`` and ``span``: low, mean and high.
     rows: traitlets.List[dict[str, Any]] = traitlets.List().tag(sync=True)
     assumed = traitlets.List(traitlets.Unicode()).tag(sync=True)  # assumptions of a simulation
+    begun = traitlets.Unicode("").tag(sync=True)  # which state all of them began with
 
     def _words(self) -> str:
-        found = [row for row in self.rows if row["age"]]
-        return "\n".join(f"{row['words']}: p95 age {row['age']}" for row in found) or self.sentence
+        found = [f"{row['words']}: p95 age {row['age']}" for row in self.rows if row["age"]]
+        return "\n".join(filter(None, [*found, self.begun])) or self.sentence
 
 
 class PeekView(Piece):

@@ -6,7 +6,7 @@ import { counted } from "../shared/format.js";
 import { kept } from "../shared/kept.js";
 import { menu } from "../shared/menu.js";
 
-const CHANGING = ["rows", "sentence", "assumed", "copies", "busy"];
+const CHANGING = ["rows", "sentence", "assumed", "begun", "copies", "busy"];
 /** Uses the class of number columns, to be aligned right as they are. */
 const TRY_HEADINGS = [["What if"], ["P95 age", "sl-number"], ["Drains in", "sl-number"], ["Difference of p95 age (95 %)"]];
 /** Size of the small picture of an interval, in pixels. */
@@ -24,7 +24,7 @@ function build({ model, get, root, voice }) {
     body.replaceChildren(...get("rows").map((row) => rowOf(row, reach)));
     const busy = get("busy") && `Simulating ${get("busy")} ...`;
     const assumed = get("assumed");
-    const facts = assumed.length ? [make("details", {}, make("summary", {}, `Simulated; assumes ${counted(assumed.length, "thing")}`), make("ul", {}, ...assumed.map((text) => make("li", {}, make("bdi", {}, text)))))] : [];
+    const facts = assumed.length ? [make("details", {}, make("summary", {}, `${get("begun")} It assumes ${counted(assumed.length, "thing")}.`), make("ul", {}, ...assumed.map((text) => make("li", {}, make("bdi", {}, text)))))] : [];
     said.replaceChildren(make("bdi", {}, busy || get("sentence")));
     said.hidden = !said.textContent;
     below.replaceChildren(...facts);

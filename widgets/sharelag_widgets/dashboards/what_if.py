@@ -300,7 +300,7 @@ class WhatIfLab(GroupDashboard):
         if self.state == "running":
             self.cancel()
             self.bar.description = "Cancelled: another group was chosen"
-        elif self._compared is not None and self._compared.group == group:
+        elif self.compared is not None and self.compared.group == group:
             self.bar.value, self.bar.description = self.bar.max, "Done"
         else:
             self.bar.value, self.bar.description = 0, "Not run yet"
@@ -308,7 +308,7 @@ class WhatIfLab(GroupDashboard):
     #: The states of the group shown, of the run, and of the comparison.
     _state: State | None = None
     _tried: State | None = None
-    _compared: State | None = None
+    compared: State | None = None
     _code: str = ""
     _compared_code: str = ""
 
@@ -409,7 +409,7 @@ class WhatIfLab(GroupDashboard):
             else:
                 self.clearing = found if isinstance(found, Clearing) else None
                 self.comparison = found.comparison if isinstance(found, Clearing) else found
-                self._compared, self._compared_code = self._tried, self._code
+                self.compared, self._compared_code = self._tried, self._code
                 self.bar.value, self.bar.description = self.bar.max, "Done"
                 self._try(self._draw)
                 self.state = "done"
@@ -425,7 +425,7 @@ class WhatIfLab(GroupDashboard):
 
     def _is_of_this_group(self) -> bool:
         """Return whether the comparison belongs to the group shown."""
-        compared, state = self._compared, self._state
+        compared, state = self.compared, self._state
         return compared is not None and state is not None and compared.group == state.group
 
     def _draw(self) -> None:
@@ -478,7 +478,7 @@ class WhatIfLab(GroupDashboard):
 
     def _begins(self) -> str:
         """Return the comparison's initial state, which may be older than the other content."""
-        if self._compared is None:
+        if self.compared is None:
             return ""
         other = " Other parts show another moment: run it again to compare that one."
-        return self._compared.words() + ("" if self._compared == self._state else other)
+        return self.compared.words() + ("" if self.compared == self._state else other)
