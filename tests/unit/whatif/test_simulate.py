@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, permutations
 from typing import Any, Literal
 from unittest.mock import Mock
 
@@ -297,6 +297,28 @@ def test_a_settled_group_is_at_work_at_once_and_nothing_moves(assignor: str) -> 
     cold, warm = only(simulate(strangers).summary), only(settled.summary)
     assert (cold["moves"] > 0, warm["idle_members"]) == (True, 0)
     assert cold["drain_ms"] > 2 * warm["drain_ms"]
+
+
+def test_a_settled_group_keeps_who_has_more() -> None:
+    """Kafka assigns when something changes; then the order of ids decides who gets more."""
+    topics = Topic("t", 4), Topic("u", 2)
+
+    def moves(*numbers: tuple[int, ...], others: tuple[int, ...] = ()) -> set[int]:
+        had = [tuple(("t", one) for one in mine) for mine in numbers]
+        members = [Member(name, assigned=one) for name, one in zip("abc", had, strict=True)]
+        scenario = Scenario(topics[:1], tuple(members), settled=True, duration_ms=2000)
+        if others:
+            both = replace(members[0], assigned=had[0] + tuple(("u", one) for one in others))
+            alone = tuple(replace(one, topics=("t",)) for one in members[1:])
+            scenario = replace(scenario, topics=topics, members=(both, *alone))
+        runs = [simulate(scenario, seed) for seed in range(3)]
+        assert {run.members.column("member_id").to_pylist()[0] for run in runs} == {"a"}
+        return {row["revoked"] for run in runs for row in run.assignments.to_pylist()}
+
+    for numbers in permutations([(0,), (1, 2), (3,)]):
+        assert moves(*numbers) == moves(*numbers, others=(0, 1)) == {0}
+    assert moves((0, 1, 2, 3), (), ()) == {2}
+    assert moves((0, 1, 2), (3,), ()) == {1}
 
 
 @pytest.mark.parametrize("is_loaded", [False, True])
