@@ -60,6 +60,10 @@ class Client(Life):
 
     # ---- membership ----
 
+    def _receive_heartbeat(self, owned: frozenset[int]) -> None:
+        if self._world.brokers.coordinated_from <= self._clock.now:  # otherwise nobody answers
+            super()._receive_heartbeat(owned)
+
     def _heartbeat(self, _owned: frozenset[int]) -> Target | bool | None:
         joins = not self._known
         return self._world.coordinator.heartbeat(self.id, self._topics, self.member, joins)

@@ -59,7 +59,9 @@ CHUNK_AT, FIRST_CHUNK = range(43, 45)
 # counts
 ARCHIVES, EXPIRED, LOST = range(45, 48)
 # the leader, and its last write
-LEADER, LEADER_EPOCH, WRITE_EPOCH, LIFE, WRITTEN_START, WRITTEN_COMPLETE, PLACE = range(48, 55)
+LEADER, LEADER_EPOCH, WRITE_EPOCH, LIFE, WRITTEN_START, WRITTEN_COMPLETE = range(48, 54)
+# when acknowledgements can be written at the earliest
+WRITES_FROM, PLACE = range(54, 56)
 
 # ---- an offset in the window of a place; for a batch that is not split, its first offset ----
 STATE, COUNT, OWNER, DEADLINE, LOCK, BATCH, BATCH_LAST, SPLIT, OFFSET = range(9)

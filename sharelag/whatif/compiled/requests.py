@@ -348,6 +348,7 @@ def check_acks(a: Any, ack: Any) -> Any:
     if ack < 0:
         return 0
     row, is_taken, member = 0, False, a[a[ack + A_OF] + MEMBER_INDEX]
+    begins = a[NOW]
     while row < a[ack + A_ROWS]:
         p, end = a[ack + ACK_HEAD + row * ROW + R_PLACE], rows_end(a, ack, row)
         expire(a, p)
@@ -356,6 +357,7 @@ def check_acks(a: Any, ack: Any) -> Any:
             refuse(a, ack, row, end)
         else:
             a[ack + ACK_HEAD + row * ROW + R_TAKEN] = is_taken = True
+            begins = max(begins, a[p + WRITES_FROM])
         row = end
     if not is_taken:
         free_ack(a, ack)
@@ -366,7 +368,7 @@ def check_acks(a: Any, ack: Any) -> Any:
         at = ack + ACK_HEAD + one * ROW
         if a[at + R_TAKEN]:
             wake(a, a[at + R_PLACE])
-    return a[NOW] + a[WRITE]
+    return begins + a[WRITE]
 
 
 @part

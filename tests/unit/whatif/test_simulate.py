@@ -453,6 +453,35 @@ def test_while_a_broker_is_down_nothing_of_its_partitions_moves() -> None:
     assert 0 < row["deliveries"] - 800 <= 40  # what members had of it
 
 
+def test_while_a_broker_is_down_what_it_keeps_waits() -> None:
+    """It leads partition 1 alone; others lead 0, of whose state it may have a copy."""
+    topic, (few,) = down().topics[0], down().members
+    late = replace(few, name="late", count=1, join_ms=3100)
+
+    def outage(coordinators: tuple[int, ...], **more: Any) -> tuple[int, Any]:
+        members = few, late
+        topics = (replace(topic, coordinators=coordinators),)
+        result = simulate(down(topics=topics, members=members, **more))
+        rows = {(row["time_ms"], row["partition"]): row for row in result.timeline.to_pylist()}
+        *_, last = result.members.to_pylist()
+        assert {row["ended"] for row in result.members.to_pylist()} == {None}
+        assert only(result.summary)["lag_end"] == 0
+        return rows[4000, 0]["lag"] - rows[6000, 0]["lag"], last["unassigned_ms"]
+
+    elsewhere = {"brokers": 5, "coordinator": 0}
+    finished, unassigned = outage((2, 2), **elsewhere)
+    assert (finished > 40, unassigned < 10) == (True, True)
+    assert outage((4, 2), **elsewhere)[0] == 0
+    assert outage((), coordinator=0)[0] == 0  # two brokers have copies of everything
+    # A new coordinator of the group begins sessions anew.
+    sessions = Settings(
+        assignment_interval_ms=0, session_timeout_ms=2000, heartbeat_interval_ms=500
+    )
+    assert 2900 < outage((2, 2), brokers=5, coordinator=1, settings=sessions)[1] < 3500
+    by_placement = down(topics=(topic,), brokers=5)
+    assert (by_placement.coordinators, by_placement.group_coordinator) == ((1, 0), 3)
+
+
 def test_leaders_are_those_of_the_topic() -> None:
     """The broker that goes down leads partition 0 alone, and its own requests go to it."""
     led_otherwise = replace(down().topics[0], leaders=(1, 0))
@@ -576,6 +605,8 @@ def test_scenarios_say_what_is_wrong_with_their_faults() -> None:
         (lambda: Behaviour(renew_ms=1, acknowledgement="implicit"), "explicit"),
         (lambda: Topic("t", 1, compact_ms=0), "compact_ms of Topic 't' is 0"),
         (lambda: Topic("t", 2, leaders=(0,)), "2 partitions and 1 leaders"),
+        (lambda: Topic("t", 1, coordinators=(0, 1)), "1 partitions and 2 coordinators"),
+        (lambda: down(coordinator=2), "the group has coordinator 2"),
         (lambda: down(topics=(Topic("t", 2, leaders=halved),)), "leaders must be a whole number"),
         (lambda: down(topics=(Topic("t", 2, leaders=(0, 2)),)), "numbered from 0 to 1"),
         (
