@@ -252,10 +252,14 @@ class Member:
         Subscribed topics; if empty, all topics of the scenario.
     max_poll_records, acquire_mode, fetch_max_wait_ms
         Settings of the consumer.
+    poll_timeout_ms
+        How long a ``poll`` waits for records. In Kafka's client a poll whose fetch got offsets
+        without a record, such as a transaction marker, fetches no more, and waits to its end.
     join_ms, leave_ms
         When it subscribes and closes; None: it stays.
     assigned
-        Its initial partitions in a settled scenario: ``(topic, partition)``.
+        Its initial partitions in a settled scenario: ``(topic, partition)``. The name of a member
+        with some is then its member id, which Kafka's assignor orders members by.
     edited
         Its fixed partitions with the assignor ``edited``.
     """
@@ -269,13 +273,14 @@ class Member:
     max_poll_records: int = 500
     acquire_mode: AcquireMode = "batch_optimized"
     fetch_max_wait_ms: int = 500
+    poll_timeout_ms: int = 100
     join_ms: int = 0
     leave_ms: int | None = None
     assigned: tuple[tuple[str, int], ...] = ()
     edited: tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
-        require_least(self, 1, "max_poll_records")
+        require_least(self, 1, "max_poll_records", "poll_timeout_ms")
         require_least(self, 0, "count")
         if self.count > MOST_MEMBERS:
             require_members(self.count)

@@ -104,7 +104,7 @@ def scenario_from(
     )
     longest = max((one.work_ms or 0 for one in poison), default=0)
     polled = max_poll_records or estimates.estimate_poll(service, limits.lock_duration_ms, longest)
-    brokers, leading = _set_leaders(topics, evidence, name)
+    brokers, coordinator, leading = _set_leaders(topics, evidence, name)
     polls = pluralize(polled, "record")
     assumed.append(f"record batches of {batch_records} and polls of {polls}; {leading}")
     _note_transactions(evidence, lag, settings, open_, assumed)
@@ -127,6 +127,7 @@ def scenario_from(
         assignor=assignor,
         duration_ms=duration_ms,
         brokers=brokers,
+        coordinator=coordinator,
         group_id=name,
         begins_ms=round(evidence.as_of.timestamp() * 1000),
         name=name,
@@ -135,10 +136,13 @@ def scenario_from(
     )
 
 
-def _set_leaders(topics: list[Topic], evidence: Evidence, group: str) -> tuple[int, str]:
-    """Set the leaders of the topics' partitions; return the number of brokers, and words.
+def _set_leaders(
+    topics: list[Topic], evidence: Evidence, group: str
+) -> tuple[int, int | None, str]:
+    """Set the leaders and coordinators of the topics' partitions.
 
-    Unknown leaders are replaced by the known brokers in turn.
+    Returns the number of brokers, the group's coordinator, and words. Unknown leaders are replaced
+    by the known brokers in turn.
     """
     known, latencies = of_group(evidence.brokers, group), ", with default latencies"
     copies = max((len(row["replicas"] or ()) for row in known), default=0)
@@ -147,20 +151,33 @@ def _set_leaders(topics: list[Topic], evidence: Evidence, group: str) -> tuple[i
             f"; write_ms is that of one broker, and {copies} replicas make writes slower: give the "
             "time of a commit in this cluster as costs.write_ms"
         )
-    ids = {row["leader_id"] for row in known}.union(*(row["replicas"] or () for row in known))
+    roles = ("leader_id", "share_coordinator", "group_coordinator")
+    ids = {row[role] for row in known for role in roles}.union(
+        *(row["replicas"] or () for row in known)
+    )
     numbers = {one: number for number, one in enumerate(sorted(ids - {None}))}
     racks = "" if any(topic.racks for topic in topics) else " without racks"
     if len(numbers) < 2:
-        return 1, f"one broker{racks}{latencies}"
-    led = {place_of(row): numbers.get(row["leader_id"]) for row in known}
+        return 1, None, f"one broker{racks}{latencies}"
+    led, kept, coordinates = (
+        {place_of(row): numbers.get(row[role]) for row in known} for role in roles
+    )
     for n, topic in enumerate(topics):
-        given = (led.get((topic.id, number)) for number in range(topic.partitions))
-        leaders = (at % len(numbers) if one is None else one for at, one in enumerate(given))
-        topics[n] = replace(topic, leaders=tuple(leaders))
+        places = [(topic.id, number) for number in range(topic.partitions)]
+        leaders = [led.get(place) for place in places]
+        coordinators = [one for one in map(kept.get, places) if one is not None]
+        topics[n] = replace(
+            topic,
+            leaders=tuple(
+                at % len(numbers) if one is None else one for at, one in enumerate(leaders)
+            ),
+            coordinators=tuple(coordinators) if len(coordinators) == len(places) else (),
+        )
     times = (row["as_of"] for row in known if row["as_of"] is not None)
     read = moment(max(times, default=evidence.as_of))
     count = len(numbers)
-    return count, f"{pluralize(count, 'broker')}{racks}, leaders as of {read}{latencies}"
+    leading = f"{pluralize(count, 'broker')}{racks}, leaders as of {read}{latencies}"
+    return count, next(iter(coordinates.values())), leading
 
 
 def choose_group(evidence: Evidence, group: str | None) -> str:

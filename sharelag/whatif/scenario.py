@@ -18,7 +18,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 from sharelag.durations import duration
 from sharelag.errors import InputError, list_names
-from sharelag.model import Window, topic_id_text
+from sharelag.model import SharePartition, Window, topic_id_text
 from sharelag.tables import views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
@@ -27,6 +27,7 @@ from sharelag.whatif import consumers
 from sharelag.whatif.autoscale import Autoscaler
 from sharelag.whatif.consumers import Behaviour, Limits, Member, Service, Settings
 from sharelag.whatif.presenting import pairs, present
+from sharelag.wire.placement import USUAL, abs_hash, state_partition
 
 __all__ = ["BEGINS_MS", "Behaviour", "Burst", "Costs", "Fault", "Limits", "Member"]
 __all__ += ["PartitionStart", "Poison", "Producer", "Scenario", "Service", "Settings", "Topic"]
@@ -96,6 +97,10 @@ class Topic:
         Racks of the replicas, by partition.
     leaders
         Initial leaders by partition, as brokers numbered from 0. Empty: brokers lead in turn.
+    coordinators
+        The share coordinators of each partition; the next two brokers have copies of the state.
+        Empty: Kafka's placement, with brokers that lead the 50 partitions of the state topic in
+        turn.
     retention_ms, segment_records
         How long records are kept, and how many of them are deleted together; None keeps all.
     compact_ms
@@ -115,6 +120,7 @@ class Topic:
     starts: tuple[PartitionStart, ...] = ()
     racks: tuple[tuple[str, ...], ...] = ()
     leaders: tuple[int, ...] = ()
+    coordinators: tuple[int, ...] = ()
     retention_ms: int | None = None
     segment_records: int = 1000
     compact_ms: int | None = None
@@ -143,11 +149,12 @@ class Topic:
                 f"{has} {self.partitions} partitions and {len(self.starts)} starts or backlogs: "
                 "give as many as it has partitions, or one number for all"
             )
-        if self.leaders and len(self.leaders) != self.partitions:
-            raise InputError(
-                f"{has} {self.partitions} partitions and {len(self.leaders)} leaders: give one for "
-                "each partition, or none"
-            )
+        for what in ("leaders", "coordinators"):
+            if (count := len(getattr(self, what))) not in (0, self.partitions):
+                raise InputError(
+                    f"{has} {self.partitions} partitions and {count} {what}: give one for each "
+                    "partition, or none"
+                )
         consumers.require_least(self, 1, "retention_ms", "segment_records", "compact_ms")
         if len(self.added_ms) >= self.partitions or list(self.added_ms) != sorted(self.added_ms):
             raise InputError(
@@ -299,7 +306,9 @@ class Fault:
         leaves the group until it subscribes again; ``leader_change`` of a partition;
         ``delete_records`` of a partition before ``offset``; ``broker_down`` of a ``broker``, for
         ``for_ms`` or forever: its share sessions end, and after ``Costs.failover_ms`` the next
-        broker leads its share partitions, with their written state.
+        broker leads its share partitions, with their written state. Until then acknowledgements
+        wait where it has the share state or a copy, as their writes wait for all copies; and
+        heartbeats are lost if it coordinates the group.
     """
 
     at_ms: int
@@ -332,6 +341,9 @@ class Scenario(Displayable):
         other.
     step_ms
         Time between two rows of the timeline.
+    coordinator
+        The broker that coordinates the group; None: Kafka's placement, as for
+        `Topic.coordinators`.
     autoscaler
         Adds and removes members (`sharelag.whatif.autoscale`), starting with those of the scenario.
     """
@@ -347,6 +359,7 @@ class Scenario(Displayable):
     duration_ms: int = 600_000
     step_ms: int = 1000
     brokers: int = 1
+    coordinator: int | None = None
     group_id: str = "what-if"
     begins_ms: int = BEGINS_MS
     initialized: bool = True
@@ -424,12 +437,15 @@ class Scenario(Displayable):
                 "give them no join_ms and no leave_ms"
             )
         consumers.require_least(self, 1, "duration_ms", "step_ms", "brokers")
+        given = [("the group", "coordinator", (self.coordinator or 0,))]
         for topic in self.topics:
-            if any(not 0 <= leader < self.brokers for leader in topic.leaders):
+            has = f"topic {topic.name!r}"
+            given += [(has, what, getattr(topic, what)) for what in ("leaders", "coordinators")]
+        for has, what, brokers in given:
+            if any(not 0 <= one < self.brokers for one in brokers):
                 raise InputError(
-                    f"topic {topic.name!r} has leaders {', '.join(map(str, topic.leaders))}: the "
-                    f"scenario's brokers are numbered from 0 to {self.brokers - 1}; name some of "
-                    "these, or no leaders"
+                    f"{has} has {what} {', '.join(map(str, brokers))}: the scenario's brokers are "
+                    f"numbered from 0 to {self.brokers - 1}; name some of these, or no {what}"
                 )
 
     def _require_topics(self, known: Mapping[str, int]) -> None:
@@ -463,6 +479,24 @@ class Scenario(Displayable):
         """The initial leader of each partition, in the order of `starts`."""
         given = (one for topic in self.topics for one in topic.leaders or [None] * topic.partitions)
         return tuple(at % self.brokers if one is None else one for at, one in enumerate(given))
+
+    @property
+    def coordinators(self) -> tuple[int, ...]:
+        """The share coordinator of each partition, in the order of `starts`."""
+        return tuple(
+            topic.coordinators[number]
+            if topic.coordinators
+            else state_partition(SharePartition(self.group_id, topic.id, number)) % self.brokers
+            for topic in self.topics
+            for number in range(topic.partitions)
+        )
+
+    @property
+    def group_coordinator(self) -> int:
+        """The broker that coordinates the group."""
+        if self.coordinator is None:
+            return abs_hash(self.group_id) % USUAL % self.brokers
+        return self.coordinator
 
     def with_starts(self, starts: Mapping[tuple[str, int], PartitionStart]) -> Scenario:
         """Return the scenario with another initial state of some partitions."""

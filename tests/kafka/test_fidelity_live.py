@@ -11,7 +11,15 @@ from confluent_kafka import Consumer
 
 from sharelag.whatif import Member, Poison, Producer, Scenario, Service, Topic, consumer_group_twin
 from tests.support.kafka.broker import KafkaBroker
-from tests.support.kafka.workload import create_topics, numbered, produce, wait_until
+from tests.support.kafka.oracles import ShareHolders
+from tests.support.kafka.workload import (
+    create_topics,
+    numbered,
+    produce,
+    set_group_config,
+    start_transaction,
+    wait_until,
+)
 from tools.record.fidelity.experiments import TOPIC, experiments
 from tools.record.fidelity.live import prepare, run_live
 from tools.record.fidelity.measure import simulated
@@ -59,6 +67,27 @@ def compare(broker: KafkaBroker, scenario: Scenario) -> None:
     assert ours.deliveries == pytest.approx(real.deliveries, rel=0.05)
     assert ours.archived == pytest.approx(real.archived, rel=0.05)
     assert _FASTEST * ours.drain_ms <= real.drain_ms <= _SLOWEST * ours.drain_ms
+
+
+def test_a_poll_that_got_only_a_marker_waits_to_its_end(broker: KafkaBroker) -> None:
+    """A record that comes meanwhile is fetched by the next poll, as simulated."""
+    servers, topic, group = broker.bootstrap_servers, "marker-alone", "marker-alone"
+    create_topics(servers, {topic: 1})
+    set_group_config(servers, group, share_auto_offset_reset="earliest")
+    with ShareHolders() as clients:
+        clients.do("open", "one", bootstrap=servers, group=group, topic=topic, config={})
+        producer = start_transaction(servers, topic, topic, [(0, None, b"first")])
+        clients.poll("one")
+        clients.do("acknowledge", "one", type="ACCEPT")
+        later = threading.Timer(0.5, produce, (servers, topic, [(0, None, b"second")]))
+        producer.commit_transaction(30)
+        begin = time.monotonic()
+        later.start()
+        assert not clients.do("poll", "one", ms=3000)["records"]
+        assert time.monotonic() - begin > 3
+        later.join()
+        assert clients.do("poll", "one", ms=3000)["records"] == [[0, 2, 1]]
+        clients.do("close", "one")
 
 
 class Worker:

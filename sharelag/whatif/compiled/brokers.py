@@ -17,6 +17,9 @@ from sharelag.whatif.scenario import Scenario
 from sharelag.whatif.simulation.clock import MS, Clock
 from sharelag.whatif.simulation.logs import Log
 
+#: ``share.coordinator.state.topic.replication.factor``: copies on the coordinator and those next.
+_COPIES = 3
+
 
 class Brokers:
     """All brokers of the cluster; kernels answer their requests."""
@@ -27,7 +30,12 @@ class Brokers:
         self._clock, self._states, self._core = clock, states, core
         self._reset = scenario.settings.auto_offset_reset
         self._count, self._failover = scenario.brokers, round(scenario.costs.failover_ms * MS)
-        self._leaders = scenario.leaders
+        self._leaders, self._coordinator = scenario.leaders, scenario.group_coordinator
+        self._coordinators: list[int] = []
+        #: When the group has a coordinator again; not after now if it has one.
+        self.coordinated_from = 0
+        if any(fault.kind == "broker_down" for fault in scenario.faults):
+            self._coordinators = list(scenario.coordinators)
         self._starts = [start.window for start in scenario.starts.values()]
         self._there = [begin == 0 for topic in scenario.topics for begin in topic.there_from()]
         self.logs = logs
@@ -77,6 +85,13 @@ class Brokers:
         if self._is_dead(broker):
             return
         self._mark(broker, is_dead=True)
+        until = self._clock.now + self._failover
+        if self._coordinator == broker:
+            self.coordinated_from = until
+        for p, first in zip(self._core.places, self._coordinators, strict=True):
+            # A write waits for all copies, until the controller knows that one is missing.
+            if (broker - first) % self._count < _COPIES:
+                self._core[p + at.WRITES_FROM] = until
         self._clock.after(self._failover, self._fail_over, broker)
         if for_ms is not None:
             self._clock.after(for_ms * MS, self._mark, broker, False)
@@ -91,6 +106,8 @@ class Brokers:
         core = self._core
         for place in [n for n, p in enumerate(core.places) if core[p + at.LEADER] == broker]:
             self.change_leader(place)
+        if self._coordinator == broker:
+            self._coordinator = self._next_alive(broker)
 
     def _mark(self, broker: int, is_dead: bool) -> None:
         """Mark a broker as up or down, which ends the sessions with it."""

@@ -15,7 +15,7 @@ from sharelag.whatif.compiled.brokers import Brokers
 from sharelag.whatif.compiled.coordinator import Coordinator, Target
 from sharelag.whatif.compiled.memory import Core, behaviour_fields
 from sharelag.whatif.scenario import Scenario
-from sharelag.whatif.simulation.clock import MS
+from sharelag.whatif.simulation.clock import MS, Clock
 from sharelag.whatif.simulation.life import Birth, Life
 from sharelag.whatif.simulation.streams import WHOLE_BITS, Longs
 
@@ -27,6 +27,7 @@ class World(Protocol):
     """The simulation of a share group, as its members see it."""
 
     scenario: Scenario
+    clock: Clock
     brokers: Brokers
     coordinator: Coordinator
     first: dict[str, int]  # the first place of each topic
@@ -45,6 +46,8 @@ class Client(Life):
             at.MAX_POLL: member.max_poll_records,
             at.RECORD_LIMIT: int(member.acquire_mode == "record_limit"),
             at.WAIT: member.fetch_max_wait_ms * MS,
+            at.POLL_WAIT: member.poll_timeout_ms * MS,
+            at.POLLED: world.clock.now,
             at.POLL: round(member.service.poll_ms * MS),
             at.WORK_AT: work_at,
             at.IS_FIXED: int(birth.work[0].is_fixed),
@@ -56,6 +59,10 @@ class Client(Life):
         self._begin()
 
     # ---- membership ----
+
+    def _receive_heartbeat(self, owned: frozenset[int]) -> None:
+        if self._world.brokers.coordinated_from <= self._clock.now:  # otherwise nobody answers
+            super()._receive_heartbeat(owned)
 
     def _heartbeat(self, _owned: frozenset[int]) -> Target | bool | None:
         joins = not self._known

@@ -20,6 +20,7 @@ from sharelag.whatif.compiled.window import held_in
 from sharelag.whatif.compiled.working import (
     call_python,
     end_part,
+    end_poll,
     handle_answer,
     handle_buffered,
     renew_locks,
@@ -107,6 +108,8 @@ def _handle(a: Any, kind: Any, subject: Any, more: Any) -> None:
         resume_poll(a, subject)
     elif kind == COLLECTED:
         handle_buffered(a, subject, more)
+    elif kind == POLL_ENDS:
+        end_poll(a, subject)
     elif kind == RENEWAL_DUE:
         renew_locks(a, subject, more)
 

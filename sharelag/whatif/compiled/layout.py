@@ -57,7 +57,9 @@ CHUNK_AT, FIRST_CHUNK = range(43, 45)
 # counts
 ARCHIVES, EXPIRED, LOST = range(45, 48)
 # the leader, and its last write
-LEADER, LEADER_EPOCH, WRITE_EPOCH, LIFE, WRITTEN_START, WRITTEN_COMPLETE, PLACE = range(48, 55)
+LEADER, LEADER_EPOCH, WRITE_EPOCH, LIFE, WRITTEN_START, WRITTEN_COMPLETE = range(48, 54)
+# when acknowledgements can be written at the earliest
+WRITES_FROM, PLACE = range(54, 56)
 
 # ---- an offset in the window of a place; for a batch that is not split, its first offset ----
 STATE, COUNT, OWNER, DEADLINE, LOCK, BATCH, BATCH_LAST, SPLIT, OFFSET = range(9)
@@ -89,7 +91,9 @@ PENDING, WORKING_ON, ENTRY, RECORD = range(33, 37)
 # the current part of the slot
 PART_ENTRY, PART_LAST, CRASHES = range(37, 40)
 # the part to acknowledge
-ACK_ENTRY, ACK_OFFSET, ACK_TO_ENTRY, ACK_TO, MEMBER = range(40, 45)
+ACK_ENTRY, ACK_OFFSET, ACK_TO_ENTRY, ACK_TO = range(40, 44)
+# when its poll was called, how long that waits, and until when it fetches nothing, or 0
+POLLED, POLL_WAIT, IDLE_UNTIL, MEMBER = range(44, 48)
 
 # ---- a share session of a member with a broker, followed by its places twice: all of them, and
 # those of the current fetch in order; a broker ----
@@ -135,7 +139,7 @@ REQUEST = 5
 KIND_BITS = 40
 FETCH_ARRIVES, ACKS_ARRIVE, ACKS_BEFORE_WORK, ANSWERED, WORK_RESUMES, PART_DONE = range(6)
 WAIT_ENDS, ACKS_WRITTEN, UNLOCKED, APPENDED, LOCKS_END, CRASHED, HUNG, RENEWAL_DUE = range(6, 14)
-ACKS_BEFORE_POLL, POLL_RESUMES, COLLECTED = range(14, 17)
+ACKS_BEFORE_POLL, POLL_RESUMES, COLLECTED, POLL_ENDS = range(14, 18)
 # ---- codes for Python ----
 ENDED_RUN, CLOSE, CRASH_NOW, HANG_NOW, GROW, DRAW_WORK, DRAW_CHANCE, DRAW_ACCIDENT = range(8)
 # ---- a row of the timeline: its columns from the log start offset to the age ----

@@ -11,6 +11,7 @@ from sharelag.whatif.compiled.states import (
     counts_of,
     decide_release,
     expire,
+    find_row,
     finish,
     release_all,
     see_time,
@@ -30,21 +31,9 @@ from sharelag.whatif.compiled.window import (
 _SAME_TYPE = 10
 
 
-def _find_row(a: Any, rows: Any, count: Any, size: Any, offset: Any) -> Any:
-    """Return the first of some rows, sorted by their first field, that is at least ``offset``."""
-    low, high = 0, count
-    while low < high:
-        middle = (low + high) >> 1
-        if a[rows + middle * size] < offset:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
 def is_gap(a: Any, p: Any, offset: Any, compacted: Any) -> bool:
     """Return whether an offset had lost its record by a number of compactions."""
-    low = _find_row(a, a[p + MISSING_AT], a[p + MISSING], MISS, offset)
+    low = find_row(a, a[p + MISSING_AT], a[p + MISSING], MISS, offset)
     at = a[p + MISSING_AT] + low * MISS
     return bool(
         low < a[p + MISSING] and a[at + M_OFFSET] == offset and a[at + M_SINCE] <= compacted
@@ -53,7 +42,7 @@ def is_gap(a: Any, p: Any, offset: Any, compacted: Any) -> bool:
 
 def poison_at(a: Any, p: Any, attempt: Any, offset: Any) -> Any:
     """Return the address of the poison that fails an offset in a delivery attempt, or 0."""
-    low = _find_row(a, a[p + POISONS_AT], a[p + POISONS], POISON, offset)
+    low = find_row(a, a[p + POISONS_AT], a[p + POISONS], POISON, offset)
     at = a[p + POISONS_AT] + low * POISON
     if low == a[p + POISONS] or a[at + P_OFFSET] != offset or attempt > a[at + P_ATTEMPTS]:
         return 0
@@ -336,6 +325,7 @@ def check_acks(a: Any, ack: Any) -> Any:
     if ack < 0:
         return 0
     row, is_taken, member = 0, False, a[a[ack + A_OF] + MEMBER_INDEX]
+    begins = a[NOW]
     while row < a[ack + A_ROWS]:
         p, end = a[ack + ACK_HEAD + row * ROW + R_PLACE], rows_end(a, ack, row)
         expire(a, p)
@@ -344,16 +334,18 @@ def check_acks(a: Any, ack: Any) -> Any:
             refuse(a, ack, row, end)
         else:
             a[ack + ACK_HEAD + row * ROW + R_TAKEN] = is_taken = True
+            begins = max(begins, a[p + WRITES_FROM])
         row = end
     if not is_taken:
         free_ack(a, ack)
         return 0
+    # A leader finishes records in memory before the write, so that no lock of theirs expires.
     push(a, a[NOW] + a[WRITE], ACKS_WRITTEN, ack, 0)
     for one in range(a[ack + A_ROWS]):
         at = ack + ACK_HEAD + one * ROW
         if a[at + R_TAKEN]:
             wake(a, a[at + R_PLACE])
-    return a[NOW] + a[WRITE]
+    return begins + a[WRITE]
 
 
 def apply_acks(a: Any, ack: Any) -> None:

@@ -189,6 +189,7 @@ class Simulation(Loop[Client]):
     def _fail(self, fault: Fault) -> None:
         if fault.kind == "broker_down":
             self.brokers.stop(fault.broker, fault.for_ms)
+            self.coordinator.begin_sessions(self.brokers.coordinated_from)
         else:
             self.brokers.change_leader(self.first[fault.topic] + fault.partition)
 

@@ -6,7 +6,14 @@ from sharelag.compiled import parts
 from sharelag.whatif.compiled.acquiring import acquire, batch_at, can_fetch, next_fetch_offset
 from sharelag.whatif.compiled.layout import *
 from sharelag.whatif.compiled.queue import insert, push
-from sharelag.whatif.compiled.states import counts_of, expire, move_log_start, next_end, see_time
+from sharelag.whatif.compiled.states import (
+    count_gaps,
+    counts_of,
+    expire,
+    move_log_start,
+    next_end,
+    see_time,
+)
 
 
 def log_end(a: Any, p: Any) -> Any:
@@ -137,7 +144,8 @@ def _acquire(a: Any, m: Any, p: Any, offset: Any, room: Any, sharing: Any) -> No
     counts = counts_of(a, a[p + INDEX], a[m + MEMBER_INDEX])
     for one in range(entry, a[a[SLOT] + ENTRIES]):
         at = SLOT_HEAD + one * ENTRY_SIZE
-        size = a[a[SLOT] + at + E_LAST] - a[a[SLOT] + at + E_FIRST] + 1
+        first, last = a[a[SLOT] + at + E_FIRST], a[a[SLOT] + at + E_LAST]
+        size = last - first + 1 - count_gaps(a, p, first, last)
         a[counts + DELIVERED] += size
         a[counts + COUNTED] = 1
         if a[a[SLOT] + at + E_COUNT] > 1:

@@ -56,6 +56,27 @@ def change(a: Any, p: Any, at: Any, first: Any, last: Any, state: Any, by_offset
     a[row + RUN_COUNT], a[row + BY_OFFSET] = a[at + COUNT], by_offset
 
 
+def find_row(a: Any, rows: Any, count: Any, size: Any, offset: Any) -> Any:
+    """Return the first of some rows, sorted by their first field, that is at least ``offset``."""
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) >> 1
+        if a[rows + middle * size] < offset:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def count_gaps(a: Any, p: Any, first: Any, last: Any) -> Any:
+    """Return the number of offsets in a range that have no record now."""
+    low, total = find_row(a, a[p + MISSING_AT], a[p + MISSING], MISS, first), 0
+    while low < a[p + MISSING] and a[a[p + MISSING_AT] + low * MISS + M_OFFSET] <= last:
+        total += a[a[p + MISSING_AT] + low * MISS + M_SINCE] <= a[COMPACTIONS]
+        low += 1
+    return total
+
+
 def _count(a: Any, p: Any, row: Any) -> None:
     size, state = a[row + RUN_LAST] - a[row + RUN_FIRST] + 1, a[row + RUN_STATE]
     is_someones = a[CAUSE_NUMBER] != NOBODY
@@ -72,6 +93,7 @@ def _count(a: Any, p: Any, row: Any) -> None:
         if a[CAUSE] == EXPIRY:
             a[p + EXPIRED] += size
         elif is_someones:
+            size -= count_gaps(a, p, a[row + RUN_FIRST], a[row + RUN_LAST])
             a[at + (REJECTED if a[CAUSE] == ACKNOWLEDGEMENT else RELEASED)] += size
     elif is_someones:
         a[at + ACKED] += size

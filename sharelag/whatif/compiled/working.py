@@ -353,8 +353,9 @@ def poll(a: Any, m: Any) -> None:
         _send_pending(a, m, ACKS_BEFORE_POLL)
         push(a, a[NOW], COLLECTED, m, _collect(a, m))
         return
-    a[m + IN_POLL] = 1
-    if not a[m + UNANSWERED]:
+    if not a[m + IN_POLL]:
+        a[m + IN_POLL], a[m + POLLED] = 1, a[NOW]
+    if not a[m + UNANSWERED] and a[m + IDLE_UNTIL] <= a[NOW]:
         _fetch(a, m)
 
 
@@ -479,6 +480,9 @@ def handle_answer(a: Any, session: Any, slot: Any) -> None:
     for entry in range(a[slot + ENTRIES]):
         at = slot + SLOT_HEAD + entry * ENTRY_SIZE
         a[at + E_EPOCH] = a[a[at + E_PLACE] + LEADER_EPOCH]
+    if a[m + IN_POLL] and not _has_records(a, slot):
+        _idle(a, m, slot)
+        return
     if a[m + IN_POLL]:
         _begin(a, m, slot)
         return
@@ -486,6 +490,42 @@ def handle_answer(a: Any, session: Any, slot: Any) -> None:
     while a[before] >= 0:
         before = a[before] + NEXT_FREE
     a[before], a[slot + NEXT_FREE] = slot, -1
+
+
+def _has_records(a: Any, slot: Any) -> bool:
+    """Return whether an answer has records, not only offsets without one."""
+    for entry in range(a[slot + ENTRIES]):
+        at = slot + SLOT_HEAD + entry * ENTRY_SIZE
+        p, offset = a[at + E_PLACE], a[at + E_FIRST]
+        while offset <= a[at + E_LAST]:
+            if not (a[p + MISSING] and is_gap(a, p, offset, a[slot + COMPACTED])):
+                return True
+            offset += 1
+    return False
+
+
+def _idle(a: Any, m: Any, slot: Any) -> None:
+    """Acknowledge an answer without records, and fetch nothing until the next call of poll.
+
+    ``ShareConsumerImpl`` asks for fetches once in a poll, which continues in vain until its timeout
+    (``shouldSendShareFetchEvent``), and offsets that are acquired end them (``fetchMoreRecords``).
+    """
+    last = a[slot + ENTRIES] - 1
+    a[m + ACK_ENTRY], a[m + ACK_OFFSET] = 0, a[slot + SLOT_HEAD + E_FIRST]
+    a[m + ACK_TO_ENTRY], a[m + ACK_TO] = last, a[slot + SLOT_HEAD + last * ENTRY_SIZE + E_LAST]
+    a[slot + HOLDS] = a[slot + ONE_BY_ONE] = 0
+    a[m + PENDING] = slot
+    _send_pending(a, m, ACKS_ARRIVE)
+    waited = (a[NOW] - a[m + POLLED]) % a[m + POLL_WAIT]
+    a[m + IDLE_UNTIL] = a[NOW] + a[m + POLL_WAIT] - waited
+    push(a, a[m + IDLE_UNTIL], POLL_ENDS, m, 0)
+
+
+def end_poll(a: Any, m: Any) -> None:
+    """Poll again after a poll that returned nothing, unless it returned other records before."""
+    if not _is_stopped(a, m, POLL_ENDS, m, 0) and 0 < a[m + IDLE_UNTIL] <= a[NOW]:
+        a[m + IDLE_UNTIL] = 0
+        poll(a, m)
 
 
 def handle_buffered(a: Any, m: Any, slot: Any) -> None:
@@ -506,7 +546,7 @@ def resume_poll(a: Any, m: Any) -> None:
 
 
 def _begin(a: Any, m: Any, slot: Any) -> None:
-    a[m + IN_POLL] = 0
+    a[m + IN_POLL] = a[m + IDLE_UNTIL] = 0
     a[m + POLLS] += 1
     a[m + WORKING_ON], a[m + ENTRY], a[m + RECORD] = slot, 0, a[slot + SLOT_HEAD + E_FIRST]
     a[slot + HOLDS] = 0

@@ -11,7 +11,7 @@ from numpy.random import Generator
 
 from sharelag.whatif.scenario import Member
 from sharelag.whatif.simulation.clock import MS, Clock
-from sharelag.whatif.simulation.streams import ACCIDENT, Work, generator, member_id
+from sharelag.whatif.simulation.streams import ACCIDENT, Work, generator
 
 #: Longer than any simulation, in microseconds.
 _EVER = 1 << 60
@@ -39,7 +39,7 @@ class Life(ABC):
         self.member, self.number, self.life, self.which, self.work = birth
         self._world = world
         self._clock: Clock = world.clock
-        self.id = member_id(world.seed, self.which, self.life)
+        self.id = world.member_id(self.which, self.life)
         self._network = round(world.scenario.costs.network_ms * MS)
         self._interval = heartbeat_ms * MS
         self.joined = world.clock.now

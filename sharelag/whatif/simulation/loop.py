@@ -209,7 +209,7 @@ class Loop(ABC, Generic[L]):
             clock.at(member.join_ms * MS, self.spawn, which, 0)
         if scenario.settled:
             there = [one for one in enumerate(self.each) if not one[1].join_ms]
-            ids = [streams.member_id(self.seed, which, 0) for which, _ in there]
+            ids = [self.member_id(which, 0) for which, _ in there]
             joined = [self._join(member) for _, member in there]
             self.coordinator.start(dict(zip(ids, joined, strict=True)))
         for fault in scenario.faults:
@@ -240,6 +240,13 @@ class Loop(ABC, Generic[L]):
             }
         birth = Birth(member, len(self.lives), life, which, self._works[service])
         self.lives.append(self._life(birth))
+
+    def member_id(self, which: int, life: int) -> str:
+        """Return the id of a life: the name of a member that is there with its partitions."""
+        member = self.each[which]
+        if self.scenario.settled and member.assigned and not life:
+            return member.name
+        return streams.member_id(self.seed, which, life)
 
     def observe(self, metric: Metric) -> Observed:
         """Return the state of the group for an autoscaler with this metric."""

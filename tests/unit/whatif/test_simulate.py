@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, permutations
 from typing import Any, Literal
 from unittest.mock import Mock
 
@@ -299,6 +299,28 @@ def test_a_settled_group_is_at_work_at_once_and_nothing_moves(assignor: str) -> 
     assert cold["drain_ms"] > 2 * warm["drain_ms"]
 
 
+def test_a_settled_group_keeps_who_has_more() -> None:
+    """Kafka assigns when something changes; then the order of ids decides who gets more."""
+    topics = Topic("t", 4), Topic("u", 2)
+
+    def moves(*numbers: tuple[int, ...], others: tuple[int, ...] = ()) -> set[int]:
+        had = [tuple(("t", one) for one in mine) for mine in numbers]
+        members = [Member(name, assigned=one) for name, one in zip("abc", had, strict=True)]
+        scenario = Scenario(topics[:1], tuple(members), settled=True, duration_ms=2000)
+        if others:
+            both = replace(members[0], assigned=had[0] + tuple(("u", one) for one in others))
+            alone = tuple(replace(one, topics=("t",)) for one in members[1:])
+            scenario = replace(scenario, topics=topics, members=(both, *alone))
+        runs = [simulate(scenario, seed) for seed in range(3)]
+        assert {run.members.column("member_id").to_pylist()[0] for run in runs} == {"a"}
+        return {row["revoked"] for run in runs for row in run.assignments.to_pylist()}
+
+    for numbers in permutations([(0,), (1, 2), (3,)]):
+        assert moves(*numbers) == moves(*numbers, others=(0, 1)) == {0}
+    assert moves((0, 1, 2, 3), (), ()) == {2}
+    assert moves((0, 1, 2), (3,), ()) == {1}
+
+
 @pytest.mark.parametrize("is_loaded", [False, True])
 def test_an_endless_simulation_ends(is_loaded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = replace(named("uneven"), duration_ms=3_600_000)
@@ -431,6 +453,35 @@ def test_while_a_broker_is_down_nothing_of_its_partitions_moves() -> None:
     assert 0 < row["deliveries"] - 800 <= 40  # what members had of it
 
 
+def test_while_a_broker_is_down_what_it_keeps_waits() -> None:
+    """It leads partition 1 alone; others lead 0, of whose state it may have a copy."""
+    topic, (few,) = down().topics[0], down().members
+    late = replace(few, name="late", count=1, join_ms=3100)
+
+    def outage(coordinators: tuple[int, ...], **more: Any) -> tuple[int, Any]:
+        members = few, late
+        topics = (replace(topic, coordinators=coordinators),)
+        result = simulate(down(topics=topics, members=members, **more))
+        rows = {(row["time_ms"], row["partition"]): row for row in result.timeline.to_pylist()}
+        *_, last = result.members.to_pylist()
+        assert {row["ended"] for row in result.members.to_pylist()} == {None}
+        assert only(result.summary)["lag_end"] == 0
+        return rows[4000, 0]["lag"] - rows[6000, 0]["lag"], last["unassigned_ms"]
+
+    elsewhere = {"brokers": 5, "coordinator": 0}
+    finished, unassigned = outage((2, 2), **elsewhere)
+    assert (finished > 40, unassigned < 10) == (True, True)
+    assert outage((4, 2), **elsewhere)[0] == 0
+    assert outage((), coordinator=0)[0] == 0  # two brokers have copies of everything
+    # A new coordinator of the group begins sessions anew.
+    sessions = Settings(
+        assignment_interval_ms=0, session_timeout_ms=2000, heartbeat_interval_ms=500
+    )
+    assert 2900 < outage((2, 2), brokers=5, coordinator=1, settings=sessions)[1] < 3500
+    by_placement = down(topics=(topic,), brokers=5)
+    assert (by_placement.coordinators, by_placement.group_coordinator) == ((1, 0), 3)
+
+
 def test_leaders_are_those_of_the_topic() -> None:
     """The broker that goes down leads partition 0 alone, and its own requests go to it."""
     led_otherwise = replace(down().topics[0], leaders=(1, 0))
@@ -554,6 +605,8 @@ def test_scenarios_say_what_is_wrong_with_their_faults() -> None:
         (lambda: Behaviour(renew_ms=1, acknowledgement="implicit"), "explicit"),
         (lambda: Topic("t", 1, compact_ms=0), "compact_ms of Topic 't' is 0"),
         (lambda: Topic("t", 2, leaders=(0,)), "2 partitions and 1 leaders"),
+        (lambda: Topic("t", 1, coordinators=(0, 1)), "1 partitions and 2 coordinators"),
+        (lambda: down(coordinator=2), "the group has coordinator 2"),
         (lambda: down(topics=(Topic("t", 2, leaders=halved),)), "leaders must be a whole number"),
         (lambda: down(topics=(Topic("t", 2, leaders=(0, 2)),)), "numbered from 0 to 1"),
         (
@@ -577,8 +630,8 @@ def test_compaction_takes_what_a_later_record_of_the_key_replaces() -> None:
     assert (row["arrived"], row["lag_end"]) == (200, 0)
     # The latest record is not looked at, so that its key may have two.
     assert row["acknowledged"] in (5, 6)
-    # Offsets between them are delivered, and are gaps.
-    assert row["deliveries"] == row["completed"] < 50
+    # Offsets between them come along, and are gaps.
+    assert row["deliveries"] == row["acknowledged"] < row["completed"] < 50
     late = replace(scenario, topics=(Topic("t", 1),))
     assert only(simulate(late).summary)["deliveries"] == 200
 
