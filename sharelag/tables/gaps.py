@@ -59,7 +59,10 @@ KAFKA_SOURCE = (
 )
 
 #: Why an age is null.
-NO_AGE = "an end offset, or the time of the oldest unfinished record, is unknown or in the future"
+NO_AGE = (
+    "a start or end offset, or the time of the oldest unfinished record, is unknown or in the "
+    "future"
+)
 #: Answers that require past end offsets.
 NO_PAST_ENDS = (
     "earlier end offsets of the topics, and so how fast records arrive and when the lag is gone"

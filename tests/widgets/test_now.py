@@ -19,7 +19,7 @@ from sharelag.reports.case import Case, verdict
 from sharelag.tables.words import lag_sum, moment
 from sharelag.workbench import Workbench
 from sharelag_widgets import LagTable
-from sharelag_widgets.dashboards import GroupView, Now, past
+from sharelag_widgets.dashboards import FleetView, GroupView, Now, past
 from sharelag_widgets.dashboards.now import LAB_REFUSES, READING
 from sharelag_widgets.dashboards.past import CLEARS, NONE_FITS, NOTHING_STUCK, RANGES, TRIALS
 from sharelag_widgets.dashboards.pieces import TablePart
@@ -311,6 +311,19 @@ def test_hostile_names_are_plain_in_what_is_copied() -> None:
     board = Now(Workbench(WrittenInput(writes), engine="local"))
     for _, words in board.verdict.copies:
         assert all(letter.isprintable() or letter == "\n" for letter in words)
+
+
+def test_a_sum_that_lacks_share_partitions_says_how_many() -> None:
+    writes = [Write(600, 10), Write(600, -1, partition=1)]  # of the second nothing is finished yet
+    bench = Workbench(WrittenInput(writes, partitions_of_topic=2), engine="local")
+    board = Now(bench)
+    for part in (board.table, FleetView(bench).groups):
+        assert "unknown_lags" in rows_of(part).names
+        assert rows_of(part).rows.column("unknown_lags").to_pylist() == [1]
+    assert (
+        "- billing: lag 7,190 (+1 unknown): "
+        in dict(board.verdict.copies)["Copy for the incident channel"]
+    )
 
 
 def test_linked_dashboards_show_the_same_group(demo: Workbench) -> None:

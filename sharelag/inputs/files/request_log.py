@@ -183,8 +183,8 @@ def lacking_lines(path: Path, counts: LineCounts, name: str = "deliveries") -> t
     if counts.total and not counts.read and (counts.rejects or name == "deliveries"):
         raise InputError(
             f"{_nothing_in(path, counts)} has a delivery or an outcome: "
-            "let the console consumer print.partition, print.offset and print.delivery, and "
-            "give its --separator"
+            "run the console consumer with --formatter-property print.partition=true, the same "
+            "for print.offset and print.delivery, and give its --separator here"
         )
     if not are_many(counts.rejects, counts.read):
         return ()

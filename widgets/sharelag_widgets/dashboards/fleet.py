@@ -17,7 +17,7 @@ from sharelag.metrics.health import KINDS, OLDER, UNKNOWN_TAGS
 from sharelag.metrics.health import in_words as findings_in_words
 from sharelag.tables.arrow import as_table, beside, keys, without_timestamps
 from sharelag.tables.declared import meanings_of
-from sharelag.tables.words import moment, terminal
+from sharelag.tables.words import lag_sum, moment, terminal
 from sharelag.workbench import Workbench
 from sharelag.workbench.next_steps import input_name
 from sharelag.workbench.result import chart
@@ -79,7 +79,7 @@ def incident_text(bench: Workbench) -> str:
     level = overview.table.column("level")
     bad = overview.table.filter(pc.is_in(level, pa.array(["critical", "warning"])))
     for row in bad.slice(0, COPIED).to_pylist():
-        lag = "unknown" if row["lag"] is None else f"{row['lag']:,}"
+        lag = lag_sum(row["lag"], row["unknown_lags"])
         old = "" if row["age_ms"] is None else f", oldest {duration(row['age_ms'])}"
         line = f"- {row['group_id']}: lag {lag}{old}: {row['why']}"
         if (cause := first.get(row["group_id"])) and cause["summary"] == row["why"]:

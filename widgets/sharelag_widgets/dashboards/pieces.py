@@ -10,6 +10,7 @@ from typing import Any
 
 import ipywidgets as W  # noqa: N812
 import pyarrow as pa
+import pyarrow.compute as pc
 import traitlets
 
 from sharelag import schemas
@@ -547,6 +548,8 @@ class TablePart(Part):
         table = result.table if rows is None else rows
         chosen = columns or [name for name in result.columns.values() if name not in self._without]
         names = [name for name in chosen if name in table.schema.names]
+        if "unknown_lags" in table.schema.names and pc.sum(table.column("unknown_lags")).as_py():
+            names.insert(names.index("lag") + 1, "unknown_lags")  # what the sum beside it lacks
         own = {name: meaning for name, meaning in result.means.items() if name in names}
         self.header.tell(
             *(result.as_of, result.unknown, result.notes),
