@@ -24,6 +24,7 @@ from tests.support.seen_ways import WaysRecorder
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from sharelag.workbench import Workbench
     from tests.support.packages import Packages
 
 # jsonschema imports it to judge IRIs, which no test has: it makes parsers for 2.5 seconds.
@@ -103,6 +104,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def cases(request: pytest.FixtureRequest) -> Cases:
     """Return a function that says how many random cases: ``cases(quick, exhaustive)``."""
     return Cases(bool(request.config.getoption("--exhaustive")))
+
+
+@pytest.fixture(scope="session")
+def poison() -> Workbench:
+    """Return a recorded group with a record that fails at every delivery."""
+    from tests.support.readings import open_once
+
+    return open_once("poison")
 
 
 @pytest.fixture

@@ -144,14 +144,15 @@ def _simulated() -> dict[str, dict[str, Any]]:
     of_run = [SUMMARY.field(name) for name in ("assignor", "members", "seed")]
     steps = [field for field in TIMELINE if field.name != "members"]
     fetching = TIMELINE.field("members").with_name("fetching")
+    over = SUMMARY.field("duration_ms")
     goal, answer = pa.field("goal", text), pa.field("answer", pa.bool_())
     about = [pa.field("scenario", text), pa.field("about", text)]
     tables = {
         "simulate": [field for field in RUNS if field.name != "run"],
-        "simulate-compare": [*MEASURES, *differences, *verdict],
-        "simulate-fewest-members": [variant, goal, *PROBES, answer],
+        "simulate-compare": [*MEASURES, *differences, over, *verdict],
+        "simulate-fewest-members": [variant, goal, over, *PROBES, answer],
         "simulate-timeline": [variant, *of_run, *steps, fetching],
-        "simulate-against": [variant, *ANSWERS],
+        "simulate-against": [variant, over, *ANSWERS],
         "simulate-members-wanted": list(WANTED),
         "simulate-tune": list(TUNED),
         "simulate-tune-front": list(TRADED),

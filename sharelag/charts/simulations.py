@@ -39,8 +39,9 @@ if TYPE_CHECKING:
 
 # ---- variants against a baseline -----------------------------------------------------------------
 
-#: One variant: a row of `sharelag.whatif.comparison.tables.DIFFERENCES`, with its seeds.
-COMPARED = pa.schema([*DIFFERENCES, ("seeds", pa.int32())])
+#: One variant: a row of `sharelag.whatif.comparison.tables.DIFFERENCES`, with its seeds, and why it
+#: is not known whether it is better (null: the interval says).
+COMPARED = pa.schema([*DIFFERENCES, ("seeds", pa.int32()), ("why", pa.string())])
 _SIDES = {
     "lower": "left of 0 is better",
     "higher": "right of 0 is better",
@@ -53,7 +54,10 @@ def compared_records(comparison: Comparison, measure: str) -> pa.Table:
     found = comparison.differences
     found = found.filter(pc.equal(found.column("measure"), measure))
     seeds = pc.count_distinct(comparison.runs.column("seed")).as_py()
-    return found.append_column(COMPARED.field("seeds"), pa.array([seeds] * len(found), pa.int32()))
+    for name, value in (("seeds", seeds), ("why", comparison.unknown_work or None)):
+        column = pa.repeat(pa.scalar(value, COMPARED.field(name).type), len(found))
+        found = found.append_column(COMPARED.field(name), column)
+    return found
 
 
 def compared_figure(records: pa.Table, theme: Theme = "light") -> Figure:
@@ -122,6 +126,8 @@ def _compared_title(known: list[dict[str, Any]], measure: str, baseline: str) ->
     for better, verdict in ((True, "better"), (False, "worse")):
         if names := [text.name(row["variant"]) for row in known if row["better"] is better]:
             return f"{words}: {text.list_names(names)} {verdict} than {text.name(baseline)}"
+    if known and known[0]["why"]:
+        return f"{words}: {known[0]['why']}"
     return (
         f"{words}: the runs do not show that anything is better or worse than {text.name(baseline)}"
     )
@@ -447,6 +453,8 @@ def _cell(across: int, down: int, row: dict[str, Any], theme: Theme) -> dict[str
 
 def _clearing_title(rows: list[dict[str, Any]]) -> str:
     answers = [row for row in rows if row["answer"]]
+    if why := rows[0]["why"]:
+        return f"{why[:1].upper()}{why[1:]}"
     if not answers:
         return f"Nothing that was tried clears the lag within {text.span(rows[0]['horizon_ms'])}"
     names = text.list_names(text.name(row["assignor"]) for row in answers)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from sharelag import schemas
 from sharelag.charts import rows, text
@@ -28,6 +27,7 @@ from sharelag.charts.palette import KINDS, LAST, PAPER, Kind, Theme, marker, sta
 from sharelag.errors import InputError
 from sharelag.metrics.columns import begins as is_first
 from sharelag.metrics.columns import bools, numbers
+from sharelag.metrics.lag import last_rows
 from sharelag.model import DeliveryState, milliseconds
 from sharelag.schemas import Arrow
 from sharelag.tables.arrow import as_table, ascending, flat
@@ -100,17 +100,21 @@ def window_heat_records(
     last_time = max(last_time, first_time + stretches)
     edges = np.linspace(first_time, last_time, stretches + 1).astype(np.int64)
     code = rows.codes(history).indices.to_numpy().astype(np.int64)
-    found, there = _last_rows(history, code, edges[1:])
+    found, at = last_rows(history, edges[1:])
     value = rows.spans(history) if measure == "span" else rows.floats(history, _COLUMNS[measure])
     gone = pc.equal(as_table(history).column("record_kind"), "tombstone").to_numpy()
     value = np.where(bools(history, "from_snapshot") & ~gone, value, np.nan)
     first = np.unique(code, return_index=True)[1]
+    # Of several states of a share partition, the one that changed last counts.
+    order = np.argsort(time[kept][found], kind="stable")
+    cells = np.full(len(first) * stretches, np.nan)
+    cells[(code[found] * stretches + at)[order]] = value[found[order]]
     which = pa.array(np.repeat(first, stretches))
     columns = {name: column.take(which) for name, column in rows.names_of(history).items()} | {
         "begin": pa.array(np.tile(edges[:-1], len(first))).view(schemas.TIMESTAMP),
         "as_of": pa.array(np.tile(edges[1:], len(first))).view(schemas.TIMESTAMP),
         "measure": pa.repeat(measure, len(which)),
-        "value": pa.array(np.where(there, value[found], np.nan), from_pandas=True),
+        "value": pa.array(cells, from_pandas=True),
     }
     return rows.conform(columns, WINDOW_HEAT)
 
@@ -183,24 +187,6 @@ def window_heat_figure(records: pa.Table, theme: Theme = "light", most: int = 40
         legend=bool(dark),
         barmode="overlay",
     )
-
-
-def _last_rows(
-    history: pa.Table, code: NDArray[np.int64], ends: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return each share partition's last row up to each end, and whether there is one."""
-    time, _ = numbers(history, "record_timestamp")
-    low = min(time.min(), ends.min())
-    width = int(max(time.max(), ends.max()) - low) + 2
-    # Clocks of brokers may differ: a record counts once all records before it do.
-    state = np.cumsum(is_first(history)) * width
-    at = np.maximum.accumulate(state + time - low) - state
-    order = np.lexsort((at, code))
-    firsts = np.flatnonzero(np.diff(code[order], prepend=-1))
-    requested = (np.arange(len(firsts))[:, None] * width + (ends - low)[None, :]).ravel()
-    found = np.searchsorted((code * width + at)[order], requested, side="right") - 1
-    there = found >= np.repeat(firsts, len(ends))
-    return order[np.maximum(found, 0)], there
 
 
 def _heat_title(records: pa.Table, measure: str, largest: str) -> str:

@@ -73,6 +73,9 @@ def simulate(output: str, **options: Any) -> int:
     With --since, it starts from the state at that time, with the records that really arrived: one
     row shows what happened, one the same simulated, and the others what would have happened
     instead. Exits with 3 if the simulation does not explain what happened.
+
+    Exits with 3, too, if it is not known how long a record takes: no answer about times is known
+    then, and searches are refused.
     """
     from sharelag.whatif.comparison.rows import unknown_work
     from sharelag.whatif.scenario_json import to_json
@@ -92,7 +95,8 @@ def simulate(output: str, **options: Any) -> int:
     tried = variants_of(scenario, options)
     if not options["show_scenario"]:
         _require_an_end(scenario, tried, options)
-    verdict = ""
+    unknown = "" if options["show_scenario"] else unknown_work(scenario)
+    status, verdict = Call.will_end(PARTIAL if unknown else 0), ""
     if options["show_scenario"]:
         write(to_json(one, indent=2) for one in tried.values())
     elif options["against"]:
@@ -111,8 +115,9 @@ def simulate(output: str, **options: Any) -> int:
         _print_runs(tried, output, options)
     if options["members"] is not None and any(fault.member for fault in scenario.faults):
         tell("faults of single members are left out, since --members changes their number")
-    tell(*(f"assumed: {sentence}" for sentence in scenario.assumed), *filter(None, [verdict]))
-    return PARTIAL if verdict and unknown_work(scenario) else 0
+    said = filter(None, [verdict or unknown])
+    tell(*(f"assumed: {sentence}" for sentence in scenario.assumed), *said)
+    return status
 
 
 def _require_an_end(

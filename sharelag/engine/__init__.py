@@ -116,6 +116,7 @@ OVER = timedelta(hours=1)
 _PARTS = 10
 _SORTED = {
     "windows": ("group_id", "topic_id", "partition", "record_topic", "record_partition"),
+    "deleted": ("group_id", "topic_id", "partition", "record_topic", "record_timestamp"),
     "states": ("group_id", "topic_id", "partition"),
     "lag": ("group_id", "topic", "topic_id", "partition"),
     "progress": ("group_id", "topic", "topic_id", "partition"),
@@ -277,7 +278,7 @@ class Reading(ABC):
     def _choose_states(self) -> pa.Table:
         from sharelag.metrics.lag import choose_states
 
-        return choose_states(self.table("windows"))
+        return choose_states(self.table("windows"), self.table("deleted"))
 
     def _progress(self) -> pa.Table:
         from sharelag.metrics.progress import progress_of
@@ -458,11 +459,13 @@ class Reading(ABC):
 
     def _loads(self) -> tuple[pa.Table | None, pa.Table | None, pa.Table, pa.Table | None]:
         """Return members, groups, observed and earlier ends for the imbalance; None: unknown."""
-        groups = self.table("groups")
-        past = earliest(self.table("past_offsets"))
+        from sharelag.metrics.rates import raise_ends
+
+        groups, observed = self.table("groups"), self.table("observed")
+        past = raise_ends(earliest(self.table("past_offsets")), self.table("lag"), observed)
         known = groups if groups.num_rows else None
         members = None if known is None else self.table("members")
-        return members, known, self.table("observed"), past if past.num_rows else None
+        return members, known, observed, past if past.num_rows else None
 
     def _gather(self) -> Evidence:
         self.read_ahead()
@@ -541,5 +544,6 @@ def chosen_partitions(groups: pa.Table, choice: Choice) -> pa.Table:
 def earliest(past_offsets: pa.Table) -> pa.Table:
     """Return the earliest known end offset of each topic partition."""
     known = past_offsets.filter(past_offsets.column("end_offset").is_valid())
-    first = known.group_by(["topic_id", "partition"]).aggregate([("end_offset", "min")])
-    return first.rename_columns(["topic_id", "partition", "end_offset"])
+    names = ["topic_id", "partition", "end_offset", "as_of"]
+    first = known.group_by(names[:2]).aggregate([(name, "min") for name in names[2:]])
+    return first.rename_columns(names)

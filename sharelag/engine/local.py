@@ -34,7 +34,15 @@ from sharelag.replay.columns import by_share_partition
 from sharelag.replay.moment import Choice, Moment, filter_groups, up_to
 from sharelag.replay.prepared import prepare_at_exit
 from sharelag.replay.repeats import EachOnce
-from sharelag.replay.state import Count, Latest, going_back, latest_windows, replay_arrow, replay_at
+from sharelag.replay.state import (
+    Count,
+    Latest,
+    find_deleted,
+    going_back,
+    latest_windows,
+    replay_arrow,
+    replay_at,
+)
 from sharelag.tables.arrow import as_table, ascending, one_batch
 from sharelag.wire.decode import Decoded, decode_arrow, of_state, of_topic
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
@@ -54,6 +62,7 @@ class StateTopic(NamedTuple):
     """The results of reading the state topic."""
 
     windows: pa.Table
+    deleted: pa.RecordBatch
     record_counts: RecordCounts
     gaps: pa.Table
     history: pa.Table | None = None  # sorted by HISTORY_KEY; None: only windows were requested
@@ -72,7 +81,8 @@ def read_states(source: Input, as_of: Moment, choice: Choice) -> StateTopic:
     raw = state_records(source, choice.generation)
     read = choice.generation, until, source.kafka_version
     found = raw.apply(lambda batches: latest_windows(batches, chosen, *read))
-    return StateTopic(pa.Table.from_batches([found.windows]), _count_records(found, raw), raw.gaps)
+    windows = pa.Table.from_batches([found.windows])
+    return StateTopic(windows, found.deleted, _count_records(found, raw), raw.gaps)
 
 
 def _count_records(found: Latest | Count, raw: EachOnce) -> RecordCounts:
@@ -112,7 +122,7 @@ class Kept(NamedTuple):
             records=records.num_rows, first=span["min"], last=span["max"]
         )
         windows = pa.Table.from_batches([replay_arrow(records, version)])
-        return StateTopic(windows, counts, self.gaps, history)
+        return StateTopic(windows, find_deleted(records), counts, self.gaps, history)
 
 
 def keep_records(source: Input, generation: int | None) -> Kept:
@@ -166,8 +176,8 @@ def _replay(
     step, known = next_history(known, rest, raw.gaps)
     history = pa.Table.from_batches([*steps, step]).sort_by(ascending(*HISTORY_KEY))
     windows = pa.Table.from_batches([replay_arrow(known, version)])
-    found = _count_records(count, raw)
-    return StateTopic(windows, found, raw.gaps, history, pa.concat_tables(counts))
+    found = find_deleted(known), _count_records(count, raw)
+    return StateTopic(windows, *found, raw.gaps, history, pa.concat_tables(counts))
 
 
 def decode_topic(
@@ -320,10 +330,9 @@ class QuickReading(Reading):
     # ---- internals -------------------------------------------------------------------------------
 
     def _compute(self, name: str) -> schemas.Arrow:
-        if name == "windows":
-            return self._read.windows
-        if name == "gaps":
-            return self._read.gaps
+        if name in ("windows", "deleted", "gaps"):
+            found: schemas.Arrow = getattr(self._read, name)
+            return found
         if name == "observed":
             from sharelag.metrics.observed import observe
 

@@ -65,13 +65,19 @@ ROLLUP_SUMS = {name: (name, "sum") for name in _SUMMED}
 ROLLUP_SUMS |= {"max_lag": ("lag", "max"), "as_of": ("as_of", "min")}
 
 
-def choose_states(windows: Arrow) -> pa.Table:
+def choose_states(windows: Arrow, deleted: Arrow) -> pa.Table:
     """Return the windows with one state of each share partition: the one that Kafka reads.
 
     There are several beside a mirrored topic, and after the state topic got more partitions: then
     the coordinator reads the state that was created last, and those in other partitions stay.
+    There is none if a state was ``deleted`` (`sharelag.replay.state.DELETED`) after that.
     """
-    return _latest(as_table(windows), SHARE_PARTITION, "create_timestamp")
+    states = as_table(windows)
+    both = pa.concat_tables([as_table(deleted), states], promote_options="default")
+    # A state without a snapshot has updates, which only the coordinator that is in charge writes.
+    rank = pc.coalesce(both.column("create_timestamp"), both.column("record_timestamp"))
+    found = _latest(both.append_column("rank", rank), SHARE_PARTITION, "rank")
+    return found.filter(found.column("snapshot_epoch").is_valid()).select(states.column_names)
 
 
 def _latest(states: pa.Table, of: Sequence[str], rank: str) -> pa.Table:
@@ -215,7 +221,7 @@ def timeline_arrow(history: Arrow, past_offsets: Arrow, moments: Sequence[dateti
     if history.num_rows == 0 or not len(times):
         return schemas.TIMELINE.empty_table()
     table = as_table(history)
-    rows, at = _last_rows(table, times)
+    rows, at = last_rows(table, times)
     # The coordinator of a former state partition only rewrites its snapshots.
     first = begins(table)
     is_new = first | ~bools(table, "rewritten")
@@ -223,10 +229,10 @@ def timeline_arrow(history: Arrow, past_offsets: Arrow, moments: Sequence[dateti
     changed = numbers(table, "record_timestamp")[0][changed]
     then = table.select([*_KEPT, "record_topic", "record_kind", "from_snapshot"]).take(rows)
     then = then.append_column("moment", pa.array(at)).append_column("changed", pa.array(changed))
-    then = then.filter(pc.not_equal(then.column("record_kind"), "tombstone"))
     heads = keys(table.filter(first), SHARE_PARTITION)
     if pc.count_distinct(heads).as_py() < len(heads):
         then = _latest(then, [*SHARE_PARTITION, "moment"], "changed")
+    then = then.filter(pc.not_equal(then.column("record_kind"), "tombstone"))
     at = then.column("moment").to_numpy()
     offsets = as_table(past_offsets)
     ids = pc.unique(flat(then.column("topic_id")))
@@ -247,8 +253,8 @@ def _places(table: pa.Table, ids: pa.Array, moment: Ints, moments: int) -> pa.Ar
     return pa.array(number, mask=~known | (topic < 0) | (moment < 0))
 
 
-def _last_rows(table: pa.Table, moments: Ints) -> tuple[Ints, Ints]:
-    """Return each share partition's last row up to each moment, and the moment's number."""
+def last_rows(table: pa.Table, moments: Ints) -> tuple[Ints, Ints]:
+    """Return each state's last row up to each moment, and the moment's number."""
     first = np.flatnonzero(begins(table))
     time, _ = numbers(table, "record_timestamp")
     # Brokers' clocks may differ: a record counts once all before it do.

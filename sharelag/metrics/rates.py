@@ -30,11 +30,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sharelag.metrics.age import Ends, Oldest, end_at, first_time
-from sharelag.metrics.columns import numbers
+from sharelag.metrics.columns import PARTITION, numbers
 from sharelag.metrics.observed import BINS, parts_of
-from sharelag.schemas import Arrow, Bools, Floats, Ints
+from sharelag.schemas import SHARE_PARTITION, Arrow, Bools, Floats, Ints
+from sharelag.tables.arrow import as_table, beside, flat, keys
 
 #: Minimum number of parts on each side of a change, for a meaningful mean.
 _LEAST = 2
@@ -336,6 +338,23 @@ def _least_ends(lag: Arrow, observed: Arrow) -> Ints:
     odd = np.any([numbers(observed, name)[0] > 0 for name in _INEXACT], axis=0)
     known = numbers(lag, "start_offset")[1] & ~odd
     return np.where(known[:, np.newaxis], finished[:, np.newaxis] - later, 0).astype(np.int64)
+
+
+def raise_ends(past: Arrow, lag: Arrow, observed: Arrow) -> pa.Table:
+    """Return earlier end offsets, none of them below what a group had finished by then."""
+    seen = beside(keys(lag, SHARE_PARTITION), observed, SHARE_PARTITION)
+    place, there = keys(lag, PARTITION), keys(past, PARTITION)
+    (begin, known), (then, timed) = (
+        numbers(seen, "begin"),
+        numbers(beside(place, past, PARTITION), "as_of"),
+    )
+    least = np.where(known & timed & (begin <= then), _least_ends(lag, seen)[:, 0], 0)
+    most = (
+        pa.table({"place": place, "least": least}).group_by("place").aggregate([("least", "max")])
+    )
+    least_of = flat(most.column("least_max")).take(pc.index_in(there, flat(most.column("place"))))
+    ends = pc.max_element_wise(flat(past.column("end_offset")), least_of)
+    return as_table(past).set_column(past.schema.get_field_index("end_offset"), "end_offset", ends)
 
 
 def _arrivals(lag: Arrow, ends: Ends, begin: Ints, least: Ints) -> tuple[Floats, Bools]:

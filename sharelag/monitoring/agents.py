@@ -515,7 +515,7 @@ def server_of(bench: Workbench, ahead: bool = False) -> MCPServer[Any]:
     try:
         from mcp.server.mcpserver import MCPServer
         from mcp.server.mcpserver.exceptions import ToolError
-        from mcp.types import ToolAnnotations
+        from mcp.types import Tool, ToolAnnotations
     except ImportError as error:
         raise SetupError(
             "the Model Context Protocol is not installed here: pip install 'sharelag[mcp]'"
@@ -524,6 +524,12 @@ def server_of(bench: Workbench, ahead: bool = False) -> MCPServer[Any]:
 
     class Server(MCPServer[Any]):
         """A server whose errors are only a sentence."""
+
+        async def list_tools(self) -> list[Tool]:
+            listed = await super().list_tools()
+            for tool in listed:
+                tool.input_schema["additionalProperties"] = False
+            return listed
 
         async def call_tool(self, name: str, arguments: dict[str, Any], *more: Any) -> Any:
             # The SDK ignores other arguments: a misspelt group would be all groups.

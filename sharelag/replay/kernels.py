@@ -51,6 +51,7 @@ def apply(record: Any, state: Any, s: int, heap: Any, work: Any, count: bool, ch
     if kind == k.TOMBSTONE:
         for number in range(s, s + k.PLACE):
             state[number] = 0
+        state[s + k.UPDATED] = 1
         return -1
     n_old = -1
     if kind == k.SNAPSHOT or state[s + k.EXISTS] == 0:

@@ -301,7 +301,7 @@ class Latest(NamedTuple):
     windows: pa.RecordBatch
     """`sharelag.schemas.WINDOWS`, sorted by group, topic id, partition."""
     deleted: pa.RecordBatch
-    """Share partitions that have records, but no state."""
+    """`DELETED`: share partitions that have records, but no state."""
     records: int
     rejected: int
     first: int | None
@@ -309,9 +309,26 @@ class Latest(NamedTuple):
     last: int | None
 
 
-def find_deleted(last: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the deleted share partitions among records that are not superseded."""
-    return last.filter(last.column("tombstone")).select(schemas.SHARE_PARTITION)
+#: A share partition whose state was deleted, and when.
+DELETED = pa.schema(
+    [
+        schemas.WINDOWS.field(n)
+        for n in (*schemas.SHARE_PARTITION, "record_topic", "record_timestamp")
+    ]
+)
+
+
+def find_deleted(records: Arrow) -> pa.RecordBatch:
+    """Return `DELETED`: the share partitions whose last record is a tombstone."""
+    table = one_batch(records)
+    table = table.filter(pa.array(kinds_of(table) != k.UPDATE_TOMBSTONE))
+    if not table.num_rows:
+        return pa.RecordBatch.from_pylist([], DELETED)
+    order, bounds = by_share_partition(table)
+    last = table.take(pa.array(order[bounds[1:] - 1]))
+    last = last.filter(last.column("tombstone"))
+    names = [*schemas.SHARE_PARTITION, "topic", "timestamp"]
+    return last.select(names).rename_columns(DELETED.names).cast(DELETED)
 
 
 def latest_windows(
@@ -501,24 +518,28 @@ class RunningStates:
         used = self._state[: len(self.keys) * k.STATE_COLUMNS]
         lists = compile_kernel(put_states)(used, self._heap)
         numbers = used.reshape(-1, k.STATE_COLUMNS)
-        alive = np.flatnonzero(numbers[:, k.EXISTS])
-        names, stand = self.keys.table().take(pa.array(alive)), self._stand[alive]
+        last = self._last_records(np.flatnonzero(numbers[:, k.EXISTS]))
+        windows = windows_table(last, numbers, *lists, kafka_version=kafka_version)
+        return windows.sort_by(ascending(*schemas.SHARE_PARTITION))
+
+    def find_deleted(self) -> pa.RecordBatch:
+        """Return `DELETED`: the share partitions that have records, but no state."""
+        used = self._state[: len(self.keys) * k.STATE_COLUMNS].reshape(-1, k.STATE_COLUMNS)
+        last = self._last_records(np.flatnonzero(used[:, k.EXISTS] == 0))
+        names = [*schemas.SHARE_PARTITION, "topic", "timestamp"]
+        return last.select(names).rename_columns(DELETED.names).cast(DELETED)
+
+    def _last_records(self, states: Ints) -> pa.RecordBatch:
+        names, stand = self.keys.table().take(pa.array(states)), self._stand[states]
         times = pa.array(stand[:, _LAST_TIME], mask=stand[:, _HAS_TIME] == 0)
         last = {
-            "topic": pa.repeat(pa.scalar(self._topic, pa.string()), len(alive)),
+            "topic": pa.repeat(pa.scalar(self._topic, pa.string()), len(states)),
             "record_partition": pa.array(stand[:, _PARTITION].astype(np.int32)),
             **dict(zip(names.schema.names, names.columns, strict=True)),
             "offset": pa.array(stand[:, _LAST_OFFSET]),
             "timestamp": times.view(schemas.TIMESTAMP),
         }
-        known = pa.RecordBatch.from_pydict(last)
-        windows = windows_table(known, numbers, *lists, kafka_version=kafka_version)
-        return windows.sort_by(ascending(*names.schema.names))
-
-    def find_deleted(self) -> pa.RecordBatch:
-        """Return the share partitions that have records, but no state."""
-        used = self._state[: len(self.keys) * k.STATE_COLUMNS].reshape(-1, k.STATE_COLUMNS)
-        return self.keys.table().take(pa.array(np.flatnonzero(used[:, k.EXISTS] == 0)))
+        return pa.RecordBatch.from_pydict(last)
 
     def _grow(self) -> None:
         known = len(self._stand)

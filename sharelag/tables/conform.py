@@ -88,7 +88,8 @@ def conform_given(given: Any, schema: pa.Schema, what: str) -> pa.Table:
     else:
         raise InputError(
             f"cannot read {what} from a {type(given).__name__}: give a DataFrame of Spark, pandas "
-            "or polars, or an Arrow table"
+            "or polars, or an Arrow table (of files by spark.read.parquet, of a list of rows by "
+            "pyarrow.Table.from_pylist)"
         )
     rows = conform(table, schema, what)
     if schema is OFFSETS.schema and any(rows.column(name).null_count for name in PLACE):
@@ -168,10 +169,12 @@ def _refuse(
 ) -> None:
     count = Counter(name for name, _ in columns)
     got = dict(columns)
+    alike = {name.lower(): name for name in got}
     wrong, advice = [], ""
     for name, expected in columns_of(schema):
         if count[name] == 0 and name not in optional:
-            wrong.append((name, expected, "no such column"))
+            but = f", but {alike[name.lower()]}" if name.lower() in alike else ""
+            wrong.append((name, expected, f"no such column{but}"))
         elif count[name] > 1:  # ambiguous
             wrong.append((name, expected, f"{count[name]} columns of this name"))
         elif count[name] and not fits(got[name], expected):
@@ -182,6 +185,11 @@ def _refuse(
                     "Where Spark read bytes as texts, spark.sql.parquet.binaryAsString is true: "
                     "set it to false, or cast the column to binary; texts in base64 or hex become "
                     "bytes by unbase64 or unhex. "
+                )
+            if pa.types.is_timestamp(expected) and _plain(got[name]) == "int64":
+                advice += (
+                    "Milliseconds become times by timestamp_millis in Spark, and by "
+                    "to_datetime(..., unit='ms') in pandas; a cast takes them for seconds. "
                 )
     if wrong:
         misfits = [f"{name}: expected {_plain(kind)}, got {found}" for name, kind, found in wrong]
@@ -260,6 +268,10 @@ def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
 def _of_pandas(given: Any, schema: pa.Schema, what: str) -> pa.Table:
     """Return the columns of a pandas DataFrame that a schema names, with their own types."""
     names, columns = [], []
+    if lost := [name for name in given.index.names if name in schema.names]:
+        raise InputError(
+            f"{what}: the index has {', '.join(lost)}: reset_index() makes columns of it"
+        )
     for at, name in enumerate(given.columns):
         if name in schema.names:
             # Infer the type of object columns from their values, except for lists of numbers.

@@ -49,7 +49,8 @@ CELLS = pa.schema(
         ("horizon_ms", pa.int64()),  # the simulated time
         ("age_p95_ms", pa.float64()),  # mean of the runs; null: unknown in one
         ("member_hours", pa.float64()),
-        ("clears", pa.bool_()),  # every run drained
+        ("clears", pa.bool_()),  # every run drained; null: not known
+        ("why", pa.string()),  # why that is not known
         # the fewest members that are shown to clear it, or to clear it sooner than the group as it
         # is, and no other assignor is sooner by a tenth
         ("answer", pa.bool_()),
@@ -84,8 +85,8 @@ class Clearing(Displayable):
         """Return one sentence, without a full stop, about what clears the lag and what does not."""
         found, cells, answers = self.comparison, self.cells.to_pylist(), self.answers
         usual = found.scenarios[found.baseline]
-        if unknown := words.unknown_work(usual):
-            return unknown
+        if found.unknown_work:
+            return found.unknown_work
         if words.say_blocked(usual):
             return found.verdict()
         members = pluralize(len(usual.each_member()), "member")
@@ -311,13 +312,14 @@ def _build_cells(found: Comparison, counts: Sequence[int]) -> pa.Table:
     for name, scenario in found.scenarios.items():
         if (members := len(scenario.each_member())) not in counts:
             continue  # a group without members is only a baseline
-        drain = found.cells[name, "drain_ms"]
+        drain, why = found.cells[name, "drain_ms"], found.unknown_work or None
         means = {measure: found.cells[name, measure]["mean"] for measure in words.DECIDING}
         rows.append(
             means
             | {"assignor": scenario.assignor, "members": members, "variant": name}
             | {"drained": drain["n"], "runs": drain["n"] + drain["unknown"]}
-            | {"horizon_ms": scenario.duration_ms, "clears": _clears(found, name)}
+            | {"horizon_ms": scenario.duration_ms, "why": why}
+            | {"clears": None if why else _clears(found, name)}
         )
     answers = _find_answers(found, [row for row in rows if row["clears"]])
     cells = [row | {"answer": row["variant"] in answers} for row in rows]
@@ -326,8 +328,6 @@ def _build_cells(found: Comparison, counts: Sequence[int]) -> pa.Table:
 
 def _find_answers(found: Comparison, clearing: Sequence[dict[str, Any]]) -> set[str]:
     """Return the variants that clear the lag with the fewest members, or nearly as soon."""
-    if words.unknown_work(found.scenarios[found.baseline]):
-        return set()
     drain = {name: found.cells[name, "drain_ms"] for name in found.names}
     ahead = {name for name, cell in drain.items() if cell["better"]} | {found.baseline}
     shown = [row for row in clearing if row["variant"] in ahead]

@@ -216,11 +216,12 @@ class Comparison(Displayable):
     def cells(self) -> dict[tuple[str, str], intervals.Cell]:
         """The values of a variant by measure, with its difference to the baseline."""
         cells = intervals.contrast(self.runs, MEASURED, self.baseline, self.confidence)
-        hidden: dict[str, Any] = {"better": None} if self._unknown_work else {}
+        hidden: dict[str, Any] = {"better": None} if self.unknown_work else {}
         return {(cell["variant"], cell["measure"]): cell | hidden for cell in cells}
 
     @cached_property
-    def _unknown_work(self) -> str:
+    def unknown_work(self) -> str:
+        """Why the duration of a scenario is unknown, so that no variant is better; or empty."""
         return next(filter(None, map(words.unknown_work, self.scenarios.values())), "")
 
     def presentation(self) -> Presentation:
@@ -363,7 +364,7 @@ class Comparison(Displayable):
         pairs = list(combinations(by_variant, 2))
         level = intervals.each_level(self.confidence, len(pairs))
         wins = self._won[measure] = set()
-        for one, other in pairs if not self._unknown_work else ():
+        for one, other in pairs if not self.unknown_work else ():
             values, others = intervals.pair(by_variant[one], by_variant[other])
             better = intervals.is_better(values, others, MEASURED[measure], level)
             if better is not None:
@@ -382,7 +383,8 @@ class Comparison(Displayable):
             for cell in chosen[measure]:
                 wins = best.beats_all and best.names == (cell["variant"],)
                 row = {name: value for name, value in cell.items() if name != "pairs"}
-                yield row | {"winner": wins, "confidence": self.confidence}
+                over = {"duration_ms": self.horizon_ms}
+                yield row | over | {"winner": wins, "confidence": self.confidence}
 
     def verdict(self) -> str:
         """Return one sentence: which variant is better by which measure, and how each would go.
@@ -393,8 +395,8 @@ class Comparison(Displayable):
         names no better variant if the processing time is unknown, and says that no change helps if
         an open transaction blocks the deciding measures.
         """
-        if self._unknown_work:
-            return self._unknown_work
+        if self.unknown_work:
+            return self.unknown_work
         scenario = self.scenarios.get(self.baseline)
         held = "" if scenario is None else words.say_blocked(scenario)
         best: _ByBest = {}

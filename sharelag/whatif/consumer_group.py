@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sharelag.errors import InputError
 from sharelag.metrics.columns import series
@@ -95,7 +96,8 @@ class Moving(Displayable):
 
     def rows(self, variant: str = "") -> list[dict[str, Any]]:
         """Return one row per measure, as a consumer group and as a share group."""
-        return [{"variant": variant, **row} for row in self.answers.to_pylist()]
+        about = {"variant": variant, "duration_ms": pc.max(self.runs.column("duration_ms")).as_py()}
+        return [about | row for row in self.answers.to_pylist()]
 
 
 def consumer_group_twin(

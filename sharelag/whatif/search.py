@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sharelag.durations import duration, parse_duration, spell
 from sharelag.errors import InputError
@@ -175,7 +176,8 @@ class Found(Displayable):
 
     def rows(self, variant: str = "") -> list[dict[str, Any]]:
         """Return one row per number of members that was tried."""
-        about = {"variant": variant, "goal": str(self.goal)}
+        over = {"duration_ms": pc.max(self.runs.column("duration_ms")).as_py()}
+        about = {"variant": variant, "goal": str(self.goal), **over}
         rows = self.probes.to_pylist()
         return [about | row | {"answer": row["members"] == self.members} for row in rows]
 

@@ -267,10 +267,12 @@ def tune(
                 "difference_to": cell["difference_high"],
             }
             answers.append(about | judge(goal, values))
+    over = {"duration_ms": scenario.duration_ms}
+    tuned, front = tuner.settings(best, margins), [*answers, *tuner.front()]
     return Tuned(
         wanted,
-        pa.Table.from_pylist(tuner.settings(best, margins), schema=TUNED),
-        pa.Table.from_pylist([*answers, *tuner.front()], schema=TRADED),
+        pa.Table.from_pylist([row | over for row in tuned], schema=TUNED),
+        pa.Table.from_pylist([row | over for row in front], schema=TRADED),
         comparison,
         changed,
         tuple(to_set(scenario, each, changed, settings, kafka_version, server, command_config)),

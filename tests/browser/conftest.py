@@ -7,16 +7,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
-from tests.support.browser.chromium import pages_end, running_browser
+from tests.support.browser.chromium import browser, pages_end  # noqa: F401
 from tests.support.browser.desk import Desk, OpenDesk
 from tests.support.browser.jupyter import Lab, jupyter_lab
-
-
-@pytest.fixture(scope="package")
-def browser() -> Iterator[Browser]:
-    """One Chromium for as long as tests of this folder follow each other."""
-    with running_browser(sharing=True) as running:
-        yield running
 
 
 @pytest.fixture(scope="package")
@@ -37,7 +30,7 @@ def _pages_end(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture
-def open_desk(browser: Browser, tmp_path: Path) -> Iterator[OpenDesk]:
+def open_desk(browser: Browser, tmp_path: Path) -> Iterator[OpenDesk]:  # noqa: F811
     """Open views in plain pages, from which nothing leaves the machine and nothing complains."""
     opened: list[Desk] = []
 

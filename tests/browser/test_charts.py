@@ -140,7 +140,8 @@ def test_nothing_overlaps_or_is_cut_off(drawn: Drawn) -> None:
 
 def test_text_stands_out_from_the_paper(drawn: Drawn) -> None:
     inks = drawn.page.evaluate(
-        "() => [...new Set([...document.querySelectorAll('.main-svg text')].map(text => getComputedStyle(text).fill))]"
+        "() => [...new Set([...document.querySelectorAll('.main-svg text')].map(text => "
+        "getComputedStyle(text).fill))]"
     )
     paper = palette.luminance(palette.PAPER[drawn.theme]["paper"])
     for ink in inks:

@@ -26,7 +26,10 @@ CELLS = [
     "fleet = FleetView(demo, selection=picked)\nfleet",
     "group = GroupView(demo, selection=picked)\ngroup",
     "hunt = PoisonHunt(sharelag.open('poison', engine='local'))\nhunt",
-    "lab = WhatIfLab(sharelag.open('hot_partition', engine='local'))\nlab.seconds.value, lab.runs.value = 5, 2\nlab",
+    (
+        "lab = WhatIfLab(sharelag.open('hot_partition', engine='local'))\nlab.seconds.value, "
+        "lab.runs.value = 5, 2\nlab"
+    ),
     "unknown = GroupView(demo, 'biling')\nunknown",
     "unreachable = FleetView(sharelag.open('127.0.0.1:1', timeout=1, engine='local'))\nunreachable",
     "names = ipywidgets.VBox([kind(hostile) for kind in ({kinds},)])\nnames",

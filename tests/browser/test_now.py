@@ -432,7 +432,8 @@ def test_at_200_percent_the_page_is_not_wider_and_the_bar_leaves_room(wide: Watc
     settle(page)
     board.locator(".sl-table").last.scroll_into_view_if_needed()
     covered = board.locator(".sharelag-bar").evaluate(
-        "bar => { const { top, bottom } = bar.getBoundingClientRect(); return Math.max(0, bottom - Math.max(top, 0)); }"
+        "bar => { const { top, bottom } = bar.getBoundingClientRect(); return Math.max(0, bottom "
+        "- Math.max(top, 0)); }"
     )
     assert covered < 450 / 5
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0

@@ -158,7 +158,8 @@ def test_on_paper_it_is_white_and_nothing_is_missing(opened: Opened) -> None:
         "[...document.querySelectorAll('.sr-chart')].every(one => one.dataset.theme === 'dark')"
     )
     seen.page.evaluate(
-        "() => addEventListener('afterprint', () => { window.drawn = [...document.querySelectorAll('.sr-chart')]"
+        "() => addEventListener('afterprint', () => { window.drawn = "
+        "[...document.querySelectorAll('.sr-chart')]"
         ".map(one => [one.querySelector('.main-svg').clientWidth <= 690, one.dataset.theme]); })"
     )
     pages = seen.page.pdf(print_background=True, format="A4", prefer_css_page_size=True)
@@ -166,7 +167,8 @@ def test_on_paper_it_is_white_and_nothing_is_missing(opened: Opened) -> None:
     assert len(pages) > 50_000
     assert seen.page.evaluate("window.drawn") == [[True, "light"]] * 2
     seen.eventually(
-        "[...document.querySelectorAll('.sr-chart')].every(one => one.querySelector('.main-svg').clientWidth > 690"
+        "[...document.querySelectorAll('.sr-chart')].every(one => "
+        "one.querySelector('.main-svg').clientWidth > 690"
         " && one.dataset.theme === 'dark')"
     )
     seen.page.emulate_media(media="print", color_scheme="dark")
@@ -273,7 +275,8 @@ def nothing_is_cut(seen: Opened) -> None:
         )
         seen.eventually(BOXES, [])
     seen.eventually(
-        "[...document.querySelectorAll('.sr-scroll')].every(one => one.scrollWidth <= one.clientWidth + 1)"
+        "[...document.querySelectorAll('.sr-scroll')].every(one => one.scrollWidth <= "
+        "one.clientWidth + 1)"
     )
     # A word of ordinary length is broken nowhere: each lies in one line.
     assert seen.page.evaluate(BROKEN_WORDS) == []

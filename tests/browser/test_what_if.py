@@ -1,4 +1,4 @@
-"""The what-if lab in a real JupyterLab: by keys alone, its errors in place, at any width and theme."""
+"""The what-if lab in JupyterLab: by keys alone, its errors, at any width and theme."""
 
 import re
 from collections.abc import Iterator

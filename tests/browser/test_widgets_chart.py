@@ -184,7 +184,8 @@ def test_after_a_figure_that_plotly_cannot_draw_the_next_is_drawn(open_desk: Ope
     drawn(desk)
     page, alert = desk.page, desk.page.get_by_role("alert")
     page.evaluate(
-        "() => { Plotly.kept = Plotly.react; Plotly.react = async () => { throw new Error('out of memory'); }; }"
+        "() => { Plotly.kept = Plotly.react; Plotly.react = async () => { throw new Error('out of "
+        "memory'); }; }"
     )
     chart.figure = bars()
     desk.settle()

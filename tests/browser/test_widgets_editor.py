@@ -492,7 +492,8 @@ def test_a_drag_to_the_edge_scrolls(open_desk: OpenDesk) -> None:
     edge = (start["x"] + 30, box["y"] + box["height"] - 8)
     desk.drag((start["x"] + 9, start["y"] + 9), edge, let_go=False)
     desk.page.wait_for_function(
-        f"(list => list.scrollTop + list.clientHeight >= list.scrollHeight - 2)(document.querySelector('{LIST}'))"
+        f"(list => list.scrollTop + list.clientHeight >= list.scrollHeight - "
+        f"2)(document.querySelector('{LIST}'))"
     )
     desk.settle()
     desk.page.mouse.move(start["x"] + 31, box["y"] + box["height"] - 9)

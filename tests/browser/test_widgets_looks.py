@@ -113,7 +113,8 @@ def test_the_theme_follows_while_the_page_is_open(light: Desk) -> None:
     )
     light.settle()
     page.wait_for_function(
-        "document.querySelector('.gtitle, .xtick text').style.fill.replaceAll(' ', '') === 'rgb(230,233,239)'"
+        "document.querySelector('.gtitle, .xtick text').style.fill.replaceAll(' ', '') === "
+        "'rgb(230,233,239)'"
     )
     after = page.evaluate(SWATCHES)
     for drawn in (before, after):  # no two states look the same
@@ -287,7 +288,7 @@ def test_no_two_colours_of_a_legend_look_the_same(theme: str, open_desk: OpenDes
             assert min(difference(one, other) for one, other in states) >= APART
 
 
-def linked_views(selection: Selection) -> list[WindowStrip | PartitionGrid | LagTable | PlotView]:
+def link_views(selection: Selection) -> list[WindowStrip | PartitionGrid | LagTable | PlotView]:
     times = [BEGIN + timedelta(seconds=7 * moment) for moment in range(40)]
     figure = go.Figure(go.Scatter(x=times, y=list(range(40)), name="lag"))
     return [
@@ -301,7 +302,7 @@ def linked_views(selection: Selection) -> list[WindowStrip | PartitionGrid | Lag
 @pytest.mark.parametrize("kernel", [True, pytest.param(False, marks=pytest.mark.exhaustive)])
 def test_a_cell_changes_strip_and_table(kernel: bool, open_desk: OpenDesk) -> None:
     selection = Selection()
-    desk = open_desk(*linked_views(selection))
+    desk = open_desk(*link_views(selection))
     if not kernel:
         desk.silence()
     shown = desk.data("counts", STRIP)
@@ -326,7 +327,7 @@ def test_a_cell_changes_strip_and_table(kernel: bool, open_desk: OpenDesk) -> No
 @pytest.mark.parametrize("kernel", [pytest.param(True, marks=pytest.mark.exhaustive), False])
 def test_a_moment_goes_both_ways(kernel: bool, open_desk: OpenDesk) -> None:
     selection = Selection()
-    desk = open_desk(*linked_views(selection))
+    desk = open_desk(*link_views(selection))
     desk.page.locator(".sl-chart[data-drawn]").wait_for()
     if not kernel:
         desk.silence()
@@ -342,7 +343,7 @@ def test_a_moment_goes_both_ways(kernel: bool, open_desk: OpenDesk) -> None:
 
 def test_python_picks_and_every_view_shows_it(open_desk: OpenDesk) -> None:
     selection = Selection()
-    desk = open_desk(*linked_views(selection))
+    desk = open_desk(*link_views(selection))
     selection.keys, selection.offsets = (OTHER,), (2_000_050, 2_000_060)
     selection.moment = BEGIN
     desk.settle()

@@ -54,8 +54,8 @@ def test_every_moment_shows_what_was(open_desk: OpenDesk) -> None:
         assert counted(desk) == legend(desk) == strip.counts(moment)
         result = desk.page.inner_text(".sl-told")
         assert (
-            f"SPSO {row['start_offset']}, SPEO {row['window_end_offset']}, log end {row['end_offset']}"
-            in result
+            f"SPSO {row['start_offset']}, SPEO {row['window_end_offset']}, log end "
+            f"{row['end_offset']}" in result
         )
         assert result.startswith(f"{row['record_timestamp']:%Y-%m-%d %H:%M:%S}.000 UTC")
 
@@ -433,14 +433,14 @@ def kind_at(row: dict[str, Any], offset: int) -> str:
     return DeliveryState(states[0]).name.lower() if states else "unknown"
 
 
-def sampled(row: dict[str, Any], first: int, end: int, random: Random) -> list[int]:
+def sample_offsets(row: dict[str, Any], first: int, end: int, random: Random) -> list[int]:
     """Offsets on both sides of where the kind changes, and some anywhere."""
     edges = [n for n in range(first + 1, end) if kind_at(row, n - 1) != kind_at(row, n)]
     chosen = [o for at in random.sample(edges, min(len(edges), SAMPLES // 3)) for o in (at - 1, at)]
     return chosen + random.choices(range(first, end), k=SAMPLES - len(chosen))
 
 
-def painted(colours: list[list[int]]) -> str:
+def find_kind(colours: list[list[int]]) -> str:
     """The kind whose colour a cell is filled with; its pattern covers only a part of it."""
     fills = {tuple(bytes.fromhex(look.fill["light"][1:])): name for name, look in LOOKS.items()}
     pixels: Counter[str] = Counter()
@@ -453,12 +453,12 @@ def painted(colours: list[list[int]]) -> str:
 def assert_painted(desk: Desk, row: dict[str, Any], shown: Shown, random: Random) -> set[str]:
     """Twenty cells have the colours of their states, and the carets stand at the window's ends."""
     edge = 2 if shown.x(1) - shown.x(0) > 7 else 0.5  # there are lines between wide cells
-    offsets = sampled(row, int(shown.first), int(shown.end), random)
+    offsets = sample_offsets(row, int(shown.first), int(shown.end), random)
     boxes = [
         (shown.x(n) + edge, STATES[0] + 2, shown.x(n + 1) - edge, STATES[1] - 2) for n in offsets
     ]
     kinds = [kind_at(row, offset) for offset in offsets]
-    found = [painted(colours) for colours in desk.page.evaluate(COLOURS, boxes)]
+    found = [find_kind(colours) for colours in desk.page.evaluate(COLOURS, boxes)]
     assert dict(zip(offsets, found, strict=True)) == dict(zip(offsets, kinds, strict=True))
     marks = [
         n for n in (row["start_offset"], row["window_end_offset"]) if shown.first <= n <= shown.end
@@ -564,4 +564,4 @@ def test_a_lone_offset_with_lag_is_seen_among_thousands(done: int, open_desk: Op
     head, rest = desk.page.evaluate(
         COLOURS, [(1, STATES[0] + 2, 3.5, STATES[1] - 2), (8, STATES[0] + 2, 60, STATES[1] - 2)]
     )
-    assert (painted(head), painted(rest)) == ("available", "acknowledged")
+    assert (find_kind(head), find_kind(rest)) == ("available", "acknowledged")

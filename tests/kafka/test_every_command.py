@@ -261,7 +261,7 @@ def lags(live: Live, group: str) -> list[int | None]:
 
 
 def waiting(live: Live, group: str) -> int:
-    """All lags of a group; of a partition that it never fetched its log, as all begin at earliest."""
+    """All lags of a group; of a partition never fetched its log, as all begin at earliest."""
     return sum(
         live.kafka.ends(topic)[partition] - live.kafka.ends(topic, -2)[partition]
         if row["start_offset"] is None

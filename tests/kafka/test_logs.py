@@ -300,7 +300,7 @@ def _decide(message: Message) -> AcknowledgeType:
 
 
 @pytest.fixture(scope="module")
-def noted(broker: KafkaBroker) -> dict[datetime, list[Any]]:
+def described(broker: KafkaBroker) -> dict[datetime, list[Any]]:
     """Ten moments of a cluster at work, and what Kafka's command printed at each."""
     servers = broker.bootstrap_servers
     create_topics(servers, {TOPIC: 3})
@@ -344,19 +344,19 @@ def _ours(rows: list[dict[str, Any]], names: tuple[str, ...]) -> list[tuple[Any,
     return sorted(tuple(row[name] for name in names) for row in rows)
 
 
-def test_lag_as_of_ten_moments(broker: KafkaBroker, noted: dict[datetime, list[Any]]) -> None:
+def test_lag_as_of_ten_moments(broker: KafkaBroker, described: dict[datetime, list[Any]]) -> None:
     names = ("group_id", "topic", "partition", "leader_epoch", "start_offset", "lag")
-    for moment, theirs in noted.items():
+    for moment, theirs in described.items():
         rows = readings.lag(_source(broker), "local", moment).table.to_pylist()
         assert _ours([row for row in rows if row["group_id"] in GROUPS], names) == theirs
-    assert len(noted) == MOMENTS
-    assert len({str(theirs) for theirs in noted.values()}) == MOMENTS  # it was at work
+    assert len(described) == MOMENTS
+    assert len({str(theirs) for theirs in described.values()}) == MOMENTS  # it was at work
 
 
 def test_answers_of_the_past_say_by_whose_times_they_are(
-    broker: KafkaBroker, noted: dict[datetime, list[Any]]
+    broker: KafkaBroker, described: dict[datetime, list[Any]]
 ) -> None:
-    servers, moment = broker.bootstrap_servers, max(noted)
+    servers, moment = broker.bootstrap_servers, max(described)
     said = f"earlier end offsets of {TOPIC} are estimated from timestamps that producers set"
     bench = package.open(servers, engine="local", groups=GROUPS)
     then = bench.at(moment)
@@ -370,21 +370,25 @@ def test_answers_of_the_past_say_by_whose_times_they_are(
     assert _source(broker).timed_by_producers([TOPIC, by_brokers]) == [TOPIC]
 
 
-def test_moments_from_one_reading(broker: KafkaBroker, noted: dict[datetime, list[Any]]) -> None:
+def test_moments_from_one_reading(
+    broker: KafkaBroker, described: dict[datetime, list[Any]]
+) -> None:
     source = _source(broker)
     with engines.read(source, "local", None, Choice(frozenset(GROUPS))) as past:
-        ends = source.past_offsets(past.topic_ids, list(noted))
-        timeline = lags_at(past, ends, list(noted))
+        ends = source.past_offsets(past.topic_ids, list(described))
+        timeline = lags_at(past, ends, list(described))
     names = ("group_id", "topic", "partition", "start_offset", "lag")
-    for moment, theirs in noted.items():
+    for moment, theirs in described.items():
         then = timeline.filter(pc.equal(timeline["as_of"], pa.scalar(moment, schemas.TIMESTAMP)))
         without_epoch = sorted((*row[:3], *row[4:]) for row in theirs)
         assert _ours(then.to_pylist(), names) == without_epoch
 
 
-def test_history_of_a_live_cluster(broker: KafkaBroker, noted: dict[datetime, list[Any]]) -> None:
-    first = min(noted)
-    every = (max(noted) - first) / 5
+def test_history_of_a_live_cluster(
+    broker: KafkaBroker, described: dict[datetime, list[Any]]
+) -> None:
+    first = min(described)
+    every = (max(described) - first) / 5
     span = f"--since {first.isoformat()} --every {every / timedelta(seconds=1):.6f}s"
     rows = ask(f"history --group past-a {span}", at=broker.bootstrap_servers)
     assert len(rows) >= 3 * 5
@@ -392,12 +396,17 @@ def test_history_of_a_live_cluster(broker: KafkaBroker, noted: dict[datetime, li
 
 
 @pytest.mark.exhaustive
-def test_watch_shows_what_changed(broker: KafkaBroker, noted: dict[datetime, list[Any]]) -> None:
+def test_watch_shows_what_changed(
+    broker: KafkaBroker, described: dict[datetime, list[Any]]
+) -> None:
     """The second round begins with another heading and a change for each row."""
     arguments = ["lag", "--bootstrap-server", broker.bootstrap_servers]
     arguments += ["--group", "past-b", "--watch", "0.2s"]
+    # A parent in the background may ignore SIGINT, and its children inherit that.
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    code += "from sharelag.cli import main; main()"
     with subprocess.Popen(
-        [sys.executable, "-c", "from sharelag.cli import main; main()", *arguments],
+        [sys.executable, "-c", code, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

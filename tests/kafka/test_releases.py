@@ -183,7 +183,7 @@ def test_no_request_about_share_groups_is_left_out(kafka_jars: Path) -> None:
 
 
 @pytest.fixture(scope="module", params=[pytest.param(one, marks=HAS_CLASSES) for one in COMPARED])
-def asked(request: pytest.FixtureRequest) -> Iterator[Oracle]:
+def oracle(request: pytest.FixtureRequest) -> Iterator[Oracle]:
     with Oracle("CoordinatorOracle", version=request.param) as oracle:
         yield oracle
 
@@ -208,20 +208,20 @@ def summary(oracle: Oracle, *operations: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
-def test_writes_out_of_order_move_back_what_the_table_says(asked: Oracle) -> None:
-    late = summary(asked, write(20, 0), write(10, 0))
-    assert (late["startOffset"] < 20) is affects("apache/kafka#23074", asked.version)
-    fewer = summary(asked, write(0, 5), write(0, 2))
-    assert (fewer["deliveryCompleteCount"] < 5) is affects("apache/kafka#23112", asked.version)
+def test_writes_out_of_order_move_back_what_the_table_says(oracle: Oracle) -> None:
+    late = summary(oracle, write(20, 0), write(10, 0))
+    assert (late["startOffset"] < 20) is affects("apache/kafka#23074", oracle.version)
+    fewer = summary(oracle, write(0, 5), write(0, 2))
+    assert (fewer["deliveryCompleteCount"] < 5) is affects("apache/kafka#23112", oracle.version)
 
 
-def test_a_second_initialisation_and_a_reset(asked: Oracle) -> None:
+def test_a_second_initialisation_and_a_reset(oracle: Oracle) -> None:
     again = {"op": "init", **KEY, "stateEpoch": 1, "startOffset": 0}
-    twice = summary(asked, write(20, 0), again)
-    assert (twice["startOffset"] < 20) is affects("apache/kafka#23190", asked.version)
+    twice = summary(oracle, write(20, 0), again)
+    assert (twice["startOffset"] < 20) is affects("apache/kafka#23190", oracle.version)
     reset = {"op": "init", **KEY, "stateEpoch": 2, "startOffset": 7}
-    unknown = summary(asked, write(20, 0), reset)["deliveryCompleteCount"] < 0
-    assert unknown is affects("KAFKA-20034", asked.version)
+    unknown = summary(oracle, write(20, 0), reset)["deliveryCompleteCount"] < 0
+    assert unknown is affects("KAFKA-20034", oracle.version)
 
 
 @pytest.fixture(scope="module", params=OLDER_FIRST)
@@ -249,14 +249,14 @@ def test_the_doctor_asks_the_brokers_for_their_release(of_version: KafkaBroker) 
     assert told == dict.fromkeys(found, True)
 
 
-def test_what_comes_late_is_refused_only_where_a_reset_raised_the_epoch(asked: Oracle) -> None:
+def test_what_comes_late_is_refused_only_where_a_reset_raised_the_epoch(oracle: Oracle) -> None:
     """A reset without a new epoch (KAFKA-20910) leaves an initialisation of before it valid."""
 
     def late(epoch: int) -> dict[str, Any]:
         begin = {"op": "init", **KEY, "startOffset": 0, "stateEpoch": 1}
         reset = {"op": "init", **KEY, "startOffset": 7, "stateEpoch": epoch}
         question = {"topics": {TOPIC: 1}, "ops": [begin, reset, begin, {"op": "summary", **KEY}]}
-        *_, again, last = asked.ask(question)["results"]
+        *_, again, last = oracle.ask(question)["results"]
         return {"error": again["error"], "start": last["answer"]["startOffset"]}
 
     assert late(2) == {"error": FENCED_STATE_EPOCH, "start": 7}

@@ -31,7 +31,7 @@ _ALL = [
     *("TOPIC orders READ", "TOPIC orders DESCRIBE_CONFIGS", "GROUP {} DESCRIBE_CONFIGS"),
     "BROKER kafka-cluster DESCRIBE_CONFIGS",
 ]
-#: Rules by name: resource, operation; {} is the group, a star at the end a prefix, a minus a denial.
+#: Rules by name: resource, operation; {} is the group, a final star a prefix, a minus a denial.
 COMBINATIONS = {
     "nothing": [],
     "all of ours": _ALL,
@@ -200,7 +200,7 @@ def _needed(told: dict[str, dict[str, Any]], command: str) -> dict[str, str]:
 @pytest.mark.row("SEC-02")
 @pytest.mark.row("SEC-03")
 def test_a_group_only_described(secured: KafkaBroker, oracle: Oracle, tmp_path: Path) -> None:
-    """Describing it goes well; consuming would fail, and so it does; brokers' requests are theirs."""
+    """Describing succeeds, consuming fails as it would; brokers' requests are theirs."""
     set_rules(secured, [rule("GROUP {} DESCRIBE", "billing"), rule("TOPIC orders DESCRIBE", "")])
     admin = java_settings(secured, "admin")
     given = ("--command-config", settings_file(tmp_path, admin), "--principal", "User:alice")

@@ -1,4 +1,4 @@
-"""Reports of a secured cluster have Kafka's own lag; neither they nor Spark leave a secret behind."""
+"""Reports of a secured cluster have Kafka's own lag, and no secrets; nor does Spark."""
 
 import base64
 import gzip
@@ -86,7 +86,7 @@ def test_papermill_runs_the_notebook_too(secured: KafkaBroker, tmp_path: Path, r
     assert told(result) == kafkas(secured)
 
 
-# ---- what a Spark application shows and logs of itself, and the list of its processes -------------
+# ---- what a Spark application shows and logs of itself, and the list of its processes ------------
 #: Reads the state topic as a batch and as a stream, by our source and by Spark's own, fails to read
 #: another, and prints what the UI and its API say of it.
 _JOB = """

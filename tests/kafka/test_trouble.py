@@ -1,4 +1,4 @@
-"""Three secured brokers in trouble while sharelag captures, follows, watches, checks and exports."""
+"""Three secured brokers in trouble while sharelag captures, watches, checks and exports."""
 
 import json
 import re

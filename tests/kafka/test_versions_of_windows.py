@@ -1,4 +1,4 @@
-"""Windows have the batches that the classes of the input's version of Kafka hold, to the boundary."""
+"""Windows have the batches of the input's version of Kafka, to the boundary."""
 
 import json
 import shutil
@@ -39,7 +39,7 @@ NEGATIVE = bytes.fromhex("ffffffff0f")
 
 
 @pytest.fixture(scope="module", params=[PREVIOUS, KAFKA_VERSION])
-def asked(request: pytest.FixtureRequest) -> Iterator[Oracle]:
+def oracle(request: pytest.FixtureRequest) -> Iterator[Oracle]:
     # A coordinator that cannot read a record does not load; what it can read shows all the same.
     with Oracle("ReplayOracle", "--keep-going", version=request.param) as oracle:
         yield oracle
@@ -99,24 +99,24 @@ def equal_neighbours(batches: Held) -> int:
 
 @pytest.mark.parametrize("engine", ["local", BY_SPARK])
 def test_a_capture_has_the_boundaries_of_the_version_that_it_notes(
-    engine: str, asked: Oracle, drawn: pa.RecordBatch, tmp_path: Path, spark: SparkSession
+    engine: str, oracle: Oracle, drawn: pa.RecordBatch, tmp_path: Path, spark: SparkSession
 ) -> None:
-    folder = captured(tmp_path / "noted", drawn, asked.version)
-    theirs = judged(asked, drawn)
+    folder = captured(tmp_path / "noted", drawn, oracle.version)
+    theirs = judged(oracle, drawn)
     with sharelag.open(folder, engine=engine, spark=spark) as bench:
         assert held(bench.windows().table) == theirs
         if engine == "spark":
             assert held(bench.frames.windows.toArrow()) == theirs
         # As of an offset of the past, and after each of some records.
         middle = drawn.num_rows // 2
-        before = judged(asked, drawn.slice(0, middle))
+        before = judged(oracle, drawn.slice(0, middle))
         assert held(bench.at({3: 99 + middle}).windows().table) == before
         moments = bench.moments("ordered-7").table
         assert moments.num_rows > 5
         place = drawn.column("timestamp").to_pylist()
         for at in moments.column("as_of").unique().to_pylist():
             then = moments.filter(pc.equal(moments.column("as_of"), at))
-            so_far = judged(asked, drawn.slice(0, place.index(at) + 1))
+            so_far = judged(oracle, drawn.slice(0, place.index(at) + 1))
             assert held(then) == {key: so_far[key] for key in held(then)}
 
 
@@ -135,16 +135,16 @@ def test_an_unknown_version_is_like_the_newest(drawn: pa.RecordBatch, tmp_path: 
 
 
 @pytest.mark.parametrize("engine", ["local", BY_SPARK])
-def test_recorded_batches(engine: str, asked: Oracle, tmp_path: Path, spark: SparkSession) -> None:
+def test_recorded_batches(engine: str, oracle: Oracle, tmp_path: Path, spark: SparkSession) -> None:
     recorded = [CAPTURE] if engine == "spark" else [CAPTURE, *CAPTURE.parent.glob("scenarios/*")]
     for number, capture in enumerate(recorded):
         folder = tmp_path / str(number)
         shutil.copytree(capture, folder)
-        describe(folder, kafka_version=asked.version)
+        describe(folder, kafka_version=oracle.version)
         with sharelag.open(folder, engine=engine, spark=spark) as bench:
             records = pa.Table.from_batches(bench.source.batches(STATE_TOPIC))
             state = records.filter(pc.equal(records.column("topic"), STATE_TOPIC))
-            theirs = judged(asked, state.combine_chunks().to_batches()[0])
+            theirs = judged(oracle, state.combine_chunks().to_batches()[0])
             assert held(bench.windows().table) == theirs
             assert theirs or capture.name == "not_started"
 
@@ -168,19 +168,19 @@ def many(record: generators.Record) -> generators.Record:
 
 
 @pytest.mark.parametrize("engine", ["local", BY_SPARK])
-def test_number_of_tags(engine: str, asked: Oracle, tmp_path: Path, spark: SparkSession) -> None:
+def test_number_of_tags(engine: str, oracle: Oracle, tmp_path: Path, spark: SparkSession) -> None:
     begun = encode_record(SHARE_SNAPSHOT, row(0, [(0, 9, 0, 1)]))
     unknown = {"delivery_complete_count": None}
     states = (row(start, [(start, start + 1, 2, 1)], **unknown) for start in (3, 5, 7, 9))
     updates = [encode_record(SHARE_UPDATE, state) for state in states]
     # Of the value, and of its only batch, behind which the value has its own.
     odd = [begun, updates[0], negative(updates[1], 1), negative(updates[2], 2), many(updates[3])]
-    theirs = judged(asked, raw(odd))
-    refused = 3 if asked.version == KAFKA_VERSION else 0
+    theirs = judged(oracle, raw(odd))
+    refused = 3 if oracle.version == KAFKA_VERSION else 0
     # A large topic is read by compiled passes.
     whole = [*odd, *(encode_record(SHARE_UPDATE, row(-1, [])) for _ in range(12_000))]
     for name, records in (("few", odd), ("many", whole)):
-        folder = captured(tmp_path / name, raw(records), asked.version)
+        folder = captured(tmp_path / name, raw(records), oracle.version)
         with sharelag.open(folder, engine=engine, spark=spark) as bench:
             brief = bench.lag(brief=True).table.column("start_offset").to_pylist()
             assert (brief, held(bench.windows().table)) == ([3 if refused else 9], theirs)

@@ -190,7 +190,7 @@ def test_kafka_4_0_reads_and_writes_the_older_format_the_same(cases: Any) -> Non
 
 
 @pytest.fixture(scope="module", params=COMPARED)
-def asked(request: pytest.FixtureRequest) -> Iterator[Oracle]:
+def oracle(request: pytest.FixtureRequest) -> Iterator[Oracle]:
     with Oracle("CombinerOracle", version=request.param) as oracle:
         yield oracle
 
@@ -201,7 +201,7 @@ def replaying(request: pytest.FixtureRequest) -> Iterator[Oracle]:
         yield oracle
 
 
-def test_combine_gives_each_versions_batches(asked: Oracle, cases: Any) -> None:
+def test_combine_gives_each_versions_batches(oracle: Oracle, cases: Any) -> None:
     random = Random("combine")
     questions: list[dict[str, Any]] = [
         {
@@ -211,27 +211,27 @@ def test_combine_gives_each_versions_batches(asked: Oracle, cases: Any) -> None:
         }
         for _ in range(cases(600, 20_000))
     ]
-    answers = [answer["combined"] for answer in asked.ask_many(questions)]
+    answers = [answer["combined"] for answer in oracle.ask_many(questions)]
     joined = 0
     for question, theirs in zip(questions, answers, strict=True):
         existing, new, start = question.values()
-        found = combine(existing, new, start, asked.version)
+        found = combine(existing, new, start, oracle.version)
         assert [list(batch) for batch in found] == theirs, question
-        assert not joins_neighbours(asked.version) or found == combine(existing, new, start)
+        assert not joins_neighbours(oracle.version) or found == combine(existing, new, start)
         plain = _compiled(existing + new, start)
         joined += plain != theirs
     # The kernel leaves what Kafka 4.3.1 leaves; some of it is joined by Kafka 4.4.
-    assert (joined > 0) is joins_neighbours(asked.version)
+    assert (joined > 0) is joins_neighbours(oracle.version)
 
 
-def test_neighbours_that_become_equal_are_joined_by_versions_that_do(asked: Oracle) -> None:
+def test_neighbours_that_become_equal_are_joined_by_versions_that_do(oracle: Oracle) -> None:
     """Archived 1, released 2, archived 3; then 2 is archived, too."""
     existing = [StateBatch(1, 1, 4, 1), StateBatch(2, 2, 0, 1), StateBatch(3, 3, 4, 1)]
     new = [StateBatch(2, 2, 4, 1)]
-    theirs = asked.ask({"existing": existing, "new": new, "startOffset": -1})["combined"]
+    theirs = oracle.ask({"existing": existing, "new": new, "startOffset": -1})["combined"]
     apart, joined = [[1, 1, 4, 1], [2, 3, 4, 1]], [[1, 3, 4, 1]]
-    assert theirs == (joined if has_reached(asked.version, "4.4") else apart)
-    assert [list(one) for one in combine(existing, new, -1, asked.version)] == theirs
+    assert theirs == (joined if has_reached(oracle.version, "4.4") else apart)
+    assert [list(one) for one in combine(existing, new, -1, oracle.version)] == theirs
 
 
 def _compiled(batches: list[StateBatch], start: int) -> list[list[int]]:

@@ -18,7 +18,8 @@ pytestmark = pytest.mark.exhaustive
 NAME = "11_dataframes_and_sql"
 #: What Java and Spark say whenever they start; a kernel shows it below the cell that starts them.
 OF_THEIR_START = re.compile(
-    r"WARNING: Using incubator modules: .*\n|Setting default log level to .*\n|To adjust logging level use .*\n"
+    r"WARNING: Using incubator modules: .*\n|Setting default log level to .*\n|To adjust logging "
+    r"level use .*\n"
     r"|Using Spark's default log4j profile: .*\n"
     r"|.* WARN Utils: (Your hostname, .* resolves to a loopback address|Set SPARK_LOCAL_IP if).*\n"
     r"|.* WARN Utils: Service 'SparkUI' could not bind on port .*\n"
@@ -35,7 +36,7 @@ def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 
 def _without_packages(folder: Path) -> dict[str, str]:
-    """An environment whose ``python3`` fails, and that does not name another for Spark's workers."""
+    """An environment whose ``python3`` fails, without another one for Spark's workers."""
     python3 = folder / "bin" / "python3"
     python3.parent.mkdir()
     python3.write_text("#!/bin/sh\necho no package here >&2\nexit 1\n")

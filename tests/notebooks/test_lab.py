@@ -18,7 +18,7 @@ from tests.support.widgets.samples import HOSTILE
 from tests.support.written_input import NOW, Write, WrittenInput
 
 # In a usual run test_opening.py looks at the first notebook, tests/browser at names that would like
-# to be more than text, and tests/spark/test_notebooks.py runs the code of all, where nobody looks on.
+# to be more than text, and tests/spark/test_notebooks.py runs the code of all, without a page.
 pytestmark = pytest.mark.exhaustive
 #: These show names in every way: tables, causes, charts, strips, linked dashboards.
 WITH_NAMES = ("02_inside_a_window", "00_start_here")

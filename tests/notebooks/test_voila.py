@@ -127,7 +127,8 @@ def test_a_failure_is_a_sentence_and_dark_where_the_system_is(voila: str, browse
     page.set_default_timeout(PATIENCE)
     page.goto(f"{voila}/voila/render/{FAILS}.ipynb")
     result = page.locator(
-        "[data-mime-type='application/vnd.jupyter.stderr'], .jp-RenderedText[data-mime-type*='error']"
+        "[data-mime-type='application/vnd.jupyter.stderr'], "
+        ".jp-RenderedText[data-mime-type*='error']"
     )
     expect(result.first).to_have_text(
         re.compile(r"^\s*InputError: there is nothing at .no/such/place.: give a cluster"),

@@ -5,6 +5,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -319,6 +320,15 @@ def test_a_stream_is_watched(
         expected = _rows(lag_arrow(windows, ends))
         assert any(_rows(lag) == expected for lag in live.updates(seconds=120))
         assert "a DataFrame of raw records" in repr(live)
+        # The state topic has more partitions by now, and one share partition was deleted there.
+        (first,) = windows.slice(0, 1).select(schemas.SHARE_PARTITION).to_pylist()
+        key, _ = encode_record(SHARE_SNAPSHOT, row(7, []) | first)
+        later = {"timestamp": datetime.now(UTC), "partition": 99}
+        gone = _piece(0, (key, None)).to_pylist()[0] | later
+        log.pieces.append(pa.Table.from_pylist([gone], pieces[0].schema))
+        log.write(1)
+        rest = _rows(lag_arrow(windows.slice(1), ends))
+        assert any(_rows(lag) == rest for lag in live.updates(seconds=120))
     with pytest.raises(InputError, match="a cluster knows its own"):
         stream.watch("127.0.0.1:1", offsets=ends, spark=spark)
     with pytest.raises(InputError, match="generation"):

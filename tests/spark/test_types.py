@@ -1,4 +1,4 @@
-"""What libraries and sinks write for the columns of raw records and offsets: equal rows or a sentence.
+"""What libraries and sinks write as raw records and offsets: equal rows or a sentence.
 
 Each way of writing is tried on both engines, as a table of this process, as a DataFrame of Spark and
 as Parquet files.
@@ -110,7 +110,10 @@ REFUSED: dict[str, tuple[Change, str]] = {
     ),
     "numbers for times": (
         changed("timestamp", lambda time: time.cast(pa.int64())),
-        "timestamp: expected timestamp, got int64",
+        (
+            "timestamp: expected timestamp, got int64. Milliseconds become times by timestamp_millis "
+            "in"
+        ),
     ),
     "texts for numbers": (
         changed("offset", lambda offset: offset.cast(pa.string())),

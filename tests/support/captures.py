@@ -48,7 +48,7 @@ def with_mirror(source: Path, folder: Path) -> Path:
 def with_growth(source: Path, folder: Path, deletes: bool = False) -> Path:
     """Copy a capture, as if its state topic had got more partitions in the middle of it.
 
-    ``deletes``: the states in the new partitions are deleted at the end.
+    ``deletes``: the first state in the new partitions is deleted at the end.
     """
     shutil.copytree(source, folder)
     (file,) = (folder / "records").iterdir()
@@ -60,11 +60,9 @@ def with_growth(source: Path, folder: Path, deletes: bool = False) -> Path:
     moved = with_column(later, "partition", pc.add(later["partition"], 50))
     if deletes:
         last = {row["key"][2:]: row for row in moved.to_pylist()}  # behind the type of the record
-        gone = [
-            row | {"key": b"\0\0" + share, "value": None, "offset": 10**6 + n}
-            for n, (share, row) in enumerate(last.items())
-        ]
-        moved = pa.concat_tables([moved, pa.Table.from_pylist(gone, moved.schema)])
+        share, row = next(iter(last.items()))
+        gone = row | {"key": b"\0\0" + share, "value": None, "offset": row["offset"] + 1}
+        moved = pa.concat_tables([moved, pa.Table.from_pylist([gone], moved.schema)])
     pq.write_table(records.filter(~is_later), file)
     pq.write_table(moved, folder / "records" / "moved.parquet")
     describe(folder)

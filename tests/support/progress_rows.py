@@ -1,4 +1,4 @@
-"""Rows of the tables from which ages, forecasts and retention are computed, and what comes of them."""
+"""Rows of the tables for ages, forecasts and retention, and what comes of them."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

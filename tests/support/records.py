@@ -58,7 +58,7 @@ def decode(records: list[tuple[bytes, bytes | None]]) -> pa.RecordBatch:
 
 
 def state_records(writes: list[tuple[int, list[StateBatch]]]) -> list[generators.Record]:
-    """Return an empty snapshot of `KEY`, and an update a write: a start offset, -1: none, batches."""
+    """Return an empty snapshot of `KEY`, and an update a write: start offset, -1, batches."""
     kinds = [SHARE_SNAPSHOT] + [SHARE_UPDATE] * len(writes)
     states = zip(kinds, [(0, []), *writes], strict=True)
     return [encode_record(kind, row(start, batches)) for kind, (start, batches) in states]

@@ -232,7 +232,7 @@ class SharePartition(Seen):
     def acknowledge(
         self, member: str, now: int, acknowledgements: Sequence[Acknowledgement]
     ) -> None:
-        """Acknowledge what a member has acquired: all of it, or nothing when one offset is not its."""
+        """Acknowledge what a member has acquired: all, or nothing if one offset is not its."""
         self._advance(now)
         core, p, complete = self._core, self._p, self._core[self._p + at.COMPLETE]
         ack, number = self._ask(member, acknowledgements), self._owner(member)
@@ -251,12 +251,12 @@ class SharePartition(Seen):
         self._write(complete)
 
     def expire_locks(self, now: int) -> int | None:
-        """Take back what was acquired too long ago, and write so, whatever the coordinator answers."""
+        """Take back what was acquired too long ago, and write so, whatever comes back."""
         self._advance(now)
         return self.next_lock_ends_ms
 
     def log_start_moved(self, offset: int, now: int) -> None:
-        """Follow the log start offset after a fetch found its records deleted; nothing is written."""
+        """Follow the log start offset after records were deleted; nothing is written."""
         self._advance(now)
         states.move_log_start(self._core, self._p, offset)
 

@@ -1,4 +1,4 @@
-"""The documentation: links lead somewhere, names exist, and pages that tools make are up to date."""
+"""The documentation: links lead somewhere, names exist, made pages are up to date."""
 
 import ast
 import json

@@ -143,7 +143,7 @@ def test_the_bill_of_materials_has_every_pin_with_its_hashes(tmp_path: Path) -> 
 
 
 def test_an_audit_without_answers_is_no_pass() -> None:
-    """Where PyPI's advisories cannot be read, pip-audit skips; only --strict makes that a failure."""
+    """pip-audit skips advisories that it cannot read; only --strict makes that a failure."""
     rule = re.search(r"^audit:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert rule is not None
     assert {"--strict", "--require-hashes", "--disable-pip"} <= set(rule[1].split())

@@ -59,11 +59,6 @@ ALL = (
 OF_A_GROUP = (GroupView, WindowExplorer, PoisonHunt, ImbalanceView, WhatIfLab, Now)
 
 
-@pytest.fixture(scope="module")
-def poison() -> Workbench:
-    return open_once("poison")
-
-
 class GoesOn(WrittenInput):
     """A share partition that changes, unless its cluster is gone."""
 
@@ -592,3 +587,9 @@ def test_an_assignment_by_hand_is_tried_out(uneven: Workbench) -> None:
     assert rows["Lag, largest"]["verdict"] in ("better", "worse", "same", "unclear")
     assert found.equals(what_if(shorter(lab.scenario, 5), editor.assignment, seeds=(0, 1)))
     assert editor.difference.assumed == lab.scenario.assumed
+    assert "known" not in editor.difference.about
+    unknown = quick(open_once("not_started")).editor.children[1]
+    unknown.run()
+    assert unknown._run.join(60)
+    assert unknown.difference is not None
+    assert ". Not known: no completion rate" in unknown.difference.about

@@ -400,6 +400,7 @@ def lag(windows: Tabular, offsets: Tabular) -> DataFrame:
     if isinstance(origin, Replayed):
         windows = origin.records
     elif "window_end_offset" in column_names(windows):
+        _refuse_stream(windows, "windows")
         # The lag does not need the batches, so they are null.
         names = [name for name in schemas.WINDOWS.names if name != "batches"]
         frame = as_frame(windows, schemas.WINDOWS, "windows").select(names)
@@ -420,6 +421,7 @@ def lag(windows: Tabular, offsets: Tabular) -> DataFrame:
 
 def _send_ends(offsets: Tabular) -> tuple[Callable[..., pa.Table], DataFrame | None]:
     """Return a function that gives a task the last known ends, and the DataFrame that it needs."""
+    _refuse_stream(offsets, "offsets")
     if not is_of_spark(offsets):
         known = schemas.conform_given(offsets, schemas.OFFSETS, "offsets")
     elif (known := origin_of(offsets)) is None:
@@ -434,6 +436,14 @@ def _send_ends(offsets: Tabular) -> tuple[Callable[..., pa.Table], DataFrame | N
 
     beside = map_in_arrow(rows, pack_task, FOUND).select("rows")
     return lambda packed: latest_ends(read_tables(packed, schemas.OFFSETS)), beside
+
+
+def _refuse_stream(given: Any, what: str) -> None:
+    if is_of_spark(given) and given.isStreaming:
+        raise InputError(
+            f"the {what} are a stream: use sharelag.stream.lag, or write them to a table and read "
+            "that"
+        )
 
 
 def rollup(lag: Tabular, by: str) -> DataFrame:

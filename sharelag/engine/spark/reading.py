@@ -60,7 +60,7 @@ from sharelag.metrics.dead_letters import SUMS, archived_arrow, first_of, sums_o
 from sharelag.metrics.health import snapshots_arrow
 from sharelag.model import milliseconds
 from sharelag.replay.moment import Choice, Moment, filter_groups
-from sharelag.replay.state import WINDOWS_AT, WINDOWS_ORDER, replay_at
+from sharelag.replay.state import DELETED, WINDOWS_AT, WINDOWS_ORDER, replay_at
 from sharelag.tables.arrow import as_table, for_spark, keys, one_batch
 from sharelag.tables.declared import answers as of_answers
 from sharelag.tables.declared import groups, lag, records, windows
@@ -380,9 +380,8 @@ class SparkReading(Reading):
     @property
     def has_former_states(self) -> bool:
         """Whether a share partition has several states, deleted ones included."""
-        places = self.table("windows").select(schemas.SHARE_PARTITION)
-        deleted = unpack_table(self._states().found, "deleted", places.schema)
-        each = keys(pa.concat_tables([places, deleted]), schemas.SHARE_PARTITION)
+        both = [self.table(name).select(schemas.SHARE_PARTITION) for name in ("windows", "deleted")]
+        each = keys(pa.concat_tables(both), schemas.SHARE_PARTITION)
         return len(pc.unique(each)) < len(each)
 
     def _over(self, parts: Parts, each: Each, schema: pa.Schema, *chosen: Any) -> DataFrame:
@@ -446,8 +445,9 @@ class SparkReading(Reading):
         return super()._compute_sorted(name)
 
     def _compute(self, name: str) -> schemas.Arrow:
-        if name in ("windows", "gaps"):
-            return unpack_table(self._states().found, name, getattr(schemas, name.upper()))
+        if name in ("windows", "deleted", "gaps"):
+            schema = DELETED if name == "deleted" else getattr(schemas, name.upper())
+            return unpack_table(self._states().found, name, schema)
         if name == "observed":
             done = self._states()
             done = done if done.until == self.now else self._rest()

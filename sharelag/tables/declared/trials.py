@@ -180,6 +180,7 @@ TUNED = Table(
            "recommended; null: not a number, or no goals are kept"),
     Column("cliff", F.TEXT, "what no longer holds beyond that, and from which value; null: all "
            "that may be set keeps the goals"),
+    "duration_ms",
 )  # fmt: skip
 #: For the current and the recommended variant, runs are those that the tuner did not see; for the
 #: front, those of the search.
@@ -198,6 +199,7 @@ TRADED = Table(
     Column("difference_to", F.RATIO, "upper bound of the difference to the group as it is",
            "DIFF-TO"),
     Own("met", "null: the runs do not say", pa.bool_()),
+    "duration_ms",
 )  # fmt: skip
 
 WANTED = Table(

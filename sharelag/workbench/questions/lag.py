@@ -89,9 +89,8 @@ MOST_WINDOWS = 100_000
 def windows(t: Tables, group: str | None = None, held: bool = False) -> Result:
     """Return the window of every share partition."""
     lag = only(t.read.table("lag"), group)
-    table = t.bench.choice.of(add_topic_names(only(t.read.table("windows"), group), lag)).sort_by(
-        ORDER
-    )
+    named = add_topic_names(only(t.read.table("windows"), group), t.read.table("offsets"))
+    table = t.bench.choice.of(named).sort_by(ORDER)
     extra = t.bench.held_beside(t.read, lag, table, held)
     return _windows_answer(t, group, extra)
 

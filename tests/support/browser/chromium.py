@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page
 
@@ -61,6 +63,13 @@ def running_browser(sharing: bool = False) -> Iterator[Browser]:
         yield running
         _SHARED.pop(running, None)
         running.close()
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    """One Chromium for as long as tests of this folder follow each other."""
+    with running_browser(sharing=True) as running:
+        yield running
 
 
 def open_page(browser: Browser, alone: bool = False, site: str = _A_FILE, **settings: Any) -> Page:
@@ -119,7 +128,8 @@ def main() -> int:
     except FileNotFoundError:
         if not shutil.which("apt-get") or os.geteuid() != 0:
             print(
-                "the browser tests need Chromium, which only root can install here (Debian): install it "
+                "the browser tests need Chromium, which only root can install here (Debian): "
+                "install it "
                 "(apt install chromium), or set CHROMIUM to the path of one",
                 file=sys.stderr,
             )

@@ -113,7 +113,8 @@ class Desk(Watched):
         self.page.goto(path.as_uri())
         self.page.evaluate("window.ready")
         self.page.wait_for_function(
-            "() => [...document.querySelectorAll('.sl')].every(view => view.dataset.loaded || view.dataset.failed)"
+            "() => [...document.querySelectorAll('.sl')].every(view => view.dataset.loaded || "
+            "view.dataset.failed)"
         )
         self.settle()
 
@@ -139,7 +140,7 @@ class Desk(Watched):
     def drag(
         self, start: Point, end: Point, *held: str, button: Button = "left", let_go: bool = True
     ) -> None:
-        """Drag from a point of the page to another one, with some keys held, and let views paint."""
+        """Drag from a point of the page to another, with keys held, and let views paint."""
         mouse, keyboard = self.page.mouse, self.page.keyboard
         for key in held:
             keyboard.down(key)
@@ -173,7 +174,8 @@ class Desk(Watched):
         """Return controls whose keys JupyterLab would take for shortcuts of its own."""
         found: list[str] = self.page.eval_on_selector_all(
             ".sl button, .sl input, .sl select, .sl [tabindex]",
-            "all => all.filter(one => !('lmSuppressShortcuts' in one.dataset)).map(one => one.outerHTML)",
+            "all => all.filter(one => !('lmSuppressShortcuts' in one.dataset)).map(one => "
+            "one.outerHTML)",
         )
         return found
 

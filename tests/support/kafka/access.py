@@ -17,7 +17,7 @@ from tests.support.kafka.workload import wait_until
 
 
 def rule(text: str, group: str = "", principal: str = "User:alice") -> AclBinding:
-    """Make a rule, by default for alice: ``GROUP {} READ``; a star ends a prefix, a minus denies."""
+    """Make a rule, by default for alice: ``GROUP {} READ``; star: a prefix, minus: denies."""
     kind, name, operation = text.removeprefix("-").format(group).split()
     is_prefix = len(name) > 1 and name.endswith("*")
     return AclBinding(

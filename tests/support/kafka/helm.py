@@ -1,4 +1,4 @@
-"""Helm itself, as the library that Maven Central has; ``python -m tests.support.kafka.helm`` gets it.
+"""Helm, as a library of Maven Central that ``python -m tests.support.kafka.helm`` gets.
 
 It is called in a process of its own: the library brings Go's runtime along.
 """

@@ -1,4 +1,4 @@
-"""Jars of Kafka, of Spark's Kafka source and of Delta, fetched once from Maven Central into a cache.
+"""Jars of Kafka, Spark's Kafka source and Delta, fetched once from Maven Central.
 
 No build tool is needed: pyspark ships Ivy. ``python -m tests.support.kafka.jars`` fetches them ahead of the
 tests.
@@ -158,7 +158,8 @@ def _fetch(jar: str, dependencies: str, version: str, folder: Path) -> None:
     said = retrieve(_IVY_MODULE.format(dependencies=found), folder)
     if not (folder / f"{jar}-{version}.jar").exists():
         raise RigError(
-            f"{jar}-{version}.jar could not be fetched from https://repo1.maven.org/maven2/. With a "
+            f"{jar}-{version}.jar could not be fetched from https://repo1.maven.org/maven2/. With "
+            f"a "
             "closed network, run `python -m tests.support.kafka.jars` where it is open and copy "
             f"{folder.parent} "
             f"here (or point SHARELAG_CACHE at the copy). Ivy said:\n{said}"

@@ -12,7 +12,7 @@ FAST_JVM = (
     *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData"),
     *("-Xshare:auto", "-Xms64m"),
 )
-#: One JVM that works long enough to be timed: both compilers, and the collector that costs it least.
+#: One JVM that works long enough to be timed: both compilers, and the cheapest collector.
 TIMED_JVM = ("-XX:+UseSerialGC", "-Xshare:auto", "-Xms2g")
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 

@@ -122,7 +122,7 @@ class Oracle:
 
 
 def hexed(records: Iterable[tuple[bytes, bytes | None]], begin: int = 0) -> dict[str, Any]:
-    """Return keys and values of a state partition, from an offset on, as ``ReplayOracle`` is asked."""
+    """Return keys and values of a state partition from an offset, for ``ReplayOracle``."""
     return {
         "records": [
             {"o": offset, "k": key.hex(), "v": None if value is None else value.hex()}
@@ -201,7 +201,7 @@ def simple_assignor(version: str = KAFKA_VERSION) -> JarAssignor:
 
 
 def oracle_classes(program: str, version: str = KAFKA_VERSION, sources: Path = _SOURCES) -> Path:
-    """Return the folder of a compiled program, compiling it, and what it uses, if they have changed.
+    """Return the folder of a compiled program; compile it, and what it uses, if changed.
 
     Each is compiled alone, since no version of Kafka has all classes that all programs name.
     """

@@ -1,4 +1,4 @@
-"""A real Prometheus: Debian's package in a cache; ``python -m tests.support.kafka.prometheus`` gets it."""
+"""A real Prometheus, which ``python -m tests.support.kafka.prometheus`` gets."""
 
 from __future__ import annotations
 

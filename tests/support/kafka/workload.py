@@ -77,7 +77,7 @@ def create_placed(
     replicas: Sequence[list[int]],
     config: Mapping[str, str] | None = None,
 ) -> None:
-    """Create a topic whose partitions have these replicas, and wait until the first of each leads."""
+    """Create a topic with these replicas, and wait until the first of each leads."""
     admin = _admin(bootstrap)
     placed = NewTopic(
         topic, len(replicas), replica_assignment=list(replicas), config=dict(config or {})

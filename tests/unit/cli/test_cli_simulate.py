@@ -48,9 +48,15 @@ def test_a_row_for_each_assignor_and_number_of_members() -> None:
     answer = run("--capture", SLOW, "--duration", "1s")
     assert "sharelag: assumed: " in answer.stderr
     assert "ms of work per record" in answer.stderr
-    nobody = ["--capture", "not_started", "--compare", "--members", "1,2", "--duration", "1s"]
-    answer = run(*nobody, "--seeds", "2", code=3)
-    assert answer.stderr.splitlines()[-1].startswith("sharelag: not known: no completion rate")
+    nobody = ["--capture", "not_started", "--duration", "1s", "--seeds", "2"]
+    goal = "age_p95<1s"
+    kinds = ("", "--timeline", "--compare --members 1,2", "--what-clears")
+    searches = (f"--fewest-members {goal}", f"--tune --goal {goal}", "--against consumer-group")
+    for kind in (*kinds, *searches):
+        answer = run(*nobody, *kind.split(), code=3)
+        assert "not known: no completion rate" in answer.stderr.splitlines()[-1]
+        assert bool(answer.stdout) is (kind in kinds)
+    assert "not known" not in run(*nobody, "--service", "1ms", code=0).stderr
 
 
 @pytest.mark.parametrize("output", ["json", "yaml", "csv", "human"])
@@ -163,8 +169,8 @@ def test_a_comparison_for_people() -> None:
     assert result["latency_p95_ms", "simple · 6 members"].split()[6] == "s"
     assert ("age_p95_over_optimal", "simple · 2 members") in result
     assert (
-        "2 variants, 7 seeds, compared seed by seed with simple · 2 members; 95 % confidence intervals"
-        in answer.stderr
+        "2 variants, 7 seeds, compared seed by seed with simple · 2 members; 95 % confidence "
+        "intervals" in answer.stderr
     )
     decides = run(*given)
     heading, two, six = decides.stdout.splitlines()
@@ -226,6 +232,9 @@ def test_the_fewest_members_are_searched() -> None:
     (answer,) = [line for line in mine if line["answer"]]
     assert answer["met"]
     assert answer["goal"] == "lag_end <= 18000"
+    others = (["--compare"], ["--against", "consumer-group"])
+    found = [*mine, *(rows(*given[:4], "--seeds", "2", *other)[0] for other in others)]
+    assert {line["duration_ms"] for line in found} == {20_000}
     assert all(line["met"] is (line["members"] >= answer["members"]) for line in mine)
     assert answer["members"] - 1 in [line["members"] for line in mine]
     result = run(*given, "--fewest-members", "lag_end<18000")
@@ -383,7 +392,10 @@ def test_wrong_usage_is_said(given: tuple[str, ...], result: str) -> None:
         (("--autoscale", "keda:threshold=0"), "threshold is '0'"),
         (
             ("--compare", "--members", "2,4", "--baseline", "8 members"),
-            "unknown variant '8 members' to compare to: choose one of 'as it is', '2 members', '4 members'",
+            (
+                "unknown variant '8 members' to compare to: choose one of 'as it is', '2 members', '4 "
+                "members'"
+            ),
         ),
         (("--compare", "--measure", "nothing"), "unknown measure 'nothing'"),
         (("--fewest-members", "soon"), "invalid goal 'soon'"),

@@ -1,4 +1,4 @@
-"""A broker's log directory: what is cut, damaged or packed to fill the memory, and control records."""
+"""A broker's log directory: cut, damaged, packed to fill the memory; control records."""
 
 import gzip
 import json

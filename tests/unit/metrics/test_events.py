@@ -29,11 +29,6 @@ SCENARIOS = CAPTURE.parent / "scenarios"
 _COUNTS = ("snapshot_offset", "updates_since", "rejected_since", "from_snapshot", "record_offset")
 
 
-@pytest.fixture(scope="module", name="demo")
-def opened_demo() -> Workbench:
-    return open_once("demo")
-
-
 def test_every_archived_offset_and_new_leader_of_the_history_is_an_event(demo: Workbench) -> None:
     for group in demo.groups:
         table, history = demo.events(group).table, demo.history(group).table

@@ -19,7 +19,7 @@ from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.metrics.age import known_ends, oldest_offsets
 from sharelag.metrics.observed import BINS
-from sharelag.metrics.rates import STUDENT_T, lag_began, last_change, mean_since
+from sharelag.metrics.rates import STUDENT_T, lag_began, last_change, mean_since, raise_ends
 from tests.support import generators
 from tests.support.progress_rows import (
     DAY,
@@ -347,8 +347,12 @@ def test_arrivals_win() -> None:
 def test_what_was_finished_by_then_had_arrived(changes: dict[str, Any], arrived: int) -> None:
     """By the timestamps of a producer whose clock is ahead, all of it arrived within the hour."""
     seen = observed([0, 72] * (BINS // 2), **changes)
-    line = one(lag(10, 10_090, 10_100), [seen], [end(0, HOUR)])
-    assert line["arrival_rate"] == arrived / 3600
+    past, row = end(0, HOUR), lag(10, 10_090, 10_100)
+    assert one(row, [seen], [past])["arrival_rate"] == arrived / 3600
+    # The imbalance counts from the same ends.
+    rows = (([past], "OFFSETS"), ([row], "LAG"), ([seen], "OBSERVED"))
+    tables = [pa.Table.from_pylist(given, getattr(schemas, name)) for given, name in rows]
+    assert raise_ends(*tables).column("end_offset").to_pylist() == [10_100 - arrived]
 
 
 def test_stalled_is_who_had_something_to_do_for_long() -> None:

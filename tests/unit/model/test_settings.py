@@ -139,7 +139,7 @@ QUEUE = "errors.deadletterqueue"
 
 
 def table_of(*rows: tuple[str, str | None, str, str | None, str | None]) -> pa.Table:
-    """``sharelag.schemas.SETTINGS`` of a group ``g`` with these names of queues, topics and brokers."""
+    """`sharelag.schemas.SETTINGS` of a group ``g``: names of queues, topics and brokers."""
     return pa.Table.from_pylist(
         [dict(zip(schemas.SETTINGS.names, row, strict=True)) for row in rows], schemas.SETTINGS
     )

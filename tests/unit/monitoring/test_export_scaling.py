@@ -124,7 +124,7 @@ def test_the_largest_lag_may_be_one_that_was_never_fetched(reset: str, largest: 
 
 
 def test_a_group_without_members_is_not_held_at_zero(tmp_path: Path) -> None:
-    """A recorded log: one share partition is finished, 5 records of the other were never fetched."""
+    """A log: one share partition is finished, 5 records of the other were never fetched."""
     file = tmp_path / "sharelag.prom"
     sharelag(
         "export", "prometheus", "--textfile", str(file), "--segments", str(NOT_STARTED), code=0

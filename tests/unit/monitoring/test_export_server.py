@@ -1,4 +1,4 @@
-"""The exporter among clients that send garbage, send slowly or never read, and without a cluster."""
+"""The exporter without a cluster, and among clients that send garbage or never read."""
 
 import gc
 import json

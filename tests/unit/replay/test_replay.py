@@ -368,6 +368,9 @@ def test_random_records_cut_anywhere_give_the_same_windows() -> None:
         batch = raw(generators.sequence(random, keys=5, length=80))
         found = latest_windows(cut(batch, random))
         assert found.windows.equals(replayed(batch))
+        order = [(name, "ascending") for name in state.DELETED.names]
+        deleted = state.find_deleted(decode_arrow(batch).records)
+        assert found.deleted.sort_by(order).equals(deleted.sort_by(order))
         assert found.records + found.rejected == batch.num_rows
 
 

@@ -37,7 +37,8 @@ def properties(tmp_path: Path) -> Path:
     path.write_text(
         "bootstrap.servers=127.0.0.1:1\nsecurity.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
         f"sasl.password={IN_FILE}\n"
-        'sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username="u" '
+        "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required "
+        'username="u" '
         f'password="{quoted}";\n'
     )
     return path
@@ -53,7 +54,8 @@ def own(tmp_path: Path) -> Path:
         new_code_cell(
             "import os, sys, json, html, urllib.parse\n"
             "from pathlib import Path\n"
-            "told = Path(command_config).read_text() + repr(dict(os.environ)) + json.dumps(dict(os.environ))\n"
+            "told = Path(command_config).read_text() + repr(dict(os.environ)) + "
+            "json.dumps(dict(os.environ))\n"
             "print(told)\n"
             "print(told, file=sys.stderr)\n"
             "from IPython.display import HTML, JSON, display\n"

@@ -447,8 +447,10 @@ def test_kernels_leave_nothing_there(tmp_path: Path, monkeypatch: pytest.MonkeyP
     cells = [
         new_code_cell("import os; print(os.listdir()); print(os.getcwd())"),
         new_code_cell(
-            "import json, ipykernel; file = ipykernel.get_connection_file(); told = json.load(open(file))\n"
-            "print(told['transport'], os.path.dirname(file) == os.path.dirname(told['ip']), os.path.dirname(file), "
+            "import json, ipykernel; file = ipykernel.get_connection_file(); told = "
+            "json.load(open(file))\n"
+            "print(told['transport'], os.path.dirname(file) == os.path.dirname(told['ip']), "
+            "os.path.dirname(file), "
             "oct(os.stat(os.path.dirname(file)).st_mode))"
         ),
     ]

@@ -258,7 +258,8 @@ def test_a_rule_of_no_group_does_not_count_groups(tmp_path: Path) -> None:
     assert [(group["level"], len(group["rules"])) for group in result["groups"]] == [("warning", 0)]
     assert result["level"] == "critical"
     assert result["headline"].startswith(
-        "poison: some records fail at every delivery, up to the delivery limit. The cluster: state: "
+        "poison: some records fail at every delivery, up to the delivery limit. The cluster: "
+        "state: "
     )
 
 

@@ -300,7 +300,7 @@ def test_partitions_limit_a_consumer_group_and_need_not_limit_a_share_group() ->
     ("metric", "seen"), [("lag", [700, 700, 700]), ("lag_excluding_stuck", [700, 0, 0])]
 )
 def test_what_is_uncommitted_since_the_last_look_is_stuck(metric: Metric, seen: list[int]) -> None:
-    """As ``excludePersistentLag`` of KEDA has it: of a record that takes a minute, all behind it."""
+    """As KEDA's ``excludePersistentLag``: of a record that takes a minute, all behind it."""
     topic, scaler = Topic("orders", 1, backlog=700), Keda(100, 1, 20, metric)
     member = Member(service=Service(60_000), max_poll_records=1)
     scenario = Scenario((topic,), (member,), autoscaler=scaler, duration_ms=40_000)

@@ -130,7 +130,7 @@ def test_the_same_seed_gives_the_same_bytes() -> None:
 def test_nothing_is_left_out(
     counts: tuple[int, int], behaviour: Behaviour, crash: float, kinds: list[Any], seed: int
 ) -> None:
-    """Whatever happens to the members: what is done is done once and in order, and counts add up."""
+    """Whatever happens to members: what is done is done once, in order, and counts add up."""
     partitions, members = counts
     behaviour = replace(behaviour, crash=crash, restart_ms=2000)
     work: dict[str, Any] = {"service": Service(20, "exponential"), "max_poll_records": 15}

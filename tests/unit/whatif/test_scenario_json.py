@@ -199,7 +199,7 @@ def test_what_is_wrong_is_said_with_its_place(given: Any, result: str) -> None:
 
 
 def test_what_nothing_is_known_of_stays_marked() -> None:
-    """Where nobody knows how long a record takes, no time that a simulation takes means anything."""
+    """If it is not known how long a record takes, simulated times mean nothing."""
     guess = Assumption("service", "1 ms of work per record", "nothing was finished")
     scenario = replace(named("slow-work"), assumed=("one broker", guess))
     said = unknown_work(scenario)

@@ -494,7 +494,8 @@ def test_what_clears_as_often_by_chance_is_no_answer() -> None:
     assert "*" not in found.presentation().table.to_string()
     assert re.search(
         r"^as it is \(simple, 8 members\): drained within 2m in \d of \d+ runs, p95 age .*; "
-        "nothing that was tried is shown to clear the lag sooner or more often; offset 4142 of orders:0 ",
+        "nothing that was tried is shown to clear the lag sooner or more often; offset 4142 of "
+        "orders:0 ",
         found.verdict(),
     )
 
@@ -560,6 +561,8 @@ def test_of_work_that_nobody_knows_nothing_is_said() -> None:
     found = what_clears(scenario, assignors=[], members=[3], seeds=[1, 2], duration_ms=5_000)
     assert found.verdict().startswith("not known: nothing is known")
     assert not found.answers
+    assert set(found.cells.column("clears").to_pylist()) == {None}
+    assert charts.clearing_figure(found.cells).layout.meta["title"].startswith("Not known: nothing")
     for assumed in ((), (unknown,)):
         usual = replace(WORK, assumed=assumed)
         between = compare({"as it is": usual, "more": usual.with_members(8)}, seeds=range(3))
@@ -651,6 +654,7 @@ def test_a_comparison_says_that_an_assignor_leaves_members_idle() -> None:
     (why,) = compare({"as it is": scenario, "all": others}, seeds=range(7)).reasons()
     assert why.startswith("with simple members are busy ")
     assert re.search(
-        r"busy 5\d % of the time, with all-to-all 9\d %: it lets more of them work where the lag is$",
+        r"busy 5\d % of the time, with all-to-all 9\d %: it lets more of them work where the lag "
+        r"is$",
         why,
     )

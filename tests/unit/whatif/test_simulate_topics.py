@@ -562,7 +562,8 @@ def test_the_ledger_sees_what_is_wrong() -> None:
 def test_everything_at_once_is_the_same_in_every_process() -> None:
     code = (
         "from random import Random; from sharelag.whatif.simulate import simulate\n"
-        "from tests.support.simulation_scenarios import *; from tests.support.simulations import digest\n"
+        "from tests.support.simulation_scenarios import *; from tests.support.simulations import "
+        "digest\n"
         "print(digest(simulate(EVERYTHING, 1, requests=True)))\n"
         "for n in range(4): "
         "print(digest(simulate(random_scenario(Random(n), n % 2 == 0), n, requests=True)))"

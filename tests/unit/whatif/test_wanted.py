@@ -69,7 +69,7 @@ def test_nothing_to_do_wants_nobody_and_the_unknown_is_not_nobody() -> None:
         bench.members_wanted("billing", "0s")
 
 
-def asked(now: Gathered, path: str, query: str = "") -> tuple[str, dict[str, Any]]:
+def ask_server(now: Gathered, path: str, query: str = "") -> tuple[str, dict[str, Any]]:
     told: list[str] = []
     environ = {
         "REQUEST_METHOD": "GET", "PATH_INFO": path, "QUERY_STRING": query, "HTTP_HOST": "localhost",
@@ -82,15 +82,15 @@ def test_keda_gets_the_same_number_and_the_reason() -> None:
     evidence = open_once("chapters").evidence()
     now = Gathered(evidence)
     for group in ("billing", "clickstream", "refunds", "analytics"):
-        status, numbers = asked(now, f"/keda/{group}", "goal=30s&target=100")
+        status, numbers = ask_server(now, f"/keda/{group}", "goal=30s&target=100")
         wanted = members_wanted(evidence, group, "30s")
         assert status == "200 OK"
         assert numbers["members_wanted"] == wanted.members
         assert numbers["members_wanted_reason"] == wanted.reason
         assert "consumers" in numbers
-    assert "members_wanted" not in asked(now, "/keda/billing")[1]
+    assert "members_wanted" not in ask_server(now, "/keda/billing")[1]
     for goal in ("30", "soon", "0s", "9" * 40 + "s", "%00"):
-        status, told = asked(now, "/keda/billing", f"goal={goal}")
+        status, told = ask_server(now, "/keda/billing", f"goal={goal}")
         said = {"error": "goal must be a duration such as 30s"}
         assert (status, told) == ("400 Bad Request", said)
 

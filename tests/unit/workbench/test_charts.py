@@ -289,11 +289,6 @@ def test_keys_of_a_topic_with_more_partitions_than_were_thought() -> None:
 
 
 # ---- the story of a group in one chart: lag, age, causes, events, and what may follow ------------
-@pytest.fixture(scope="module", name="demo")
-def opened_demo() -> Workbench:
-    return open_once("demo")
-
-
 def story(bench: Workbench, group: str, **given: Any) -> Any:
     records = charts.group_story_records(bench.timeline(group).table)
     causes, events = bench.explain(group).table, bench.events(group).table

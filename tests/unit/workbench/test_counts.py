@@ -8,7 +8,6 @@ import pytest
 from sharelag.tables import gaps
 from sharelag.tables.words import THOUSANDS, lag_sum
 from sharelag.workbench import Workbench
-from tests.support.readings import open_once
 from tests.support.written_input import Write, WrittenInput
 
 
@@ -74,11 +73,6 @@ def test_a_lag_that_is_not_known_is_no_number_in_a_sentence() -> None:
 
 
 # ---- what shows a cause, in words that people read -----------------------------------------------
-@pytest.fixture(scope="module")
-def demo() -> Workbench:
-    return open_once("demo")
-
-
 def test_evidence_has_no_names_of_fields(demo: Workbench) -> None:
     said = [one.evidence for group in demo.explain().summaries for one in group.causes]
     assert any("led by broker 2: over 99 % of the group's lag" in one for one in said)

@@ -45,6 +45,7 @@ from sharelag.whatif import (
 )
 from sharelag.whatif.comparison.rows import for_people, measure_words
 from sharelag.whatif.comparison.tables import MEASURED
+from sharelag.whatif.estimates import Assumption
 from sharelag.wire import STATE_TOPIC
 from sharelag.workbench import Workbench
 from tests.support import readings
@@ -105,6 +106,10 @@ def test_a_difference_that_is_not_known_is_no_point() -> None:
     nothing = charts.compared_figure(charts.compared_records(lost, "drain_ms"), "dark")
     assert not nothing.data
     assert nothing.layout.annotations[0].text == "No difference of drain is known"
+    guess = replace(named("idle-members"), assumed=(Assumption("service", "1 ms", "it is new"),))
+    unknown = replace(AGES, scenarios={"now": guess})
+    figure = charts.compared_figure(charts.compared_records(unknown, "age_p95_ms"))
+    assert figure.layout.meta["title"].startswith("p95 age: not known: it is new, so the time that")
 
 
 def test_what_is_worse_is_said_and_one_variant_is_nothing_to_compare() -> None:

@@ -57,11 +57,6 @@ def demo() -> Workbench:
     return open_once("chapters")
 
 
-@pytest.fixture(scope="module")
-def poison() -> Workbench:
-    return open_once("poison")
-
-
 class Cells(HTMLParser):
     """The texts of a table's cells, row by row, and everything that is an element."""
 

@@ -24,7 +24,7 @@ from sharelag.whatif import (
     assignor_names,
     what_if,
 )
-from sharelag.whatif.comparison.rows import measure_words, sentence
+from sharelag.whatif.comparison.rows import measure_words, sentence, unknown_work
 from sharelag.whatif.compiled.coordinator import by_topic
 from sharelag.whatif.fixed import with_assignment
 from sharelag.whatif.horizon import require_end, size
@@ -97,7 +97,8 @@ class ByHand(Part):
             rows = what_if(base, held, seeds=seeds, cancelled=cancelled, progress=progress)
             if rows is None:
                 return None
-            return Difference(rows, tuple(seeds), assumed, "95 % interval", state.words())
+            why = f" {sentence(unknown)}" if (unknown := unknown_work(base)) else ""
+            return Difference(rows, tuple(seeds), assumed, "95 % interval", state.words() + why)
 
         def load(name: str, held: Assignment) -> Assignment:
             return assignment_of(with_assignment(scenario, held), name)

@@ -49,7 +49,7 @@ from sharelag.replay import layout as k
 from sharelag.replay.columns import KEY, by_share_partition, kinds_of
 from sharelag.replay.moment import filter_groups
 from sharelag.replay.repeats import drop_repeats
-from sharelag.replay.state import replay_arrow
+from sharelag.replay.state import DELETED, replay_arrow
 from sharelag.schemas import Arrow, Bools, Ints
 from sharelag.tables.arrow import as_table, ascending, batch_of, beside, for_spark, keys, one_batch
 from sharelag.wire.decode import decode_arrow, of_state
@@ -314,7 +314,8 @@ def to_delta(folder: Path | str, offsets: Ends | Tabular) -> Callable[[DataFrame
     computes the lag of all of them with current end offsets, and replaces both tables, each in one
     commit. A restarted query continues with them, and a repeated micro-batch changes nothing,
     because changes are states and not differences. Without records there are no micro-batches, so
-    ``as_of`` says how old the lag is.
+    ``as_of`` says how old the lag is. Where the state topic got more partitions, a state
+    that was deleted since shows as the one from before.
 
     Parameters
     ----------
@@ -351,7 +352,7 @@ def _replace(changes: DataFrame, batch: int, place: str, offsets: Ends | Tabular
     schemas.require(changes, WINDOWS, "windows")
     windows = updated(_before(f"{place}/windows", batch), changes.toArrow())
     ends = latest_ends(read_ends(offsets, changes.sparkSession))
-    lag = pa.Table.from_batches([lag_arrow(choose_states(windows), ends)])
+    lag = pa.Table.from_batches([lag_arrow(choose_states(windows, DELETED.empty_table()), ends)])
     for name, table in (("windows", windows), ("lag", lag)):
         replace_table(f"{place}/{name}", table, f"{name} of a stream", {_BATCH: str(batch)})
         if batch % _TIDY_EVERY == 0:

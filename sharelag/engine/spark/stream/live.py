@@ -6,7 +6,8 @@ data. After each micro-batch, and regularly while there is none, end offsets are
 then the lag of every share partition is computed. In the other order it could seem negative.
 
 If lag cannot be computed, the tables stay unchanged, and `Live.stale` says why they are not
-current. If brokers are away, the stream starts again as soon as they answer.
+current. If brokers are away, or have no state topic at that moment, the stream starts again as soon
+as they answer with it.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from sharelag.errors import (
     TopicMissingError,
     are_away,
     first_line,
+    is_of,
     raised_in_worker,
 )
 from sharelag.inputs import KafkaInput
@@ -53,6 +55,7 @@ from sharelag.inputs.spark.frames import FrameInput, as_frame
 from sharelag.inputs.spark.queries import brief, has_ended, require_own_process, start_query
 from sharelag.metrics.lag import choose_states, lag_arrow
 from sharelag.model.versions import Version
+from sharelag.replay.state import DELETED
 from sharelag.tables import render, views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.gaps import of_lag
@@ -96,7 +99,8 @@ class Live(Displayable):
         self._generation = generation
         self._checkpoints = checkpoints
         self._spark = spark
-        self._found = schemas.WINDOWS.empty_table()  # of all records read
+        # Of all records read: windows, and those of deleted states.
+        self._found = self._deleted = schemas.WINDOWS.empty_table()
         self._windows = schemas.WINDOWS.empty_table()  # of the current lag
         self._lag = schemas.LAG.empty_table()
         self._number = 0  # counts computed lags and changes of `_why`
@@ -209,14 +213,14 @@ class Live(Displayable):
     # ---- internals -------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        """Follow until stopped, and start again while brokers are away."""
+        """Follow until stopped, and start again while brokers or the topic are away."""
         pause = _SHORTEST_PAUSE
         try:
             while not self._stopped.is_set():
                 try:
                     self._follow()
                 except Exception as error:
-                    if not self._number or not are_away(error):
+                    if not self._number or not _goes_on(error):
                         raise
                     self._note_failure(error)
                     pause = _SHORTEST_PAUSE if self._current else min(2 * pause, _LONGEST_PAUSE)
@@ -230,7 +234,8 @@ class Live(Displayable):
 
     def _follow(self) -> None:
         """Read records from the beginning until stopped, or until some were pruned unread."""
-        self._current, self._found = False, schemas.WINDOWS.empty_table()
+        self._current = False
+        self._found = self._deleted = schemas.WINDOWS.empty_table()
         query = start_query(self._start)
         try:
             self._sample_ends(query)
@@ -242,8 +247,7 @@ class Live(Displayable):
     def _note_failure(self, error: BaseException) -> None:
         """Keep the lag, and store the reason, which may change: another broker may be away now."""
         message = str(raised_in_worker(error) or first_line(error))
-        goes_on = ". It continues as soon as brokers answer" if are_away(error) else ""
-        self._set_stale(message + goes_on)
+        self._set_stale(". ".join(filter(None, (message, _goes_on(error)))))
 
     def _set_stale(self, why: str) -> None:
         with self._changed:
@@ -275,6 +279,8 @@ class Live(Displayable):
         rows = changes.toArrow()
         with self._changed:
             self._found = updated(self._found, rows)
+            place, gone = rows.schema.get_field_index("deleted"), pc.invert(rows["deleted"])
+            self._deleted = updated(self._deleted, rows.set_column(place, "deleted", gone))
             self._current |= self._source.first_is_all
             if self._current:
                 self._compute()
@@ -313,7 +319,8 @@ class Live(Displayable):
         try:
             topic_ids = pc.unique(self._found.column("topic_id")).to_pylist()
             offsets = self._source.offsets(topic_ids)
-            self._lag = pa.Table.from_batches([lag_arrow(choose_states(self._found), offsets)])
+            states = choose_states(self._found, self._deleted.select(DELETED.names))
+            self._lag = pa.Table.from_batches([lag_arrow(states, offsets)])
         except ShareLagError as error:
             if self._number and not isinstance(error, _OtherTopicError):
                 self._note_failure(error)
@@ -342,6 +349,13 @@ class Live(Displayable):
     def _tidy(self) -> None:
         if self._checkpoint is not None:
             shutil.rmtree(self._checkpoint, ignore_errors=True)
+
+
+def _goes_on(error: BaseException) -> str:
+    """Say when the stream goes on after an error that may be temporary; empty if it ends it."""
+    if is_of(TopicMissingError, error):
+        return "It continues as soon as the topic is there"
+    return "It continues as soon as brokers answer" if are_away(error) else ""
 
 
 class _OtherTopicError(ClusterError):
