@@ -86,7 +86,8 @@ class Topic:
     Attributes
     ----------
     name, partitions, id
-        The id is as Kafka prints it; by default it is derived from the name.
+        The id is as Kafka prints it; by default it is derived from the name. Kafka's assignor
+        orders partitions by it: with uneven parts, it decides which ones a member gets.
     backlog
         Initial records to deliver in each partition: one number for all, or one for each.
     batch_records

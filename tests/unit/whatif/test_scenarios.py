@@ -211,7 +211,7 @@ def test_racks_of_replicas_and_members_are_those_of_the_cluster(racks: tuple[str
     for row in rows:
         row["racks"] = ["east", None, "east"] if row["partition"] < 2 else ["west"]
         row["leader_id"], row["replicas"] = 7 - row["partition"] % 2, [6, 7, 9]
-        row["as_of"] = known.as_of
+        row["as_of"], row["share_coordinator"], row["group_coordinator"] = known.as_of, 9, 6
     around = pa.Table.from_pylist(rows, schema=schemas.BROKERS)
     scenario = scenario_from(replace(known, members=members, brokers=around), duration_ms=60_000)
     (topic,) = scenario.topics
@@ -222,6 +222,7 @@ def test_racks_of_replicas_and_members_are_those_of_the_cluster(racks: tuple[str
     assert scenario.brokers == 3
     # Its brokers are numbered from 0 on.
     assert topic.leaders == (1, 0, 1, 0)
+    assert (topic.coordinators, scenario.coordinator) == ((2, 2, 2, 2), 0)
     led = f"; 3 brokers, leaders as of {known.as_of:%Y-%m-%d %H:%M:%S}"
     assert led in " ".join(scenario.assumed)
     copied = "write_ms is that of one broker, and 3 replicas make writes slower"

@@ -464,7 +464,7 @@ def test_while_a_broker_is_down_what_it_keeps_waits() -> None:
         result = simulate(down(topics=topics, members=members, **more))
         rows = {(row["time_ms"], row["partition"]): row for row in result.timeline.to_pylist()}
         *_, last = result.members.to_pylist()
-        assert {row["ended"] for row in result.members.to_pylist()} == {None}
+        assert result.assignments.num_rows == 3  # each member joins once
         assert only(result.summary)["lag_end"] == 0
         return rows[4000, 0]["lag"] - rows[6000, 0]["lag"], last["unassigned_ms"]
 

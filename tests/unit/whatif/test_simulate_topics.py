@@ -125,6 +125,7 @@ def test_transactions_take_offsets_and_time(level: Any) -> None:
     assert (row["arrived"], row["lag_end"]) == (600, 0)  # with 200 markers
     if level == "read_uncommitted":
         assert (row["acknowledged"], row["archived"]) == (400, 200)
+        assert (row["deliveries"], only(result.deliveries)["rejected"]) == (400, 0)
         assert row["latency_p50_ms"] < 50
     else:
         assert 140 < row["acknowledged"] < 260
