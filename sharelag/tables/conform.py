@@ -275,10 +275,13 @@ def _of_pandas(given: Any, schema: pa.Schema, what: str) -> pa.Table:
     for at, name in enumerate(given.columns):
         if name in schema.names:
             # Infer the type of object columns from their values, except for lists of numbers.
-            kind = schema.field(name).type
+            kind, values = schema.field(name).type, given.iloc[:, at]
             try:
                 target = kind if pa.types.is_nested(kind) else None
-                column = pa.array(given.iloc[:, at], target, from_pandas=True)
+                column = pa.array(values, target, from_pandas=True)
+                may_mix = pa.types.is_binary(column.type) and values.dtype == object
+                if may_mix and str in set(map(type, values)):  # Arrow encodes the texts
+                    raise pa.ArrowTypeError("it has texts among bytes")
             except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
                 raise InputError(
                     f"{what}: column {name!r} cannot be read: {error}. Give it one type"

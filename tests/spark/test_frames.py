@@ -231,6 +231,10 @@ def test_what_does_not_fit_is_refused(spark: SparkSession, bench: sharelag.Workb
             "offset: expected int64, got string",
         ),
         (
+            lambda: sharelag.decode(here.to_pandas().assign(key=[b"k", *["k"] * (len(here) - 1)])),
+            "column 'key' cannot be read: it has texts among bytes. Give it one type",
+        ),
+        (
             lambda: sharelag.decode(odd),
             r"key: expected binary, got string.*value: expected binary, got no",
         ),
