@@ -321,9 +321,10 @@ DELETED = pa.schema(
 def find_deleted(records: Arrow) -> pa.RecordBatch:
     """Return `DELETED`: the share partitions whose last record is a tombstone."""
     table = one_batch(records)
-    table = table.filter(pa.array(kinds_of(table) != k.UPDATE_TOMBSTONE))
-    if not table.num_rows:
+    kinds = kinds_of(table)
+    if not (kinds == k.TOMBSTONE).any():
         return pa.RecordBatch.from_pylist([], DELETED)
+    table = table.filter(pa.array(kinds != k.UPDATE_TOMBSTONE))
     order, bounds = by_share_partition(table)
     last = table.take(pa.array(order[bounds[1:] - 1]))
     last = last.filter(last.column("tombstone"))

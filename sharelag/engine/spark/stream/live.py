@@ -152,7 +152,7 @@ class Live(Displayable):
         Raises
         ------
         ClusterError
-            The stream ended by itself. Brokers that are away do not end it.
+            The stream ended by itself. Brokers or a topic that are away do not end it.
         """
         until = None if seconds is None else time.monotonic() + seconds
         seen, number = None, 0
