@@ -308,8 +308,9 @@ class Fault:
         ``delete_records`` of a partition before ``offset``; ``broker_down`` of a ``broker``, for
         ``for_ms`` or forever: its share sessions end, and after ``Costs.failover_ms`` the next
         broker leads its share partitions, with their written state. Until then acknowledgements
-        wait where it has the share state or a copy, as their writes wait for all copies; and
-        heartbeats are lost if it coordinates the group.
+        wait where it has a copy of the share state, as their writes wait for all copies, and
+        longer where it is the share coordinator, as leaders retry ever more slowly; and heartbeats
+        are lost if it coordinates the group.
     """
 
     at_ms: int

@@ -91,7 +91,7 @@ class Brokers:
         for p, first in zip(self._core.places, self._coordinators, strict=True):
             # A write waits for all copies, until the controller knows that one is missing.
             if (broker - first) % self._count < _COPIES:
-                self._core[p + at.WRITES_FROM] = until
+                self._core[p + at.WRITES_FROM], self._core[p + at.RETRIES] = until, broker == first
         self._clock.after(self._failover, self._fail_over, broker)
         if for_ms is not None:
             self._clock.after(for_ms * MS, self._mark, broker, False)
@@ -106,8 +106,10 @@ class Brokers:
         core = self._core
         for place in [n for n, p in enumerate(core.places) if core[p + at.LEADER] == broker]:
             self.change_leader(place)
+        after = self._next_alive(broker)
+        self._coordinators = [after if one == broker else one for one in self._coordinators]
         if self._coordinator == broker:
-            self._coordinator = self._next_alive(broker)
+            self._coordinator = after
 
     def _mark(self, broker: int, is_dead: bool) -> None:
         """Mark a broker as up or down, which ends the sessions with it."""

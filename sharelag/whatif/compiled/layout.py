@@ -58,8 +58,8 @@ CHUNK_AT, FIRST_CHUNK = range(43, 45)
 ARCHIVES, EXPIRED, LOST = range(45, 48)
 # the leader, and its last write
 LEADER, LEADER_EPOCH, WRITE_EPOCH, LIFE, WRITTEN_START, WRITTEN_COMPLETE = range(48, 54)
-# when acknowledgements can be written at the earliest
-WRITES_FROM, PLACE = range(54, 56)
+# when acknowledgements can be written at the earliest, and whether they are retried until then
+WRITES_FROM, RETRIES, PLACE = range(54, 57)
 
 # ---- an offset in the window of a place; for a batch that is not split, its first offset ----
 STATE, COUNT, OWNER, DEADLINE, LOCK, BATCH, BATCH_LAST, SPLIT, OFFSET = range(9)
@@ -159,6 +159,9 @@ GAP, ACCEPT, RELEASE, REJECT, RENEWAL, HOLD, CRASH, SILENT = 0, 1, 2, 3, 4, 97, 
 NEVER = (1 << 63) - 1
 #: Microseconds after which a client retries (``reconnect.backoff.ms``).
 RECONNECT = 50_000
+#: Microseconds until a leader first writes again to a share coordinator that is gone, and at most:
+#: each time twice as many (``REQUEST_BACKOFF_MS`` of ``PersisterStateManager``, without jitter).
+REWRITE, REWRITE_MOST = 2_000_000, 30_000_000
 #: Microseconds until a member fetches again after an empty answer, if requests take no time:
 #: otherwise it would fetch forever at the same moment.
 REFETCH_DELAY = 100

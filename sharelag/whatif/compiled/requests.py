@@ -320,6 +320,17 @@ def refuse_all(a: Any, ack: Any) -> None:
     free_ack(a, ack)
 
 
+def _write_begins(a: Any, p: Any) -> Any:
+    """Return when a write to the share coordinator of a place succeeds, except for its cost."""
+    begins, wait = a[NOW], REWRITE
+    if not a[p + RETRIES]:
+        return max(begins, a[p + WRITES_FROM])
+    while begins < a[p + WRITES_FROM]:
+        begins += wait
+        wait = min(2 * wait, REWRITE_MOST)
+    return begins
+
+
 def check_acks(a: Any, ack: Any) -> Any:
     """Check acknowledgements, start their write, and return when it is answered."""
     if ack < 0:
@@ -334,7 +345,7 @@ def check_acks(a: Any, ack: Any) -> Any:
             refuse(a, ack, row, end)
         else:
             a[ack + ACK_HEAD + row * ROW + R_TAKEN] = is_taken = True
-            begins = max(begins, a[p + WRITES_FROM])
+            begins = max(begins, _write_begins(a, p))
         row = end
     if not is_taken:
         free_ack(a, ack)

@@ -424,7 +424,7 @@ def test_who_subscribes_to_nothing_leaves_the_group_and_may_come_back() -> None:
 # ---- brokers ----
 def down(for_ms: int | None = None, **more: Any) -> Scenario:
     return Scenario(
-        (Topic("t", 2, backlog=400, batch_records=10),),
+        (Topic("t", 2, backlog=400, batch_records=10, coordinators=(0, 0)),),
         (Member(count=2, service=Service(20), max_poll_records=20),),
         settings=Settings(assignment_interval_ms=0),
         costs=Costs(failover_ms=3000),
@@ -458,7 +458,7 @@ def test_while_a_broker_is_down_what_it_keeps_waits() -> None:
     topic, (few,) = down().topics[0], down().members
     late = replace(few, name="late", count=1, join_ms=3100)
 
-    def outage(coordinators: tuple[int, ...], **more: Any) -> tuple[int, Any]:
+    def outage(coordinators: tuple[int, ...], **more: Any) -> tuple[int, int, Any]:
         members = few, late
         topics = (replace(topic, coordinators=coordinators),)
         result = simulate(down(topics=topics, members=members, **more))
@@ -466,19 +466,23 @@ def test_while_a_broker_is_down_what_it_keeps_waits() -> None:
         *_, last = result.members.to_pylist()
         assert result.assignments.num_rows == 3  # each member joins once
         assert only(result.summary)["lag_end"] == 0
-        return rows[4000, 0]["lag"] - rows[6000, 0]["lag"], last["unassigned_ms"]
+        before, during, after = (rows[time, 0]["lag"] for time in (4000, 6000, 8900))
+        return before - during, during - after, last["unassigned_ms"]
 
     elsewhere = {"brokers": 5, "coordinator": 0}
-    finished, unassigned = outage((2, 2), **elsewhere)
+    finished, _, unassigned = outage((2, 2), **elsewhere)
     assert (finished > 40, unassigned < 10) == (True, True)
-    assert outage((4, 2), **elsewhere)[0] == 0
+    finished, later, _ = outage((4, 2), **elsewhere)
+    assert (finished == 0, later > 40) == (True, True)
+    # Leaders find the next coordinator at their second retry, after six seconds.
+    assert outage((1, 2), **elsewhere)[:2] == (0, 0)
     assert outage((), coordinator=0)[0] == 0  # two brokers have copies of everything
     # A new coordinator of the group begins sessions anew.
     sessions = Settings(
         assignment_interval_ms=0, session_timeout_ms=2000, heartbeat_interval_ms=500
     )
-    assert 2900 < outage((2, 2), brokers=5, coordinator=1, settings=sessions)[1] < 3500
-    by_placement = down(topics=(topic,), brokers=5)
+    assert 2900 < outage((2, 2), brokers=5, coordinator=1, settings=sessions)[2] < 3500
+    by_placement = down(topics=(replace(topic, coordinators=()),), brokers=5)
     assert (by_placement.coordinators, by_placement.group_coordinator) == ((1, 0), 3)
 
 
