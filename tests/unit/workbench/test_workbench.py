@@ -324,7 +324,7 @@ def test_a_group_whose_age_is_known_in_part_has_none() -> None:
     assert overview.table.column("age_ms").to_pylist() == [None]
     lag, age, *_ = overview.unknown
     assert lag.startswith("the lag in 1 of 2 share partitions (the end offset could not be read")
-    assert age.startswith("the age in 1 of 2 share partitions (an end offset, or")
+    assert age.startswith("the age in 1 of 2 share partitions (a start or end offset, or")
 
 
 def test_what_is_known_in_part_is_said_to_be_of_every_group() -> None:
