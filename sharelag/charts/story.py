@@ -89,6 +89,7 @@ def group_story_figure(
     events: Arrow,
     theme: Theme = "light",
     projected: pa.Table | None = None,
+    begun: datetime | None = None,
 ) -> Figure:
     """Draw lag above age, with causes as shaded spans and events as marks.
 
@@ -102,7 +103,9 @@ def group_story_figure(
         `sharelag.schemas.EVENTS` of it.
     theme : {"light", "dark"}
     projected : pyarrow.Table, optional
-        `sharelag.whatif.compare.PROJECTED`: lag after the last moment.
+        `sharelag.whatif.compare.PROJECTED`: lag from ``begun`` on.
+    begun : datetime, optional
+        Default: the last moment.
     """
     schemas.require(causes, schemas.CAUSES, "causes")
     schemas.require(events, schemas.EVENTS, "events")
@@ -118,10 +121,11 @@ def group_story_figure(
     until, borders = as_of, []
     if projected is not None and len(projected):
         schemas.require(projected, PROJECTED, "projection")
-        traces += _projection(projected, as_of, theme)
+        begun = begun or as_of
+        traces += _projection(projected, begun, theme)
         longest = timedelta(milliseconds=float(pc.max(projected.column("time_ms")).as_py()))
         # Beside a long past the projection would be too narrow, so the past is cut.
-        begin, until = max(begin, as_of - 4 * longest), as_of + longest
+        begin, until = max(begin, begun - 4 * longest), max(as_of, begun + longest)
     if until > as_of:  # a line between past and projection
         at = text.axis_time(as_of)
         edges = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": at, "x1": at}

@@ -213,9 +213,9 @@ def timeline_arrow(history: Arrow, past_offsets: Arrow, moments: Sequence[dateti
 
     ``history`` has all rows of some share partitions, in the order of `history_arrow`;
     ``past_offsets`` has one row per topic partition and moment, and other moments are ignored.
-    There is one row per moment and share partition that existed then, of the state that Kafka read.
-    Lag is null if the end offset at the moment is unknown or below finished offsets, or if earlier
-    records are missing.
+    There is one row per moment and share partition that existed then, of the state that Kafka read,
+    or may have existed, as records before its first one may be missing. Lag is null if the end
+    offset at the moment is unknown or below finished offsets, or if earlier records are missing.
     """
     times = np.unique(np.array([milliseconds(moment) for moment in moments], np.int64))
     if history.num_rows == 0 or not len(times):
@@ -229,10 +229,12 @@ def timeline_arrow(history: Arrow, past_offsets: Arrow, moments: Sequence[dateti
     changed = numbers(table, "record_timestamp")[0][changed]
     then = table.select([*_KEPT, "record_topic", "record_kind", "from_snapshot"]).take(rows)
     then = then.append_column("moment", pa.array(at)).append_column("changed", pa.array(changed))
+    then = pa.concat_tables([then, _before_records(table, times, then.schema)])
     heads = keys(table.filter(first), SHARE_PARTITION)
     if pc.count_distinct(heads).as_py() < len(heads):
         then = _latest(then, [*SHARE_PARTITION, "moment"], "changed")
-    then = then.filter(pc.not_equal(then.column("record_kind"), "tombstone"))
+    is_there = pc.not_equal(then.column("record_kind"), "tombstone").fill_null(True)
+    then = then.filter(is_there)
     at = then.column("moment").to_numpy()
     offsets = as_table(past_offsets)
     ids = pc.unique(flat(then.column("topic_id")))
@@ -243,6 +245,16 @@ def timeline_arrow(history: Arrow, past_offsets: Arrow, moments: Sequence[dateti
     place = pc.index_in(mine, _places(offsets, ids, there, len(times)))
     ends = offsets.select(["topic", "end_offset"]).take(place)
     return _add_lag(then, ends, pa.array(times[at]).view(schemas.TIMESTAMP))
+
+
+def _before_records(table: pa.Table, times: Ints, schema: pa.Schema) -> pa.Table:
+    """Return rows of unknown state before the first record, unless that creates the state."""
+    first = np.flatnonzero(begins(table) & ~bools(table, "follows"))
+    begun = numbers(table, "record_timestamp")[0][first]
+    row, at = np.nonzero(times[np.newaxis, :] < begun[:, np.newaxis])
+    heads = table.select([*SHARE_PARTITION, "record_topic"]).take(first[row])
+    known = {"moment": pa.array(at), "changed": pa.array(np.full(len(at), -1))}
+    return table_of({name: heads.column(name) for name in heads.column_names} | known, schema, True)
 
 
 def _places(table: pa.Table, ids: pa.Array, moment: Ints, moments: int) -> pa.Array:

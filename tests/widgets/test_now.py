@@ -12,6 +12,7 @@ import pytest
 from IPython.core.events import EventManager, available_events
 
 import sharelag
+from sharelag.charts.text import axis_time
 from sharelag.durations import duration
 from sharelag.errors import SetupError
 from sharelag.metrics.causes import HEADS, known_causes
@@ -221,6 +222,8 @@ def test_a_click_simulates_one_change_and_tells_it_in_three_numbers(storm: Workb
     at = storm.evidence().as_of
     board.bench = storm.at(at - timedelta(seconds=5))
     assert (row_of(board, "lag-aware"), moment(at) in board.what_if.begun) == (said, True)
+    (curve,) = [one for one in board.over_time.view.figure.data if one.name == "+2 members"]
+    assert axis_time(at)[:19] == str(curve.x[0])[:19]
     press(board, "members")
     assert (list(board.found), row_of(board, "lag-aware")["age"]) == (["members"], "")
     assert moment(at - timedelta(seconds=5)) in board.what_if.begun

@@ -255,6 +255,11 @@ def test_what_is_not_known_at_a_moment_is_null_with_a_reason() -> None:
         assert found == {(None, reason)}
     before = pc.min(times).as_py() - timedelta(milliseconds=1)
     assert timeline_arrow(history, ends, [before]).num_rows == 0
+    pruned = with_column(history, "follows", pa.scalar(False))  # older states may be missing
+    rows = timeline_arrow(pruned, ends, [before]).to_pylist()
+    names = ["group_id", "topic_id", "partition"]
+    assert len(rows) == pa.table(pruned.select(names)).group_by(names).aggregate([]).num_rows
+    assert {(row["lag"], row["lag_reason"]) for row in rows} == {(None, gaps.RECORDS_MISSING)}
     assert timeline_arrow(history.slice(0, 0), ends, [when]).num_rows == 0
 
 

@@ -359,6 +359,7 @@ class Now(PastGroup):
             self.bench.events(group).table,
             self.theme,
             self.comparison.projected if self.comparison and self._is_tried() else None,
+            self._begun.as_of if self._begun else None,
         )
         self.over_time.draw(story)
 
