@@ -151,10 +151,15 @@ def should_move(
     Raises
     ------
     InputError
-        No seed is given, a seed is given twice, or the processing time is unknown.
+        No seed is given, a seed is given twice, the processing time is unknown, or a broker stops.
     """
     if unknown := words.unknown_work(scenario):
         raise InputError(f"which kind of group is better is {unknown}")
+    if any(fault.kind == "broker_down" for fault in scenario.faults):
+        raise InputError(
+            "a broker that stops is simulated for share groups only: leave out the broker_down "
+            "faults of the scenario"
+        )
     seeds, rows = require_seeds(seeds), []
     if not seeds:
         raise InputError("there is nothing to compare: give at least one seed")

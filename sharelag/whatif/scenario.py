@@ -310,7 +310,8 @@ class Fault:
         broker leads its share partitions, with their written state. Until then acknowledgements
         wait where it has a copy of the share state, as their writes wait for all copies, and
         longer where it is the share coordinator, as leaders retry ever more slowly; and heartbeats
-        are lost if it coordinates the group.
+        are lost if it coordinates the group. Not simulated: leaders give up after five attempts
+        (about 30 s), and lose what waits to be written if they stop, too.
     """
 
     at_ms: int

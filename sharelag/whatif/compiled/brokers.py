@@ -31,11 +31,12 @@ class Brokers:
         self._reset = scenario.settings.auto_offset_reset
         self._count, self._failover = scenario.brokers, round(scenario.costs.failover_ms * MS)
         self._leaders, self._coordinator = scenario.leaders, scenario.group_coordinator
-        self._coordinators: list[int] = []
+        # Of the share state of each place: the broker that keeps it, and the first with a copy.
+        self._coordinators, self._copies = list[int](), list[int]()
         #: When the group has a coordinator again; not after now if it has one.
         self.coordinated_from = 0
         if any(fault.kind == "broker_down" for fault in scenario.faults):
-            self._coordinators = list(scenario.coordinators)
+            self._coordinators = self._copies = list(scenario.coordinators)
         self._starts = [start.window for start in scenario.starts.values()]
         self._there = [begin == 0 for topic in scenario.topics for begin in topic.there_from()]
         self.logs = logs
@@ -88,10 +89,13 @@ class Brokers:
         until = self._clock.now + self._failover
         if self._coordinator == broker:
             self.coordinated_from = until
-        for p, first in zip(self._core.places, self._coordinators, strict=True):
+        of_places = zip(self._core.places, self._coordinators, self._copies, strict=True)
+        for p, keeps, first in of_places:
             # A write waits for all copies, until the controller knows that one is missing.
             if (broker - first) % self._count < _COPIES:
-                self._core[p + at.WRITES_FROM], self._core[p + at.RETRIES] = until, broker == first
+                is_gone = self._core[p + at.WRITES_FROM] > self._clock.now
+                retries = broker == keeps or (is_gone and self._core[p + at.RETRIES])
+                self._core[p + at.WRITES_FROM], self._core[p + at.RETRIES] = until, retries
         self._clock.after(self._failover, self._fail_over, broker)
         if for_ms is not None:
             self._clock.after(for_ms * MS, self._mark, broker, False)

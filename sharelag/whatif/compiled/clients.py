@@ -64,6 +64,10 @@ class Client(Life):
         if self._world.brokers.coordinated_from <= self._clock.now:  # otherwise nobody answers
             super()._receive_heartbeat(owned)
 
+    def _leave_coordinator(self) -> None:
+        arrives = max(self._clock.now + self._network, self._world.brokers.coordinated_from)
+        self._clock.at(arrives, self._world.coordinator.leave, self.id)
+
     def _heartbeat(self, _owned: frozenset[int]) -> Target | bool | None:
         joins = not self._known
         return self._world.coordinator.heartbeat(self.id, self._topics, self.member, joins)
@@ -96,7 +100,7 @@ class Client(Life):
         # A moment later, so that its acknowledgements are written before its sessions end.
         written = round(self._world.scenario.costs.write_ms * MS) + 1 if sent else 0
         self._clock.after(self._network + written, self._world.brokers.close, self.number)
-        self._clock.after(self._network, self._world.coordinator.leave, self.id)
+        self._leave_coordinator()
         self._end("left")
 
     def _end(self, how: str) -> None:

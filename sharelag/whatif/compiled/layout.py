@@ -160,7 +160,8 @@ NEVER = (1 << 63) - 1
 #: Microseconds after which a client retries (``reconnect.backoff.ms``).
 RECONNECT = 50_000
 #: Microseconds until a leader first writes again to a share coordinator that is gone, and at most:
-#: each time twice as many (``REQUEST_BACKOFF_MS`` of ``PersisterStateManager``, without jitter).
+#: each time twice as many (``PersisterStateManager`` doubles ``REQUEST_BACKOFF_MS``, a second,
+#: before the first, too; without its jitter).
 REWRITE, REWRITE_MOST = 2_000_000, 30_000_000
 #: Microseconds until a member fetches again after an empty answer, if requests take no time:
 #: otherwise it would fetch forever at the same moment.

@@ -78,25 +78,23 @@ def count_gaps(a: Any, p: Any, first: Any, last: Any) -> Any:
 
 
 def _count(a: Any, p: Any, row: Any) -> None:
-    size, state = a[row + RUN_LAST] - a[row + RUN_FIRST] + 1, a[row + RUN_STATE]
-    is_someones = a[CAUSE_NUMBER] != NOBODY
+    first, last, state = a[row + RUN_FIRST], a[row + RUN_LAST], a[row + RUN_STATE]
+    is_someones, size = a[CAUSE_NUMBER] != NOBODY, last - first + 1
     at = counts_of(a, a[p + INDEX], a[CAUSE_NUMBER]) if is_someones else 0
-    if state == S_AVAILABLE:
-        if a[CAUSE] == EXPIRY:
-            a[p + EXPIRED] += size
-        elif is_someones:
-            a[at + RELEASED] += size
-            if a[CAUSE] == ACKNOWLEDGEMENT:
-                a[GIVEN_BACK] += size
-    elif state == S_ARCHIVED:
+    if state == S_ARCHIVED:
         a[p + ARCHIVES] += size
-        if a[CAUSE] == EXPIRY:
-            a[p + EXPIRED] += size
-        elif is_someones:
-            size -= count_gaps(a, p, a[row + RUN_FIRST], a[row + RUN_LAST])
-            a[at + (REJECTED if a[CAUSE] == ACKNOWLEDGEMENT else RELEASED)] += size
+    if a[p + MISSING] and state != S_ACKNOWLEDGED:
+        size -= count_gaps(a, p, first, last)  # nobody received these
+    if state == S_ACKNOWLEDGED:
+        if is_someones:
+            a[at + ACKED] += size
+    elif a[CAUSE] == EXPIRY:
+        a[p + EXPIRED] += size
     elif is_someones:
-        a[at + ACKED] += size
+        is_rejected = state == S_ARCHIVED and a[CAUSE] == ACKNOWLEDGEMENT
+        a[at + (REJECTED if is_rejected else RELEASED)] += size
+        if state == S_AVAILABLE and a[CAUSE] == ACKNOWLEDGEMENT:
+            a[GIVEN_BACK] += size
 
 
 def undo(a: Any, p: Any, complete: Any) -> None:

@@ -348,11 +348,14 @@ def poll(a: Any, m: Any) -> None:
     if a[m + LEAVING]:
         call_python(a, CLOSE, m)
         return
-    if a[m + BUFFERED] >= 0:
-        # There is no fetch for acknowledgements to go with, so they are sent separately.
-        _send_pending(a, m, ACKS_BEFORE_POLL)
-        push(a, a[NOW], COLLECTED, m, _collect(a, m))
-        return
+    while a[m + BUFFERED] >= 0:
+        slot = _collect(a, m)
+        if _has_records(a, slot):
+            # There is no fetch for acknowledgements to go with, so they are sent separately.
+            _send_pending(a, m, ACKS_BEFORE_POLL)
+            push(a, a[NOW], COLLECTED, m, slot)
+            return
+        _acknowledge_gaps(a, m, slot, ACKS_BEFORE_POLL)
     if not a[m + IN_POLL]:
         a[m + IN_POLL], a[m + POLLED] = 1, a[NOW]
     if not a[m + UNANSWERED] and a[m + IDLE_UNTIL] <= a[NOW]:
@@ -481,9 +484,11 @@ def handle_answer(a: Any, session: Any, slot: Any) -> None:
         at = slot + SLOT_HEAD + entry * ENTRY_SIZE
         a[at + E_EPOCH] = a[a[at + E_PLACE] + LEADER_EPOCH]
     if a[m + IN_POLL] and not _has_records(a, slot):
-        _idle(a, m, slot)
+        _acknowledge_gaps(a, m, slot, ACKS_ARRIVE)
+        _idle(a, m)
         return
     if a[m + IN_POLL]:
+        _send_pending(a, m, ACKS_ARRIVE)  # if they waited for other answers, and with them a fetch
         _begin(a, m, slot)
         return
     before = m + BUFFERED
@@ -504,18 +509,26 @@ def _has_records(a: Any, slot: Any) -> bool:
     return False
 
 
-def _idle(a: Any, m: Any, slot: Any) -> None:
-    """Acknowledge an answer without records, and fetch nothing until the next call of poll.
-
-    ``ShareConsumerImpl`` asks for fetches once in a poll, which continues in vain until its timeout
-    (``shouldSendShareFetchEvent``), and offsets that are acquired end them (``fetchMoreRecords``).
-    """
+def _acknowledge_gaps(a: Any, m: Any, slot: Any, kind: Any) -> None:
+    """Acknowledge an answer without records, separately from other acknowledgements."""
+    pending, entry, offset = a[m + PENDING], a[m + ACK_ENTRY], a[m + ACK_OFFSET]
+    to_entry, to = a[m + ACK_TO_ENTRY], a[m + ACK_TO]
     last = a[slot + ENTRIES] - 1
     a[m + ACK_ENTRY], a[m + ACK_OFFSET] = 0, a[slot + SLOT_HEAD + E_FIRST]
     a[m + ACK_TO_ENTRY], a[m + ACK_TO] = last, a[slot + SLOT_HEAD + last * ENTRY_SIZE + E_LAST]
     a[slot + HOLDS] = a[slot + ONE_BY_ONE] = 0
     a[m + PENDING] = slot
-    _send_pending(a, m, ACKS_ARRIVE)
+    _send_pending(a, m, kind)
+    a[m + PENDING], a[m + ACK_ENTRY], a[m + ACK_OFFSET] = pending, entry, offset
+    a[m + ACK_TO_ENTRY], a[m + ACK_TO] = to_entry, to
+
+
+def _idle(a: Any, m: Any) -> None:
+    """Fetch nothing until the next call of poll, after an answer without records.
+
+    ``ShareConsumerImpl`` asks for fetches once in a poll, which continues in vain until its timeout
+    (``shouldSendShareFetchEvent``), and offsets that are acquired end them (``fetchMoreRecords``).
+    """
     waited = (a[NOW] - a[m + POLLED]) % a[m + POLL_WAIT]
     a[m + IDLE_UNTIL] = a[NOW] + a[m + POLL_WAIT] - waited
     push(a, a[m + IDLE_UNTIL], POLL_ENDS, m, 0)

@@ -155,9 +155,12 @@ class Life(ABC):
 
     def _leave_group(self) -> None:
         """Leave the group, but keep running."""
-        self._clock.after(self._network, self._world.coordinator.leave, self.id)
+        self._leave_coordinator()
         self._known, self.places = False, []
         self._count_unassigned()
+
+    def _leave_coordinator(self) -> None:
+        self._clock.after(self._network, self._world.coordinator.leave, self.id)
 
     @cached_property
     def _chance(self) -> Generator:

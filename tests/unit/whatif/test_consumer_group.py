@@ -236,6 +236,9 @@ def test_should_we_move() -> None:
     assert variants == {"consumer group", "share group"}
     with pytest.raises(InputError, match="at least one seed"):
         should_move(named("walk"), [])
+    stops = replace(named("walk"), brokers=2, faults=(Fault(1, "broker_down", broker=1),))
+    with pytest.raises(InputError, match="leave out the broker_down faults"):
+        should_move(stops)
 
 
 def test_the_price_of_moving_is_the_order() -> None:

@@ -482,6 +482,12 @@ def test_while_a_broker_is_down_what_it_keeps_waits() -> None:
         assignment_interval_ms=0, session_timeout_ms=2000, heartbeat_interval_ms=500
     )
     assert 2900 < outage((2, 2), brokers=5, coordinator=1, settings=sessions)[2] < 3500
+    # Copies stay where they are when another of them becomes the coordinator.
+    first = Fault(100, "broker_down", broker=4, for_ms=2500)
+    more = {"brokers": 5, "coordinator": 3, "costs": Costs(failover_ms=2500)}
+    for broker, is_held in ((2, False), (4, True)):
+        faults = first, Fault(3900, "broker_down", broker=broker)
+        assert (outage((4, 4), faults=faults, **more)[0] <= 20) == is_held
     by_placement = down(topics=(replace(topic, coordinators=()),), brokers=5)
     assert (by_placement.coordinators, by_placement.group_coordinator) == ((1, 0), 3)
 
@@ -582,6 +588,20 @@ def test_locks_run_while_records_wait_for_a_poll() -> None:
     assert found[1]["redeliveries"] == 0
     assert found[3]["redeliveries"] > 0
     assert {row["lag_end"] for row in found.values()} == {0}
+
+
+@pytest.mark.parametrize("batches", [0, 10])
+def test_slow_writes_of_one_broker_lose_no_acknowledgement_to_another(batches: int) -> None:
+    """A poll waits for the write of one broker while others answer, also with markers only."""
+    producer = Producer("t", 200, "steady", transaction_batches=batches, transaction_ms=30)
+    topic, member, costs = Topic("t", 4), Member(service=Service(1)), Costs(write_ms=20)
+    result = simulate(
+        Scenario((topic,), (member,), (producer,), brokers=3, costs=costs, duration_ms=40_000)
+    )
+    row = only(result.summary)
+    assert (row["redeliveries"], row["expired"]) == (0, 0)
+    assert row["lag_end"] < 20
+    assert 0 <= row["deliveries"] - row["acknowledged"] < 20
 
 
 def test_acknowledgements_for_a_broker_that_is_down_are_lost() -> None:

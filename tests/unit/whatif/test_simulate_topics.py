@@ -613,7 +613,7 @@ def values(result: SimulationResult) -> str:
             replace(named("uneven"), duration_ms=20_000),
             "0669f9f317b24f00da0049db9419dbe75cd6de838c65f487d4a0f25dd30f29e7",
         ),
-        (CHANCE, "2baa3ca43179e3409b607e35f375babe6832efb978baee5c79b59967db6a6cb1"),
+        (CHANCE, "ca88b9b30bcf66263ba48d21a29818351771dd73a75ee7a6bc11e8cf1ce915ad"),
     ],
     ids=["uneven", "chance"],
 )
