@@ -64,6 +64,7 @@ _FROM_RECORDS = (
     *("imbalance", "imbalance-verdict", "reconcile", "groups", "members", "brokers"),
     *("plan-reset", "plan-delete", "dlq", "dlq-redrive", "settings", "settings-drift"),
     *("health", "health-findings", "health-snapshots"),
+    *("simulate", "simulate-compare", "simulate-timeline"),  # if times rest on an assumption
 )
 #: Fields of a window, which have Kafka's values: what is unknown is this number.
 _WINDOW = {

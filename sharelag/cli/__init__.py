@@ -53,13 +53,13 @@ def main() -> None:
 
 
 def _is_news(record: logging.LogRecord) -> bool:
-    """Return whether the logger of a record has no handlers; of interrupts Py4J logs too much."""
+    """Return whether the logger of a record has no handlers; Py4J logs too much at an interrupt."""
     logger: logging.Logger | None = logging.getLogger(record.name)
     while logger is not None and logger.parent is not None:
         if logger.handlers:
             return False
         logger = logger.parent
-    return record.module != "java_gateway"
+    return not (record.exc_info and isinstance(record.exc_info[1], KeyboardInterrupt))
 
 
 class _Warning(logging.Formatter):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from math import inf, log2
 from pathlib import Path
@@ -74,8 +74,8 @@ def simulate(output: str, **options: Any) -> int:
     row shows what happened, one the same simulated, and the others what would have happened
     instead. Exits with 3 if the simulation does not explain what happened.
 
-    Exits with 3, too, if it is not known how long a record takes: no answer about times is known
-    then, and searches are refused.
+    Exits with 3, too, if it is not known how long a record takes: times then rest on an assumption
+    (rows have `complete: false`), no variant is called better, and searches are refused.
     """
     from sharelag.whatif.comparison.rows import unknown_work
     from sharelag.whatif.scenario_json import to_json
@@ -110,7 +110,8 @@ def simulate(output: str, **options: Any) -> int:
     elif options["compare"]:
         verdict = _compare(tried, output, options)
     elif options["timeline"]:
-        print_rows(_timelines(tried, options), output, views.SIMULATED_TIMELINE.columns)
+        steps = _mark(_timelines(tried, options), tried.values())
+        print_rows(steps, output, views.SIMULATED_TIMELINE.columns)
     else:
         _print_runs(tried, output, options)
     if options["members"] is not None and any(fault.member for fault in scenario.faults):
@@ -155,10 +156,20 @@ def _each(options: dict[str, Any]) -> int:
 # ---- answers -------------------------------------------------------------------------------------
 
 
+def _mark(
+    rows: Iterable[dict[str, Any]], scenarios: Iterable[Scenario]
+) -> Iterator[dict[str, Any]]:
+    """Mark rows as incomplete if their times rest on an assumption."""
+    from sharelag.whatif.comparison.rows import unknown_work
+
+    mark = {"complete": False} if any(map(unknown_work, scenarios)) else {}
+    return (row | mark for row in rows)
+
+
 def _print_runs(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -> None:
     from sharelag.whatif.comparison import rows as trials
 
-    rows = plain(_runs(tried, options).drop_columns(["run"]))
+    rows = [*_mark(plain(_runs(tried, options).drop_columns(["run"])), tried.values())]
     failed = any(row["error"] for row in rows)
     view = views.summary(bool(options["setting"] or options["autoscale"]), failed)
     print_rows(rows, output, view.columns, trials.run_for_people)
@@ -207,7 +218,7 @@ def _compare(tried: dict[str, Scenario], output: str, options: dict[str, Any]) -
         print_rows(rows, output, columns, trials.decision_for_people, best)
     else:
         shown = trials.SHOWN if output == "human" else ()
-        rows = list(comparison.rows(options["measure"] or shown))
+        rows = [*_mark(comparison.rows(options["measure"] or shown), tried.values())]
         print_rows(rows, output, views.COMPARED.columns, trials.for_people)
     tell(*comparison.sentences())
     return comparison.verdict()
@@ -224,7 +235,7 @@ def _clear(scenario: Scenario, output: str, options: dict[str, Any]) -> str:
         rows, view = found.grid()
         print_rows(rows, output, view.columns)
     else:
-        print_rows(found.cells, output)
+        print_rows(_mark(plain(found.cells), [scenario]), output)
     tell(*found.sentences())
     return found.verdict()
 

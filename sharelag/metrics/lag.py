@@ -17,7 +17,7 @@ If it counts the whole window, the whole window is complete (`sharelag.model.cou
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 
 import numpy as np
 import pyarrow as pa
@@ -63,6 +63,8 @@ _SUMMED += ["window_available", "window_unknown", "window_complete"]
 #: Columns of the roll-up: the aggregated column of the lag table, and the function.
 ROLLUP_SUMS = {name: (name, "sum") for name in _SUMMED}
 ROLLUP_SUMS |= {"max_lag": ("lag", "max"), "as_of": ("as_of", "min")}
+#: Later than any record.
+_LAST = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 def choose_states(windows: Arrow, deleted: Arrow) -> pa.Table:
@@ -70,13 +72,16 @@ def choose_states(windows: Arrow, deleted: Arrow) -> pa.Table:
 
     There are several beside a mirrored topic, and after the state topic got more partitions: then
     the coordinator reads the state that was created last, and those in other partitions stay.
-    There is none if a state was ``deleted`` (`sharelag.replay.state.DELETED`) after that.
+    There is none if a state was ``deleted`` (`sharelag.replay.state.DELETED`) after that, or in the
+    cluster's own topic, regardless of mirrored states. A state of unknown time counts as the last.
     """
-    states = as_table(windows)
-    both = pa.concat_tables([as_table(deleted), states], promote_options="default")
+    states, gone = as_table(windows), as_table(deleted)
+    gone = gone.append_column("rank", gone.column("record_timestamp"))
     # A state without a snapshot has updates, which only the coordinator that is in charge writes.
-    rank = pc.coalesce(both.column("create_timestamp"), both.column("record_timestamp"))
-    found = _latest(both.append_column("rank", rank), SHARE_PARTITION, "rank")
+    rank, written = states.column("create_timestamp"), states.column("record_timestamp")
+    rank = pc.coalesce(rank, written, pa.scalar(_LAST, rank.type))
+    both = pa.concat_tables([gone, states.append_column("rank", rank)], promote_options="default")
+    found = _latest(both, SHARE_PARTITION, "rank")
     return found.filter(found.column("snapshot_epoch").is_valid()).select(states.column_names)
 
 

@@ -301,7 +301,7 @@ class Latest(NamedTuple):
     windows: pa.RecordBatch
     """`sharelag.schemas.WINDOWS`, sorted by group, topic id, partition."""
     deleted: pa.RecordBatch
-    """`DELETED`: share partitions that have records, but no state."""
+    """`DELETED`: share partitions whose last record is a tombstone."""
     records: int
     rejected: int
     first: int | None
@@ -462,7 +462,7 @@ class Count:
 # The position of a share partition's records: their partition of the state topic, the last offset,
 # offset and time of the last one that counts, and whether that has a time.
 _PARTITION, _OFFSET, _LAST_OFFSET, _LAST_TIME, _HAS_TIME = range(5)
-_NEW = np.array([-1, -1, 0, 0, 0])
+_NEW = np.array([-1, -1, -1, 0, 0])
 #: Numbers of a record, in the order of `sharelag.replay.layout.Columns`.
 _NUMBERS = (
     *("snapshot_epoch", "state_epoch", "leader_epoch", "start_offset"),
@@ -524,9 +524,9 @@ class RunningStates:
         return windows.sort_by(ascending(*schemas.SHARE_PARTITION))
 
     def find_deleted(self) -> pa.RecordBatch:
-        """Return `DELETED`: the share partitions that have records, but no state."""
-        used = self._state[: len(self.keys) * k.STATE_COLUMNS].reshape(-1, k.STATE_COLUMNS)
-        last = self._last_records(np.flatnonzero(used[:, k.EXISTS] == 0))
+        """Return `DELETED`: the share partitions whose last replayed record is a tombstone."""
+        is_gone = self._state.reshape(-1, k.STATE_COLUMNS)[:, k.EXISTS] == 0
+        last = self._last_records(np.flatnonzero(is_gone & (self._stand[:, _LAST_OFFSET] >= 0)))
         names = [*schemas.SHARE_PARTITION, "topic", "timestamp"]
         return last.select(names).rename_columns(DELETED.names).cast(DELETED)
 

@@ -268,7 +268,7 @@ def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
 def _of_pandas(given: Any, schema: pa.Schema, what: str) -> pa.Table:
     """Return the columns of a pandas DataFrame that a schema names, with their own types."""
     names, columns = [], []
-    if lost := [name for name in given.index.names if name in schema.names]:
+    if lost := [n for n in given.index.names if n in schema.names and n not in given.columns]:
         raise InputError(
             f"{what}: the index has {', '.join(lost)}: reset_index() makes columns of it"
         )

@@ -29,8 +29,8 @@ REASONS = {
     "partition yet",
     NO_COMPLETE_COUNT: "no delivery complete count yet (broker before 4.2, or no write since a "
     "reset); the column effective_lag, counted from the state batches, needs none",
-    UNKNOWN_TOPIC: "no offsets for this topic id: topic deleted, not authorized, or not captured "
-    "or given",
+    UNKNOWN_TOPIC: "no offsets for this topic id: topic deleted, not authorized, not captured, or "
+    "not among the given offsets",
     NO_END_OFFSET: "the end offset could not be read from the partition's leader",
     NO_END_OFFSET_THEN: "the end offset at that moment is unknown",
     NEGATIVE_LAG: "the start offset is beyond the end of the log, or the end offset is older than "

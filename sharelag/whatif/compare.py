@@ -221,7 +221,7 @@ class Comparison(Displayable):
 
     @cached_property
     def unknown_work(self) -> str:
-        """Why the duration of a scenario is unknown, so that no variant is better; or empty."""
+        """Why no variant can be called better: a duration is unknown; empty if it is known."""
         return next(filter(None, map(words.unknown_work, self.scenarios.values())), "")
 
     def presentation(self) -> Presentation:

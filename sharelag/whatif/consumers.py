@@ -259,7 +259,7 @@ class Member:
         When it subscribes and closes; None: it stays.
     assigned
         Its initial partitions in a settled scenario: ``(topic, partition)``. The name of a member
-        with some is then its member id, which Kafka's assignor orders members by.
+        with some is then its member id, by which Kafka's assignor orders members.
     edited
         Its fixed partitions with the assignor ``edited``.
     """

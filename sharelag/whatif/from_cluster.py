@@ -142,7 +142,7 @@ def _set_leaders(
     """Set the leaders and coordinators of the topics' partitions.
 
     Returns the number of brokers, the group's coordinator, and words. Unknown leaders are replaced
-    by the known brokers in turn.
+    by the known leaders and replicas in turn.
     """
     known, latencies = of_group(evidence.brokers, group), ", with default latencies"
     copies = max((len(row["replicas"] or ()) for row in known), default=0)
@@ -152,9 +152,8 @@ def _set_leaders(
             "time of a commit in this cluster as costs.write_ms"
         )
     roles = ("leader_id", "share_coordinator", "group_coordinator")
-    ids = {row[role] for row in known for role in roles}.union(
-        *(row["replicas"] or () for row in known)
-    )
+    hosts = {one for row in known for one in (row["leader_id"], *(row["replicas"] or ()))}
+    ids = hosts | {row[role] for row in known for role in roles[1:]}
     numbers = {one: number for number, one in enumerate(sorted(ids - {None}))}
     racks = "" if any(topic.racks for topic in topics) else " without racks"
     if len(numbers) < 2:
@@ -162,21 +161,27 @@ def _set_leaders(
     led, kept, coordinates = (
         {place_of(row): numbers.get(row[role]) for row in known} for role in roles
     )
+    may_lead = [numbers[one] for one in sorted(hosts - {None})] or [*numbers.values()]
+    placed = ""
     for n, topic in enumerate(topics):
         places = [(topic.id, number) for number in range(topic.partitions)]
         leaders = [led.get(place) for place in places]
         coordinators = [one for one in map(kept.get, places) if one is not None]
+        if len(coordinators) < len(places):
+            coordinators, placed = [], " (not all are known: placed by number)"
         topics[n] = replace(
             topic,
             leaders=tuple(
-                at % len(numbers) if one is None else one for at, one in enumerate(leaders)
+                may_lead[at % len(may_lead)] if one is None else one
+                for at, one in enumerate(leaders)
             ),
-            coordinators=tuple(coordinators) if len(coordinators) == len(places) else (),
+            coordinators=tuple(coordinators),
         )
     times = (row["as_of"] for row in known if row["as_of"] is not None)
     read = moment(max(times, default=evidence.as_of))
     count = len(numbers)
-    leading = f"{pluralize(count, 'broker')}{racks}, leaders as of {read}{latencies}"
+    copied = f"copies of share states on the brokers after their share coordinators{placed}"
+    leading = f"{pluralize(count, 'broker')}{racks}, leaders as of {read}, {copied}{latencies}"
     return count, next(iter(coordinates.values())), leading
 
 

@@ -360,9 +360,10 @@ def test_a_what_if_is_numbers_and_an_interval_and_can_be_cancelled(open_desk: Op
     rows = [tried, row("lag-aware"), row("heads", why=STUCK)]
     pressed: list[str] = []
     acts = {name: partial(pressed.append, name) for name in ("members", "lag-aware", "cancel")}
-    view = Tries(acts, rows=rows)
+    view = Tries(acts, rows=rows, begun="Simulated from now.")
     desk = open_desk(view)
     page = desk.page
+    expect(page.get_by_text(view.begun)).to_be_visible()  # nothing is assumed
     members, lag_aware, heads = (page.locator(f"[data-name={one['name']}]") for one in rows)
     expect(members.get_by_role("cell")).to_have_text(["15m 5s", "7m 42s", "-9m 39s better", ""])
     for place, name in enumerate(("P95 age", "Drains in")):  # numbers end where their headings do

@@ -110,10 +110,7 @@ REFUSED: dict[str, tuple[Change, str]] = {
     ),
     "numbers for times": (
         changed("timestamp", lambda time: time.cast(pa.int64())),
-        (
-            "timestamp: expected timestamp, got int64. Milliseconds become times by timestamp_millis "
-            "in"
-        ),
+        "timestamp: expected timestamp, got int64. Milliseconds become times by timestamp_millis",
     ),
     "texts for numbers": (
         changed("offset", lambda offset: offset.cast(pa.string())),
@@ -150,6 +147,7 @@ WRITERS: dict[str, Callable[[pa.Table], Any]] = {
     "arrow": lambda table: table,
     "batch": lambda table: table.combine_chunks().to_batches()[0],
     "pandas": lambda table: table.to_pandas(),
+    "pandas indexed": lambda table: table.to_pandas().set_index("partition", drop=False),
     "pandas nullable": lambda table: table.to_pandas().convert_dtypes(),
     "pandas arrow": lambda table: table.to_pandas(types_mapper=pd.ArrowDtype),
     "pandas categories": lambda table: table.to_pandas().astype({"topic": "category"}),

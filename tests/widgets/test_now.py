@@ -244,6 +244,7 @@ def test_a_click_finds_what_clears_the_lag_with_the_grid_of_the_lab(storm: Workb
     assert found.answers
     # The decision stands where the button is, as in the lab.
     assert board.what_if.sentence == lab.verdict.sentence
+    assert moment(storm.evidence().as_of) in board.what_if.begun
     assert f" with {found.answers[0]['members']} member" in board.what_if.sentence
     said, cell = row_of(board, "search"), found.answers[0]
     assert said["drains"] == duration(cell["drain_ms"])

@@ -158,11 +158,9 @@ def _fetch(jar: str, dependencies: str, version: str, folder: Path) -> None:
     said = retrieve(_IVY_MODULE.format(dependencies=found), folder)
     if not (folder / f"{jar}-{version}.jar").exists():
         raise RigError(
-            f"{jar}-{version}.jar could not be fetched from https://repo1.maven.org/maven2/. With "
-            f"a "
-            "closed network, run `python -m tests.support.kafka.jars` where it is open and copy "
-            f"{folder.parent} "
-            f"here (or point SHARELAG_CACHE at the copy). Ivy said:\n{said}"
+            f"{jar}-{version}.jar could not be fetched from https://repo1.maven.org/maven2/. "
+            "With a closed network, run `python -m tests.support.kafka.jars` where it is open and "
+            f"copy {folder.parent} here (or point SHARELAG_CACHE at the copy). Ivy said:\n{said}"
         )
 
 

@@ -53,10 +53,13 @@ def test_a_row_for_each_assignor_and_number_of_members() -> None:
     kinds = ("", "--timeline", "--compare --members 1,2", "--what-clears")
     searches = (f"--fewest-members {goal}", f"--tune --goal {goal}", "--against consumer-group")
     for kind in (*kinds, *searches):
-        answer = run(*nobody, *kind.split(), code=3)
+        answer = run(*nobody, *kind.split(), "-o", "json", code=3)
         assert "not known: no completion rate" in answer.stderr.splitlines()[-1]
-        assert bool(answer.stdout) is (kind in kinds)
+        told = [json.loads(line) for line in answer.stdout.splitlines()]
+        assert bool(told) is (kind in kinds)
+        assert not any(row.pop("complete") for row in told)
     assert "not known" not in run(*nobody, "--service", "1ms", code=0).stderr
+    assert "complete" not in rows(*nobody, "--service", "1ms")[0]
 
 
 @pytest.mark.parametrize("output", ["json", "yaml", "csv", "human"])
@@ -169,8 +172,8 @@ def test_a_comparison_for_people() -> None:
     assert result["latency_p95_ms", "simple · 6 members"].split()[6] == "s"
     assert ("age_p95_over_optimal", "simple · 2 members") in result
     assert (
-        "2 variants, 7 seeds, compared seed by seed with simple · 2 members; 95 % confidence "
-        "intervals" in answer.stderr
+        "2 variants, 7 seeds, compared seed by seed with simple · 2 members; "
+        "95 % confidence intervals" in answer.stderr
     )
     decides = run(*given)
     heading, two, six = decides.stdout.splitlines()
@@ -393,8 +396,8 @@ def test_wrong_usage_is_said(given: tuple[str, ...], result: str) -> None:
         (
             ("--compare", "--members", "2,4", "--baseline", "8 members"),
             (
-                "unknown variant '8 members' to compare to: choose one of 'as it is', '2 members', '4 "
-                "members'"
+                "unknown variant '8 members' to compare to: "
+                "choose one of 'as it is', '2 members', '4 members'"
             ),
         ),
         (("--compare", "--measure", "nothing"), "unknown measure 'nothing'"),

@@ -23,11 +23,12 @@ from sharelag.engine import engines
 from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput, TableInput
 from sharelag.inputs.kafka.config import client_config
-from sharelag.metrics.lag import lag_arrow, rollup_arrow, timeline_arrow
+from sharelag.metrics.lag import choose_states, lag_arrow, rollup_arrow, timeline_arrow
 from sharelag.metrics.reclaim import archived_by_ttl, reclaimable_arrow
 from sharelag.model import DeliveryState
 from sharelag.replay import replay_arrow
 from sharelag.replay.history import HISTORY_KEY
+from sharelag.replay.state import DELETED
 from sharelag.tables import gaps
 from sharelag.tables.gaps import COUNT_DIFFERS
 from sharelag.wire import SHARE_SNAPSHOT, STATE_KINDS, STATE_TOPIC, decode_arrow, encode_record
@@ -44,9 +45,37 @@ from tests.support.walk import RECOVERED, WALK, walk_records
 from tests.support.written_input import NOW, Write, WrittenInput
 
 AVAILABLE, ACKNOWLEDGED, ARCHIVED = 0, 2, 4
+MIRRORED = f"eu.{STATE_TOPIC}"
 #: What is durable after step 8 of the walk from 100 to 120, and after step 10.
 STEP_8 = [(110, 112, 0, 1), (113, 119, 2, 1)]
 STEP_10 = [(110, 110, 2, 2), (111, 112, 0, 1), (113, 119, 2, 1)]
+
+
+@pytest.mark.parametrize(
+    ("states", "deleted", "chosen"),
+    [
+        ([(STATE_TOPIC, 1, 1)], (STATE_TOPIC, 2), None),
+        ([(STATE_TOPIC, 3, 1), (STATE_TOPIC, 1, 4)], (STATE_TOPIC, 2), 3),
+        ([(STATE_TOPIC, None, 1)], (STATE_TOPIC, 2), None),
+        ([(STATE_TOPIC, None, None)], (STATE_TOPIC, 2), 0),
+        ([(MIRRORED, 3, 3)], (STATE_TOPIC, 2), None),
+        ([(MIRRORED, 3, 3), (STATE_TOPIC, 1, 1)], (MIRRORED, 4), 1),
+        ([(MIRRORED, 3, 3)], (MIRRORED, None), 3),
+    ],
+)
+def test_the_state_that_kafka_reads_counts(
+    states: list[tuple[str, int | None, int | None]],
+    deleted: tuple[str, int | None],
+    chosen: int | None,
+) -> None:
+    place = {"group_id": "g", "topic_id": ID, "partition": 0}
+    columns = ("record_topic", "create_timestamp", "record_timestamp")
+    rows = [dict(zip(columns, one, strict=True)) | place for one in states]
+    windows = pa.Table.from_pylist([one | {"snapshot_epoch": 0} for one in rows], schemas.WINDOWS)
+    gone = dict(zip(columns[::2], deleted, strict=True)) | place
+    found = choose_states(windows, pa.Table.from_pylist([gone], DELETED))
+    created = found.column("create_timestamp").cast("timestamp[ms]").cast("int64").fill_null(0)
+    assert created.to_pylist() == ([] if chosen is None else [chosen])
 
 
 @pytest.mark.row("LAG-01", "LAG-02", "LAG-03", "LAG-04", "LAG-12")

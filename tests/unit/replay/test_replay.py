@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -368,10 +369,18 @@ def test_random_records_cut_anywhere_give_the_same_windows() -> None:
         batch = raw(generators.sequence(random, keys=5, length=80))
         found = latest_windows(cut(batch, random))
         assert found.windows.equals(replayed(batch))
-        order = [(name, "ascending") for name in state.DELETED.names]
-        deleted = state.find_deleted(decode_arrow(batch).records)
-        assert found.deleted.sort_by(order).equals(deleted.sort_by(order))
+        records = decode_arrow(batch).records
+        _are_deleted(found.deleted, records)
+        choose = partial(filter_groups, groups=frozenset([records["group_id"][0].as_py()]))
+        until = partial(up_to, moment={3: records["offset"][len(records) // 2].as_py()})
+        part = latest_windows(cut(batch, random), choose, until=until)
+        _are_deleted(part.deleted, choose(until(records)))
         assert found.records + found.rejected == batch.num_rows
+
+
+def _are_deleted(found: pa.RecordBatch, records: schemas.Arrow) -> None:
+    order = [(name, "ascending") for name in state.DELETED.names]
+    assert found.sort_by(order).equals(state.find_deleted(records).sort_by(order))
 
 
 @pytest.mark.usefixtures("streamed")

@@ -225,6 +225,16 @@ def test_racks_of_replicas_and_members_are_those_of_the_cluster(racks: tuple[str
     assert (topic.coordinators, scenario.coordinator) == ((2, 2, 2, 2), 0)
     led = f"; 3 brokers, leaders as of {known.as_of:%Y-%m-%d %H:%M:%S}"
     assert led in " ".join(scenario.assumed)
+    assert "placed by number" not in " ".join(scenario.assumed)
+    # What is not known is led by brokers with replicas, and its coordinator is placed.
+    for row in rows:
+        row["replicas"] = [6, 7]
+    rows[2]["leader_id"] = rows[0]["share_coordinator"] = None
+    some = pa.Table.from_pylist(rows, schema=schemas.BROKERS)
+    unknown = scenario_from(replace(known, brokers=some))
+    assert (unknown.brokers, unknown.topics[0].coordinators) == (3, ())
+    assert unknown.topics[0].leaders == (1, 0, 0, 0)
+    assert "(not all are known: placed by number)" in " ".join(unknown.assumed)
     copied = "write_ms is that of one broker, and 3 replicas make writes slower"
     assert copied in " ".join(scenario.assumed)
     said = " ".join(scenario_from(known).assumed)

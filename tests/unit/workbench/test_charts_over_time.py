@@ -64,8 +64,8 @@ def test_age_is_when_the_end_passed_the_oldest_unfinished_offset() -> None:
     said = "1 lag of 5: shaded; 1 age: a gap; 1 age older than the first"
     assert said in figure.layout.meta["facts"][1]
     assert figure.layout.meta["title"] == (
-        "g: no lag was left at 2026-11-21 03:10:30 UTC; the most was 100 offsets, t-0 at "
-        "2026-11-21 03:10:10 UTC"
+        "g: no lag was left at 2026-11-21 03:10:30 UTC; "
+        "the most was 100 offsets, t-0 at 2026-11-21 03:10:10 UTC"
     )
     why = "no record has been finished or released yet, so the start<br />offset is unknown"
     assert figure.data[0].hovertext[4].endswith(f"lag not known: {why}<br>age not known")
@@ -119,9 +119,8 @@ def test_lines_are_the_worst_of_each_group_by_their_lag_now() -> None:
     assert list(figure.data[3].y) == [99, 9, None]
     assert figure.layout.meta["title"] == "a: t-1 has the most lag, 600 offsets, +595 in 2\u00a0s"
     assert (
-        "Not drawn: 4 share partitions with less lag than another of their group, or of groups "
-        "with less; "
-        "2 of them are gone or without a known lag at the last moment."
+        "Not drawn: 4 share partitions with less lag than another of their group, or of "
+        "groups with less; 2 of them are gone or without a known lag at the last moment."
         in figure.layout.meta["facts"]
     )
     names = [trace.name for trace in charts.lag_over_time_figure(table, most=4).data[::3]]
@@ -310,8 +309,8 @@ def test_the_forecast_has_its_interval_and_one_without_a_time_is_a_sentence() ->
     assert facts[2:] == [
         "t-4: stalled, nothing is being finished.",
         (
-            "t-3: uncertain, arrivals and finished records differ by no more than chance: the lag may "
-            "or may not go away (at best in 1m\u00a030s)."
+            "t-3: uncertain, arrivals and finished records differ by no more than chance: "
+            "the lag may or may not go away (at best in 1m\u00a030s)."
         ),
         "t-5: unknown, too little is known about what arrived and what was finished.",
         "t-0: drained, nothing is left to do.",
@@ -382,8 +381,8 @@ def test_causes_last_from_their_beginning_and_are_open_where_it_is_not_known() -
     assert held == ["holds 1,234 offsets", "holds ? offsets"]
     assert figure.layout.meta["title"] == "g: the group has no members, and 1 other cause"
     assert figure.layout.meta["facts"][1] == (
-        "Not known: the beginning of 1 cause, an open mark at the moment of judging; how much 1 "
-        "cause holds."
+        "Not known: the beginning of 1 cause, an open mark at the moment of judging; "
+        "how much 1 cause holds."
     )
     none = charts.cause_figure(charts.cause_records(schemas.CAUSES.empty_table(), NOW), as_of=NOW)
     assert none.layout.meta["title"] == "Nothing wrong was found"

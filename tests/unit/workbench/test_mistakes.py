@@ -262,11 +262,15 @@ def test_names_in_messages_cannot_act_on_a_terminal() -> None:
 def test_warnings_of_a_command_have_its_prefix_and_one_line() -> None:
     code = (
         "import logging, sys; from sharelag.cli import main; import sharelag.cli as c\n"
-        "c.cli = lambda **_: logging.getLogger('sharelag.x').warning('of %s', 'a\\nb') or 0\n"
+        "def log(**_):\n"
+        "    logging.getLogger('sharelag.x').warning('of %s', 'a\\nb')\n"
+        "    for error in (OSError, KeyboardInterrupt):  # as Py4J logs of a lost Java and of Ctrl-C\n"
+        "        logging.error(error.__name__, exc_info=error())\n"
+        "c.cli = log\n"
         "main()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stderr == "sharelag: of a\\nb\n"
+    assert done.stderr == "sharelag: of a\\nb\nsharelag: OSError\n"
 
 
 def test_a_name_that_python_cannot_read_says_what_to_set() -> None:

@@ -333,7 +333,7 @@ class PastGroup(GroupDashboard):
             rows.insert(0, _numbers(next(iter(found.values())), BASELINE) | {"words": BASELINE})
         with self.what_if.hold_sync():
             self.what_if.rows = rows
-            self.what_if.begun = "" if last is None or not self._begun else self._begun.words()
+            self.what_if.begun = self._begun.words() if self._begun else ""
             self.what_if.assumed = [] if last is None else list(last.scenarios[BASELINE].assumed)
             self.what_if.copies = [[name, self._code(name)] for name in found]
 

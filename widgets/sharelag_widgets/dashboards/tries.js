@@ -24,7 +24,7 @@ function build({ model, get, root, voice }) {
     body.replaceChildren(...get("rows").map((row) => rowOf(row, reach)));
     const busy = get("busy") && `Simulating ${get("busy")} ...`;
     const assumed = get("assumed");
-    const facts = assumed.length ? [make("details", {}, make("summary", {}, `${get("begun")} It assumes ${counted(assumed.length, "thing")}.`), make("ul", {}, ...assumed.map((text) => make("li", {}, make("bdi", {}, text)))))] : [];
+    const facts = !assumed.length ? [make("p", { class: "sl-soft" }, get("begun"))] : [make("details", {}, make("summary", {}, `${get("begun")} It assumes ${counted(assumed.length, "thing")}.`), make("ul", {}, ...assumed.map((text) => make("li", {}, make("bdi", {}, text)))))];
     said.replaceChildren(make("bdi", {}, busy || get("sentence")));
     said.hidden = !said.textContent;
     below.replaceChildren(...facts);

@@ -220,7 +220,7 @@ class Live(Displayable):
                 try:
                     self._follow()
                 except Exception as error:
-                    if not self._number or not _goes_on(error):
+                    if not self._number or not _say_when_it_continues(error):
                         raise
                     self._note_failure(error)
                     pause = _SHORTEST_PAUSE if self._current else min(2 * pause, _LONGEST_PAUSE)
@@ -247,7 +247,7 @@ class Live(Displayable):
     def _note_failure(self, error: BaseException) -> None:
         """Keep the lag, and store the reason, which may change: another broker may be away now."""
         message = str(raised_in_worker(error) or first_line(error))
-        self._set_stale(". ".join(filter(None, (message, _goes_on(error)))))
+        self._set_stale(". ".join(filter(None, (message, _say_when_it_continues(error)))))
 
     def _set_stale(self, why: str) -> None:
         with self._changed:
@@ -351,8 +351,8 @@ class Live(Displayable):
             shutil.rmtree(self._checkpoint, ignore_errors=True)
 
 
-def _goes_on(error: BaseException) -> str:
-    """Say when the stream goes on after an error that may be temporary; empty if it ends it."""
+def _say_when_it_continues(error: BaseException) -> str:
+    """Say when the stream continues after an error; empty if the error ends the stream."""
     if is_of(TopicMissingError, error):
         return "It continues as soon as the topic is there"
     return "It continues as soon as brokers answer" if are_away(error) else ""
