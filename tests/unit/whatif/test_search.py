@@ -410,9 +410,7 @@ def test_a_figure_of_the_cells_fills_what_clears_and_frames_the_answer(found: Cl
 
 #: What is to be done of each group of the demo, and what it says of it.
 DECISIONS = {
-    "analytics": (
-        "^simple and lag-aware-sticky with 7 members clear the lag: .* does with 6 members$"
-    ),
+    "analytics": "^lag-aware-sticky with 7 members clears the lag: .* does with 6 members$",
     "billing": (
         "^simple with 8 members clears the lag: .*; that is as it is .*; offset 4142 of orders:0 "
         "keeps failing until it is archived, about 1m 10s from now: finish or reject it"
