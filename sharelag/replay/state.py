@@ -327,7 +327,10 @@ def find_deleted(records: Arrow) -> pa.RecordBatch:
     table = table.filter(pa.array(kinds != k.UPDATE_TOMBSTONE))
     order, bounds = by_share_partition(table)
     last = table.take(pa.array(order[bounds[1:] - 1]))
-    last = last.filter(last.column("tombstone"))
+    return _as_deleted(last.filter(last.column("tombstone")))
+
+
+def _as_deleted(last: pa.RecordBatch) -> pa.RecordBatch:
     names = [*schemas.SHARE_PARTITION, "topic", "timestamp"]
     return last.select(names).rename_columns(DELETED.names).cast(DELETED)
 
@@ -526,9 +529,8 @@ class RunningStates:
     def find_deleted(self) -> pa.RecordBatch:
         """Return `DELETED`: the share partitions whose last replayed record is a tombstone."""
         is_gone = self._state.reshape(-1, k.STATE_COLUMNS)[:, k.EXISTS] == 0
-        last = self._last_records(np.flatnonzero(is_gone & (self._stand[:, _LAST_OFFSET] >= 0)))
-        names = [*schemas.SHARE_PARTITION, "topic", "timestamp"]
-        return last.select(names).rename_columns(DELETED.names).cast(DELETED)
+        is_gone &= self._stand[:, _LAST_OFFSET] >= 0
+        return _as_deleted(self._last_records(np.flatnonzero(is_gone)))
 
     def _last_records(self, states: Ints) -> pa.RecordBatch:
         names, stand = self.keys.table().take(pa.array(states)), self._stand[states]

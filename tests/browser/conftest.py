@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
+# pytest finds fixtures here, and passes them by name.
 from tests.support.browser.chromium import browser, pages_end  # noqa: F401
 from tests.support.browser.desk import Desk, OpenDesk
 from tests.support.browser.jupyter import Lab, jupyter_lab

@@ -300,7 +300,7 @@ def _decide(message: Message) -> AcknowledgeType:
 
 
 @pytest.fixture(scope="module")
-def described(broker: KafkaBroker) -> dict[datetime, list[Any]]:
+def ten_moments(broker: KafkaBroker) -> dict[datetime, list[Any]]:
     """Ten moments of a cluster at work, and what Kafka's command printed at each."""
     servers = broker.bootstrap_servers
     create_topics(servers, {TOPIC: 3})
@@ -344,19 +344,19 @@ def _ours(rows: list[dict[str, Any]], names: tuple[str, ...]) -> list[tuple[Any,
     return sorted(tuple(row[name] for name in names) for row in rows)
 
 
-def test_lag_as_of_ten_moments(broker: KafkaBroker, described: dict[datetime, list[Any]]) -> None:
+def test_lag_as_of_ten_moments(broker: KafkaBroker, ten_moments: dict[datetime, list[Any]]) -> None:
     names = ("group_id", "topic", "partition", "leader_epoch", "start_offset", "lag")
-    for moment, theirs in described.items():
+    for moment, theirs in ten_moments.items():
         rows = readings.lag(_source(broker), "local", moment).table.to_pylist()
         assert _ours([row for row in rows if row["group_id"] in GROUPS], names) == theirs
-    assert len(described) == MOMENTS
-    assert len({str(theirs) for theirs in described.values()}) == MOMENTS  # it was at work
+    assert len(ten_moments) == MOMENTS
+    assert len({str(theirs) for theirs in ten_moments.values()}) == MOMENTS  # it was at work
 
 
 def test_answers_of_the_past_say_by_whose_times_they_are(
-    broker: KafkaBroker, described: dict[datetime, list[Any]]
+    broker: KafkaBroker, ten_moments: dict[datetime, list[Any]]
 ) -> None:
-    servers, moment = broker.bootstrap_servers, max(described)
+    servers, moment = broker.bootstrap_servers, max(ten_moments)
     said = f"earlier end offsets of {TOPIC} are estimated from timestamps that producers set"
     bench = package.open(servers, engine="local", groups=GROUPS)
     then = bench.at(moment)
@@ -371,24 +371,24 @@ def test_answers_of_the_past_say_by_whose_times_they_are(
 
 
 def test_moments_from_one_reading(
-    broker: KafkaBroker, described: dict[datetime, list[Any]]
+    broker: KafkaBroker, ten_moments: dict[datetime, list[Any]]
 ) -> None:
     source = _source(broker)
     with engines.read(source, "local", None, Choice(frozenset(GROUPS))) as past:
-        ends = source.past_offsets(past.topic_ids, list(described))
-        timeline = lags_at(past, ends, list(described))
+        ends = source.past_offsets(past.topic_ids, list(ten_moments))
+        timeline = lags_at(past, ends, list(ten_moments))
     names = ("group_id", "topic", "partition", "start_offset", "lag")
-    for moment, theirs in described.items():
+    for moment, theirs in ten_moments.items():
         then = timeline.filter(pc.equal(timeline["as_of"], pa.scalar(moment, schemas.TIMESTAMP)))
         without_epoch = sorted((*row[:3], *row[4:]) for row in theirs)
         assert _ours(then.to_pylist(), names) == without_epoch
 
 
 def test_history_of_a_live_cluster(
-    broker: KafkaBroker, described: dict[datetime, list[Any]]
+    broker: KafkaBroker, ten_moments: dict[datetime, list[Any]]
 ) -> None:
-    first = min(described)
-    every = (max(described) - first) / 5
+    first = min(ten_moments)
+    every = (max(ten_moments) - first) / 5
     span = f"--since {first.isoformat()} --every {every / timedelta(seconds=1):.6f}s"
     rows = ask(f"history --group past-a {span}", at=broker.bootstrap_servers)
     assert len(rows) >= 3 * 5
@@ -397,7 +397,7 @@ def test_history_of_a_live_cluster(
 
 @pytest.mark.exhaustive
 def test_watch_shows_what_changed(
-    broker: KafkaBroker, described: dict[datetime, list[Any]]
+    broker: KafkaBroker, ten_moments: dict[datetime, list[Any]]
 ) -> None:
     """The second round begins with another heading and a change for each row."""
     arguments = ["lag", "--bootstrap-server", broker.bootstrap_servers]

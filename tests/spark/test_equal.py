@@ -413,7 +413,7 @@ def test_the_name_of_a_table_is_read_from_spark(spark: SparkSession) -> None:
 
 
 @pytest.fixture
-def damaged(tmp_path: Path) -> Path:
+def one_bit_off(tmp_path: Path) -> Path:
     """A capture with one flipped bit, by which it would be another one without checksums."""
     story = CAPTURE.parent / "scenarios" / "window_full"
     folder = Path(shutil.copytree(story, tmp_path / "flipped"))
@@ -429,13 +429,13 @@ def damaged(tmp_path: Path) -> Path:
     raise AssertionError("no flipped bit makes other values")
 
 
-def test_spark_and_its_tasks_compare_checksums(spark: SparkSession, damaged: Path) -> None:
-    (path,) = map(str, damaged.glob("records/*.parquet"))
+def test_spark_and_its_tasks_compare_checksums(spark: SparkSession, one_bit_off: Path) -> None:
+    (path,) = map(str, one_bit_off.glob("records/*.parquet"))
     assert spark.read.parquet(path).toArrow().num_rows  # nobody asked it to
     with pytest.raises(SPARK_FAILED) as caught:
         raw_frame(spark, [path]).toArrow()
     assert f"{path} is damaged" in one_line(caught.value)
-    with sharelag.open(str(damaged), spark=spark) as bench:
+    with sharelag.open(str(one_bit_off), spark=spark) as bench:
         for ask in (bench.windows, bench.lag):
             with pytest.raises((InputError, *SPARK_FAILED)) as caught:
                 ask()

@@ -1,4 +1,4 @@
-"""What libraries and sinks write as raw records and offsets: equal rows or a sentence.
+"""Raw records and offsets as libraries and sinks write them give equal rows, or a sentence.
 
 Each way of writing is tried on both engines, as a table of this process, as a DataFrame of Spark and
 as Parquet files.

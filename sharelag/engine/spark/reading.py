@@ -379,7 +379,7 @@ class SparkReading(Reading):
 
     @property
     def has_former_states(self) -> bool:
-        """Whether a share partition has several states, deleted ones included."""
+        """Return whether a share partition has several states, deleted ones included."""
         both = [self.table(name).select(schemas.SHARE_PARTITION) for name in ("windows", "deleted")]
         each = keys(pa.concat_tables(both), schemas.SHARE_PARTITION)
         return len(pc.unique(each)) < len(each)

@@ -259,7 +259,9 @@ def has_stopped(spark: SparkSession) -> bool:
             if "INVALID_HANDLE.SESSION_" not in str(error):
                 raise
             spark.client.close()  # so that pyspark makes another one
-        except SetupError:  # at the end of the process, pyspark would ask it again for minutes
+        except SetupError:
+            # At the end of the process, pyspark would ask it again for minutes. Where it has no
+            # such function, None is not registered either.
             atexit.unregister(getattr(spark.client, "_on_exit", None))  # type: ignore[arg-type]
             raise
     return bool(spark.is_stopped)  # type: ignore[attr-defined]

@@ -264,7 +264,7 @@ def test_warnings_of_a_command_have_its_prefix_and_one_line() -> None:
         "import logging, sys; from sharelag.cli import main; import sharelag.cli as c\n"
         "def log(**_):\n"
         "    logging.getLogger('sharelag.x').warning('of %s', 'a\\nb')\n"
-        "    for error in (OSError, KeyboardInterrupt):  # as Py4J logs of a lost Java and of Ctrl-C\n"
+        "    for error in (OSError, KeyboardInterrupt):  # of a lost Java, and of Ctrl-C\n"
         "        logging.error(error.__name__, exc_info=error())\n"
         "c.cli = log\n"
         "main()"
