@@ -79,6 +79,11 @@ class PartitionStart:
 MOST_PARTITIONS = 1_000_000
 
 
+def derive_id(name: str) -> str:
+    """Return the id of a topic of which only the name is given."""
+    return topic_id_text(uuid5(NAMESPACE_OID, name).bytes)
+
+
 @dataclass(frozen=True)
 class Topic:
     """One topic.
@@ -86,8 +91,9 @@ class Topic:
     Attributes
     ----------
     name, partitions, id
-        The id is as Kafka prints it; by default it is derived from the name. Kafka's assignor
-        orders partitions by it: with uneven parts, it decides which ones a member gets.
+        The id is as Kafka prints it; by default tables show one that is derived from the name.
+        Kafka's assignor orders partitions by the id: with uneven parts, it decides which ones a
+        member gets. So by default that order is drawn by each seed, as a new topic draws its id.
     backlog
         Initial records to deliver in each partition: one number for all, or one for each.
     batch_records
@@ -133,8 +139,8 @@ class Topic:
                 f"topic {self.name!r} has {self.partitions:,} partitions: give at most "
                 f"{MOST_PARTITIONS:,}"
             )
-        if not self.id:  # always the same, so that runs can be repeated
-            object.__setattr__(self, "id", topic_id_text(uuid5(NAMESPACE_OID, self.name).bytes))
+        if not self.id:
+            object.__setattr__(self, "id", derive_id(self.name))
         if not self.starts:
             backlog, there = self.backlog, self.partitions - len(self.added_ms)
             counts = backlog if isinstance(backlog, tuple) else (backlog,) * self.partitions

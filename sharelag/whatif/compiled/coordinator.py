@@ -51,13 +51,24 @@ class Coordinator(Membership[Joined]):
     """The group coordinator of one share group."""
 
     def __init__(
-        self, scenario: Scenario, clock: Clock, brokers: Brokers, first: Mapping[str, int]
+        self,
+        scenario: Scenario,
+        clock: Clock,
+        brokers: Brokers,
+        first: Mapping[str, int],
+        ids: Mapping[str, str],
     ) -> None:
         self._settings = settings = scenario.settings
         super().__init__(clock, settings.session_timeout_ms, settings.assignment_interval_ms)
         self._scenario, self._brokers, self._first = scenario, brokers, first
-        known = ((one, {"id": one.id, "partitions": one.partitions}) for one in scenario.topics)
-        topics = {one.name: of | {"racks": dict(enumerate(one.racks))} for one, of in known}
+        topics = {
+            one.name: {
+                "id": ids[one.name],
+                "partitions": one.partitions,
+                "racks": dict(enumerate(one.racks)),
+            }
+            for one in scenario.topics
+        }
         self._topics = Group.of([], topics).topics  # lag and rates: see `_topic_now`
         begins = enumerate(at_ms for topic in scenario.topics for at_ms in topic.there_from())
         at = [(at_ms, place) for place, at_ms in begins]

@@ -21,6 +21,7 @@ from sharelag.whatif.compiled.memory import Core
 from sharelag.whatif.compiled.outcome import CoreTally, Writes
 from sharelag.whatif.compiled.watch import Watch
 from sharelag.whatif.scenario import Fault, Member, Scenario, Service
+from sharelag.whatif.simulation import streams
 from sharelag.whatif.simulation.clock import MS, Clock, check
 from sharelag.whatif.simulation.life import Birth
 from sharelag.whatif.simulation.loop import Loop, SimulationTables
@@ -149,7 +150,8 @@ class Simulation(Loop[Client]):
             core,
         )
         self.brokers = Brokers(scenario, self.clock, self.logs, self.states, core)
-        self.coordinator = Coordinator(scenario, self.clock, self.brokers, self.first)
+        drawn = streams.topic_ids(seed, scenario.topics)
+        self.coordinator = Coordinator(scenario, self.clock, self.brokers, self.first, drawn)
         self._watch = Watch(scenario, self.clock, self.brokers, self.states, self.tally)
         self.requests: list[tuple[int, int, int, int, str]] = []
         self._work_at: dict[Service, int] = {}

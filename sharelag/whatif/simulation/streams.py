@@ -6,7 +6,7 @@ whichever member gets it. So two runs differ only by what was changed (common ra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharelag.model import topic_id_text
-from sharelag.whatif.scenario import Behaviour, Service
+from sharelag.whatif.scenario import Behaviour, Service, Topic, derive_id
 
 Longs: TypeAlias = NDArray[np.int64]
 #: Subjects of streams. They are part of the seed, so never renumber them.
-ARRIVALS, SERVICE, SLOW, OUTCOME, ACCIDENT, IDS = range(6)
+ARRIVALS, SERVICE, SLOW, OUTCOME, ACCIDENT, IDS, TOPIC_IDS = range(7)
 #: Records drawn in one go.
 CHUNK = 4096
 #: Cached ids: each is needed when a member joins and lives, in all runs of a seed.
@@ -42,6 +42,16 @@ def _bits(seed: int, *about: int) -> np.random.PCG64:
 def member_id(seed: int, which: int, life: int) -> str:
     """Return a random id in Kafka's format, the same for every assignor."""
     return topic_id_text(generator(seed, IDS, which, life).bytes(16))
+
+
+def topic_ids(seed: int, topics: Iterable[Topic]) -> dict[str, str]:
+    """Return the ids of topics by name, random ones where only the name is given."""
+    return {
+        one.name: topic_id_text(generator(seed, TOPIC_IDS, which).bytes(16))
+        if one.id == derive_id(one.name)
+        else one.id
+        for which, one in enumerate(topics)
+    }
 
 
 class Work:

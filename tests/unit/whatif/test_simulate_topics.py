@@ -611,9 +611,9 @@ def values(result: SimulationResult) -> str:
     [
         (
             replace(named("uneven"), duration_ms=20_000),
-            "0669f9f317b24f00da0049db9419dbe75cd6de838c65f487d4a0f25dd30f29e7",
+            "5c14026704ca08f66b5ea8b95dc01107a212d97a19097eb23bc3f33db54d91bd",
         ),
-        (CHANCE, "ca88b9b30bcf66263ba48d21a29818351771dd73a75ee7a6bc11e8cf1ce915ad"),
+        (CHANCE, "433416184a832898c28c26f84058524daa1771699c73c063fca8bf94e26ca4bf"),
     ],
     ids=["uneven", "chance"],
 )
