@@ -424,6 +424,23 @@ def test_a_removed_member_can_still_acknowledge() -> None:
     assert 50_000 < joined[1]["time_ms"] < 56_000
 
 
+@pytest.mark.parametrize(("id_", "cases"), [("", 3), ("A" * 22, 2)])
+def test_a_topic_of_which_only_the_name_is_known_gets_a_new_id_with_each_seed(
+    id_: str, cases: int
+) -> None:
+    """Which of three partitions is alone? By one id the first or last, as members' ids are drawn."""
+    topic, producer = Topic("t", 3, id_), Producer("t", 30, "steady", begin_ms=11_000)
+    members = (Member("a"), Member("b"))
+    scenario = Scenario((topic,), members, (producer,), duration_ms=13_000)
+    alone = set()
+    for seed in range(12):
+        parts: dict[str, list[int]] = {"a": [], "b": []}
+        for row in simulate(scenario, seed).deliveries.to_pylist():
+            parts[row["member"]].append(row["partition"])
+        alone.add(tuple(min(parts.values(), key=len)))
+    assert len(alone) == cases
+
+
 def test_targets_are_computed_once_an_interval() -> None:
     """Eight members join within a second: the first gets all, the rest at their next heartbeat."""
     members = tuple(Member(f"m{n}", join_ms=n * 100) for n in range(8))
