@@ -428,7 +428,7 @@ def test_a_removed_member_can_still_acknowledge() -> None:
 def test_a_topic_of_which_only_the_name_is_known_gets_a_new_id_with_each_seed(
     id_: str, cases: int
 ) -> None:
-    """Which of three partitions is alone? By one id the first or last, as members' ids are drawn."""
+    """Which of three partitions is alone? By one id the first or last, by the ids of members."""
     topic, producer = Topic("t", 3, id_), Producer("t", 30, "steady", begin_ms=11_000)
     members = (Member("a"), Member("b"))
     scenario = Scenario((topic,), members, (producer,), duration_ms=13_000)
