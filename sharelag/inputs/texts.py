@@ -31,13 +31,13 @@ _PROMPT = (
     r"[^\s$#%>]{0,200}(?: [^\s$#%>]{1,200})? ?"
     r"|(?:ba|da|a|k|z)?sh(?:-[\d.]+)?|[~/]\S{0,200} ?)?[$#%>](?:\s|$)"
 )
-#: Lines of other origin in a command's output: loggers, the JVM, kubectl, a shell's prompt, the
-#: line below the header of a pasted table, and Excel's separator line.
+#: Lines of other origin in a command's output: loggers, the JVM, kubectl, a shell's prompt, and the
+#: line below the header of another program's table.
 OTHERS = re.compile(
     r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|SLF4J[(:]|log4j:|(?:main )?(?:WARN|INFO|ERROR|DEBUG)\b"
     r"|W(?:ARNING|arning): |NOTE: |Picked up \w+:|(?:OpenJDK|Java HotSpot)\b.* warning: "
     r"|Defaulted container |Unable to use a TTY|PS \S*>|[A-Za-z]:\\\S*>"
-    r"|\S{0,200}(?:[$#>] )?\S{0,200}kafka(?:-[a-z]+)+\.(?:sh|bat)\b|[|+:-]+$|sep=.$"
+    r"|\S{0,200}(?:[$#>] )?\S{0,200}kafka(?:-[a-z]+)+\.(?:sh|bat)\b|[|+:-]+$"
     rf"|command terminated with exit code |(?:Shared c|C)onnection to \S+ closed|{_PROMPT}"
 )
 #: Number of bytes that determine the encoding of a file.

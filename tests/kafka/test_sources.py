@@ -23,6 +23,7 @@ from sharelag.errors import (
 )
 from sharelag.inputs.kafka import fetch, native
 from sharelag.inputs.kafka import topics as kafka
+from sharelag.inputs.kafka.client import Connection
 from sharelag.inputs.kafka.config import ClientConfig, client_config
 from sharelag.inputs.kafka.records import record_times
 from sharelag.wire import STATE_TOPIC
@@ -218,7 +219,7 @@ _ONE_RECORD = pa.Table.from_pylist(
 )
 _ASKING: dict[str, Callable[[ClientConfig], Any]] = {
     "read": lambda config: list(kafka.read_topic(config, STATE_TOPIC)),
-    "names": kafka.topic_names,
+    "names": lambda config: Connection(config).topic_names(),
     "ids": kafka.topic_ids,
     "cluster": kafka.cluster_id,
     "ranges": lambda config: kafka.offset_ranges(config, STATE_TOPIC),
@@ -270,7 +271,7 @@ def test_who_reads_known_ranges_is_refused_as_well(secure_broker: KafkaBroker, t
         _read(_as_user(secure_broker, "alice", "wrong"), topic, ranges={0: (0, 10)})
     bob = _as_user(secure_broker, "bob")
     _allow(secure_broker, "bob", "DESCRIBE", topic)
-    wait_until(lambda: topic in kafka.topic_names(bob), "the permission has come through")
+    wait_until(lambda: topic in Connection(bob).topic_names(), "the permission has come through")
     with pytest.raises(AuthorizationError, match="grant READ"):
         _read(bob, topic, ranges={0: (0, 10)})
     with pytest.raises(BrokerUnreachableError, match="no broker answered"):
@@ -284,12 +285,12 @@ def test_a_listener_that_speaks_otherwise(secure_broker: KafkaBroker) -> None:
 
 def test_asking_for_a_topic_does_not_create_it(secure_broker: KafkaBroker) -> None:
     config = _config(secure_broker)
-    before = kafka.topic_names(config)
+    before = Connection(config).topic_names()
     for name, why in (("nowhere", "nowhere"), (STATE_TOPIC, "no share group was ever used")):
         with pytest.raises(TopicMissingError, match=why):
             _read(config, name)
         assert name not in before
-    assert kafka.topic_names(config) == before
+    assert Connection(config).topic_names() == before
 
 
 def test_rights_on_the_topic_are_all_that_is_needed(secure_broker: KafkaBroker, topic: str) -> None:
@@ -299,7 +300,9 @@ def test_rights_on_the_topic_are_all_that_is_needed(secure_broker: KafkaBroker, 
     with pytest.raises(AuthorizationError, match=f"grant READ and DESCRIBE.*--topic {topic}"):
         _read(alice, topic)
     _allow(secure_broker, "alice", "DESCRIBE", topic)
-    wait_until(lambda: topic in kafka.topic_names(alice), "the first permission has come through")
+    wait_until(
+        lambda: topic in Connection(alice).topic_names(), "the first permission has come through"
+    )
     with pytest.raises(AuthorizationError, match="grant READ and DESCRIBE"):
         _read(alice, topic)
     _allow(secure_broker, "alice", "READ", topic)

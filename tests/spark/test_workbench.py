@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from pathlib import Path
-from typing import Any, ClassVar
 
 import pytest
-import tqdm
 from pyspark.sql import SparkSession
 
 import sharelag
@@ -15,38 +15,25 @@ from sharelag.inputs import CaptureInput
 from sharelag.inputs.recorded import folder_of
 from tests.support.captures import with_newer_groups
 
-
-class Bar:
-    """Notes what a bar was given."""
-
-    made: ClassVar[list[Bar]] = []
-
-    def __init__(self, **options: Any) -> None:
-        self.options, self.seen, self.n, self.total = options, [(0, None)], 0, None
-        self.made.append(self)
-
-    def __enter__(self) -> Bar:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
-    def refresh(self) -> None:
-        self.seen.append((self.n, self.total))
+#: Tasks that are done, and known ones, on a line of progress.
+COUNTS = re.compile(r" \.\.\. (\d+) of (\d+) tasks")
 
 
-def test_the_same_answers_and_a_bar(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Bar, "made", [])
-    monkeypatch.setattr(tqdm, "tqdm", Bar)
+def test_the_same_answers_and_a_bar(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     on_spark = sharelag.open("poison", engine="spark", bars=True)
     local = sharelag.open("poison", engine="local")
     assert on_spark.lag().table.equals(local.lag().table)
+    shown = capsys.readouterr().err
+    assert shown.startswith("\rreading lag ...\x1b[K")
+    assert shown.endswith("\r\x1b[K")
+    counts = [(int(done), int(known)) for done, known in COUNTS.findall(shown)]
+    assert counts
+    assert counts == sorted(counts)
     assert on_spark.moments("poison", most=9).table.equals(local.moments("poison", most=9).table)
-    gathering, moments = Bar.made
-    assert gathering.options["desc"] == "reading lag"
-    assert moments.options["desc"] == "reading moments"
-    assert max(total or 0 for _, total in gathering.seen) > 0
-    assert sorted(n for n, _ in gathering.seen) == [n for n, _ in gathering.seen]
+    assert "\rreading moments ...\x1b[K" in capsys.readouterr().err
     assert repr(on_spark.lag()).replace("spark engine", "local engine") == repr(local.lag())
 
 
@@ -70,11 +57,12 @@ def test_group_records_that_may_not_be_read_are_none_others_are_there(spark: Spa
     assert (frames.group_records.count(), frames.records.count() > 0) == (0, True)
 
 
-def test_notebooks_alone_have_a_bar(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Bar, "made", [])
-    monkeypatch.setattr(tqdm, "tqdm", Bar)
+def test_notebooks_alone_have_a_bar(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     sharelag.open("poison", engine="spark").lag()
-    assert Bar.made == []
+    assert "tasks" not in capsys.readouterr().err
 
 
 def test_all_rows_go_to_spark(spark: SparkSession) -> None:

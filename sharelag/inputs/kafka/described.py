@@ -14,7 +14,6 @@ blanks but group ids can, so lines are split from the right.
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -49,44 +48,7 @@ HEADERS = [
 ]
 #: Pattern of a column name.
 HEADING = re.compile(r"\S+(?: \(ID\))?")
-#: Delimiters of cells in a table pasted from a sheet or a page.
-_DELIMITERS = ("\t", "|", ",", ";")
 _NO_OFFSETS = re.compile(r"Share group '(?P<group>.*)' has no offset information\.")
-
-
-@dataclass
-class Table:
-    """A reader of lines that restores the form in which a command printed them.
-
-    A header determines the indentation of its rows, and the delimiter of their cells.
-    """
-
-    headers: Sequence[Sequence[str]]
-    indent: str = ""
-    delimiter: str = ""
-
-    def plain(self, line: str) -> str:
-        """Return a line without the indentation of its header; note that of a header."""
-        if line.lstrip(' "|').startswith("GROUP"):
-            delimiters = [one for one in _DELIMITERS if _split(line, one) in self.headers]
-            if delimiters or HEADING.findall(line) in self.headers:
-                self.delimiter = "".join(delimiters)
-                self.indent = "" if delimiters else line[: len(line) - len(line.lstrip())]
-        return line.removeprefix(self.indent)
-
-    def cells(self, line: str) -> list[str] | None:
-        """Return the cells of a line in a pasted table; None in any other."""
-        found = self.delimiter and self.delimiter in line
-        return _split(line, self.delimiter) if found else None
-
-
-def _split(line: str, delimiter: str) -> list[str]:
-    if delimiter == "|":
-        line = line.strip().removeprefix("|").removesuffix("|")
-    try:
-        return [cell.strip() for row in csv.reader([line], delimiter=delimiter) for cell in row]
-    except csv.Error:
-        return []
 
 
 def parse_offsets(text: str, as_of: datetime | None = None) -> pa.Table:
@@ -101,17 +63,15 @@ def parse_offsets(text: str, as_of: datetime | None = None) -> pa.Table:
 
 
 def _rows(lines: Iterable[str]) -> Iterable[dict[str, str | int | None]]:
-    header: Sequence[str] | None = None
-    table = Table(HEADERS)
-    for number, found in enumerate(lines, 1):
-        line = table.plain(found)
+    header: Sequence[str] = ()
+    indent = ""  # of the header, and so of its rows
+    for number, line in enumerate(lines, 1):
         if not line.strip() or OTHERS.match(line) or _NO_OFFSETS.fullmatch(line.strip()):
             continue
-        cells = table.cells(line)
-        if (cells or line.split()) in HEADERS:
-            header = cells or line.split()
+        if line.split() in HEADERS:
+            header, indent = line.split(), line[: len(line) - len(line.lstrip())]
             continue
-        words = cells or (line.rsplit(None, len(header) - 1) if header else [])
+        words = line.removeprefix(indent).rsplit(None, len(header) - 1) if header else []
         if not header or len(words) != len(header) or not all(map(_is_number, header, words)):
             raise InputError(
                 f"line {number} has no share group offset: {line[:200]!r}. Give the complete "
@@ -212,10 +172,8 @@ class _Read:
     pending: list[str] = field(default_factory=list)  # lines of a row whose name has line feeds
     error: InputError | None = None  # for the first of these lines
     others: list[str] = field(default_factory=list)
-    table: Table = field(default_factory=lambda: Table([*_HEADERS, *HEADERS]))
 
     def line(self, number: int, line: str) -> None:
-        line = self.table.plain(line)
         if self.error is not None:
             self._row(number, line)
             return
@@ -224,9 +182,9 @@ class _Read:
         if OTHERS.match(line):
             self.others.append(line)
             return
-        names = self.table.cells(line) or HEADING.findall(line)
+        names = HEADING.findall(line)
         if names in _HEADERS:
-            self.header, self.is_offsets = _places(line, names), False
+            self.header, self.is_offsets = _places(line), False
         elif names[:3] == ["GROUP", "TOPIC", "PARTITION"]:
             self.header, self.is_offsets = {}, True
             self.offsets.append(line)
@@ -297,7 +255,7 @@ class _Read:
     def _whole_row(self, number: int, line: str) -> None:
         row: _Row = {
             _COLUMNS[name]: _value(name, cell, number, line)
-            for name, cell in self._cells(number, line).items()
+            for name, cell in _cells(line, self.header, number).items()
             if name in _COLUMNS
         }
         if "member_id" not in row:
@@ -309,20 +267,10 @@ class _Read:
         self.members[row["group_id"], row["member_id"]] = row
         self._group(row["group_id"], {"type": SHARE})
 
-    def _cells(self, number: int, line: str) -> Mapping[str, str]:
-        cells = self.table.cells(line)
-        if cells is None:
-            return _cells(line, self.header, number)
-        if len(cells) != len(self.header):
-            raise _wrong(number, line)
-        return dict(zip(self.header, cells, strict=True))
 
-
-def _places(header: str, names: Sequence[str]) -> dict[str, slice]:
-    """Return the positions of a header's columns in UTF-16 units; none in a pasted table."""
+def _places(header: str) -> dict[str, slice]:
+    """Return the positions of a header's columns in UTF-16 units."""
     found = list(HEADING.finditer(header))
-    if [one[0] for one in found] != names:
-        return dict.fromkeys(names, slice(0))
     ends = [*(one.start() for one in found[1:]), None]
     return {one[0]: slice(one.start(), end) for one, end in zip(found, ends, strict=True)}
 

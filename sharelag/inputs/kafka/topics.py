@@ -110,11 +110,6 @@ def cluster_id(config: ClientConfig) -> str:
     return str(Connection(config).describe_cluster().cluster_id)
 
 
-def topic_names(config: ClientConfig) -> list[str]:
-    """Return all topics that we may describe, sorted."""
-    return Connection(config).topic_names()
-
-
 def topic_ids(config: ClientConfig, names: Sequence[str] | None = None) -> dict[str, str]:
     """Return the topic ids of existing topics by name: of some, or of all but internal ones."""
     connection = Connection(config)
@@ -134,19 +129,6 @@ def consumer_groups(config: ClientConfig) -> dict[str, str]:
     found = connection.result(future, "the list of groups")
     kinds = {ConsumerGroupType.CONSUMER: "Consumer"}
     return {one.group_id: kinds.get(one.type, "Classic") for one in found.valid}
-
-
-def offsets_for_times(config: ClientConfig, topic: str, times: Mapping[int, int]) -> dict[int, int]:
-    """Return each partition's first offset at or after a time in ms, or its end offset."""
-    connection = Connection(config)
-    at = {Partition(topic, p): OffsetSpec.for_timestamp(time) for p, time in times.items()}
-    found = ask_offsets(connection, at)
-    end = ask_offsets(connection, dict.fromkeys(at, OffsetSpec.latest()))
-    offsets = {}
-    for p in at:
-        later, last = (offset_of(connection, of[p], topic) for of in (found, end))
-        offsets[p.partition] = later if later >= 0 else last
-    return offsets
 
 
 def list_offsets(config: ClientConfig, topics: Mapping[str, str]) -> pa.Table:

@@ -1,24 +1,21 @@
 """A Spark data source for Kafka topics that uses our own client: no connector, no jar.
 
-``spark.read.format("sharelag_kafka")`` has the columns and the options of Spark's own Kafka source:
-one of ``subscribe``, ``subscribePattern`` or ``assign``; ``startingOffsets``, ``endingOffsets`` and
-their ``...ByTimestamp`` forms, ``minPartitions``, ``failOnDataLoss``, and ``kafka.*`` for the
-client. ``spark.readStream`` also has ``maxOffsetsPerTrigger`` and our own ``includeGaps``.
+``spark.read.format("sharelag_kafka")`` has the columns of Spark's own Kafka source, and those of
+its options that state topics need: one of ``subscribe`` or ``assign``; ``startingOffsets``,
+``endingOffsets`` and ``failOnDataLoss``; ``kafka.*`` for the client. ``spark.readStream`` has no
+end, but ``maxOffsetsPerTrigger`` and our own ``includeGaps``.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import math
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
 from importlib.util import find_spec
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -33,7 +30,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from sharelag import schemas
-from sharelag.errors import ConfigError, DataLossError, SetupError, TopicMissingError
+from sharelag.errors import ConfigError, DataLossError, SetupError
 from sharelag.inputs.kafka import topics as kafka
 from sharelag.inputs.kafka.config import ClientConfig, from_spark_options
 from sharelag.inputs.kafka.fetch import Ranges, read_ranges
@@ -46,18 +43,11 @@ FORMAT = "sharelag_kafka"
 EARLIEST, LATEST = -2, -1
 
 #: Exactly one of these options selects the topics.
-_TOPICS = ("subscribe", "subscribePattern", "assign")
-_OPTIONS = {
-    name.lower(): name
-    for name in (
-        *(*_TOPICS, "startingOffsets", "endingOffsets", "startingOffsetsByTimestamp"),
-        *("endingOffsetsByTimestamp", "minPartitions", "failOnDataLoss"),
-        *("maxOffsetsPerTrigger", "includeGaps"),
-    )
-}
-#: Options that only streaming queries have.
+_TOPICS = ("subscribe", "assign")
+#: Options that only batch queries, and only streams have.
+_BATCHES_ONLY = ("endingOffsets",)
 _STREAMS_ONLY = ("maxOffsetsPerTrigger", "includeGaps")
-_BATCHES_ONLY = ("endingOffsets", "endingOffsetsByTimestamp")
+_OPTIONS = (*_TOPICS, "startingOffsets", "failOnDataLoss", *_BATCHES_ONLY, *_STREAMS_ONLY)
 
 #: Topic -> partition -> an offset, `EARLIEST` or `LATEST`.
 Positions = Mapping[str, Mapping[int, int]]
@@ -68,14 +58,9 @@ class ReadOptions:
     """The checked options of a query."""
 
     config: ClientConfig
-    topics: Sequence[str]
-    pattern: str | None
-    assigned: Mapping[str, Sequence[int]]
+    topics: Mapping[str, Sequence[int] | None]  # partitions; None: all
     starting: str | Positions
     ending: str | Positions
-    starting_at: Positions | None  # milliseconds instead of offsets
-    ending_at: Positions | None
-    min_partitions: int
     fail_on_data_loss: bool
     max_offsets: int | None = None  # per micro-batch
     include_gaps: bool = False  # whether pruned ranges are returned as rows
@@ -87,46 +72,48 @@ def read_options(options: Mapping[str, str], stream: bool = False) -> ReadOption
     A stream starts at the latest offset by default and has no end. An option that is unknown,
     malformed, or contradicts another is a ConfigError.
     """
-    given = {_OPTIONS.get(name.lower(), name.lower()): value for name, value in options.items()}
+    spelled = {name.lower(): name for name in _OPTIONS}
+    given = {spelled.get(name.lower(), name.lower()): value for name, value in options.items()}
     clients = {name: value for name, value in given.items() if name.startswith("kafka.")}
-    if given.get("includeheaders", "false").lower() != "false":
+    for name in given.keys() - clients.keys() - set(_OPTIONS):
         raise ConfigError(
-            "includeHeaders is not supported: the share group state has no headers, remove it"
+            f"unknown option {name!r} of {FORMAT}: it has {', '.join(_OPTIONS)}, kafka.*"
         )
-    for name in given.keys() - clients.keys() - {*_OPTIONS.values(), "includeheaders"}:
-        raise ConfigError(
-            f"unknown option {name!r} of {FORMAT}: it has {', '.join(_OPTIONS.values())}, kafka.*"
-        )
-    which = [name for name in _TOPICS if name in given]
-    if len(which) != 1:
-        got = " and ".join(which) or "none"
-        raise ConfigError(f"give one of subscribe, subscribePattern and assign, not {got}")
-    if not given[which[0]].strip(" ,"):
-        raise ConfigError(f"{which[0]} is empty: give at least one topic")
-    pattern = given.get("subscribePattern")
-    try:
-        re.compile(pattern or "")
-    except re.error as error:
-        raise ConfigError(f"invalid subscribePattern {pattern!r}: {error}") from error
     kind, other = ("stream", "batch query") if stream else ("batch query", "stream")
     for name in _BATCHES_ONLY if stream else _STREAMS_ONLY:
         if name in given:
             raise ConfigError(f"{name} is for a {other}, and this is a {kind}: remove it")
-    names = (name.strip() for name in given.get("subscribe", "").split(","))
     return ReadOptions(
         config=from_spark_options(clients),
-        topics=list(dict.fromkeys(filter(None, names))),
-        pattern=pattern,
-        assigned=_parse_assign(given),
+        topics=_topics(given),
         starting=_positions(given, "startingOffsets", "latest" if stream else "earliest", stream),
         ending=_positions(given, "endingOffsets", "latest"),
-        starting_at=_by_partition(given, "startingOffsetsByTimestamp"),
-        ending_at=_by_partition(given, "endingOffsetsByTimestamp"),
-        min_partitions=_count(given, "minPartitions") or 1,
         fail_on_data_loss=_flag(given, "failOnDataLoss", "true"),
         max_offsets=_count(given, "maxOffsetsPerTrigger"),
         include_gaps=_flag(given, "includeGaps", "false"),
     )
+
+
+def _topics(given: Mapping[str, str]) -> Mapping[str, Sequence[int] | None]:
+    which = [name for name in _TOPICS if name in given]
+    if len(which) != 1:
+        got = " and ".join(which) or "none"
+        raise ConfigError(f"give one of {' and '.join(_TOPICS)}, not {got}")
+    if "subscribe" in given:
+        names = (name.strip() for name in given["subscribe"].split(","))
+        found = dict.fromkeys(filter(None, names))
+        if not found:
+            raise ConfigError("subscribe is empty: give at least one topic")
+        return found
+    try:
+        assigned = {
+            t: sorted({_whole(p) for p in each}) for t, each in json.loads(given["assign"]).items()
+        }
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ConfigError('assign is invalid: give JSON such as {"topic": [0, 1]}') from error
+    if not assigned or not all(assigned.values()):
+        raise ConfigError("assign is empty: give at least one partition of each topic")
+    return assigned
 
 
 def _positions(
@@ -137,7 +124,7 @@ def _positions(
     word, useless = ("latest", LATEST) if is_first else ("earliest", EARLIEST)
     found: str | Positions = text.lower()
     if found not in ("earliest", "latest"):
-        found = _by_partition(given, name) or {}
+        found = _by_partition(name, text)
         is_useless = any(useless in each.values() for each in found.values())
         text = f"{useless} ({word})"
     else:
@@ -147,38 +134,20 @@ def _positions(
     return found
 
 
-def _by_partition(given: Mapping[str, str], name: str) -> Positions | None:
-    if name not in given:
-        return None
+def _by_partition(name: str, text: str) -> Positions:
     try:
         found = {
-            t: {int(p): _whole(n) for p, n in each.items()}
-            for t, each in json.loads(given[name]).items()
+            t: {int(p): _whole(n) for p, n in each.items()} for t, each in json.loads(text).items()
         }
     except (AttributeError, TypeError, ValueError) as error:
         raise ConfigError(
             f'{name} is invalid: give JSON such as {{"topic": {{"0": 23, "1": -2}}}}'
         ) from error
-    least = 0 if name.endswith("ByTimestamp") else EARLIEST
-    if any(n < least for each in found.values() for n in each.values()):
+    if any(n < EARLIEST for each in found.values() for n in each.values()):
         raise ConfigError(
-            f"{name} has a number below {least}: give offsets of at least 0, -2 for earliest or "
+            f"{name} has a number below {EARLIEST}: give offsets of at least 0, -2 for earliest or "
             "-1 for latest"
         )
-    return found
-
-
-def _parse_assign(given: Mapping[str, str]) -> dict[str, list[int]]:
-    if "assign" not in given:
-        return {}
-    try:
-        found = {
-            t: sorted({_whole(p) for p in each}) for t, each in json.loads(given["assign"]).items()
-        }
-    except (AttributeError, TypeError, ValueError) as error:
-        raise ConfigError('assign is invalid: give JSON such as {"topic": [0, 1]}') from error
-    if not found or not all(found.values()):
-        raise ConfigError("assign is empty: give at least one partition of each topic")
     return found
 
 
@@ -222,8 +191,8 @@ def plan(options: ReadOptions) -> list[OffsetRange]:
     """Return the ranges to read, from one request to the cluster by the driver."""
     ranges = []
     for topic, there in logs(options).items():
-        first = resolve(options, topic, there, options.starting, options.starting_at)
-        end = resolve(options, topic, there, options.ending, options.ending_at)
+        first = resolve(topic, there, options.starting)
+        end = resolve(topic, there, options.ending)
         for p, (least, most) in there.items():
             is_there = least <= first[p] <= most and least <= end[p] <= most
             if options.fail_on_data_loss and not is_there:
@@ -239,49 +208,22 @@ def plan(options: ReadOptions) -> list[OffsetRange]:
 def logs(options: ReadOptions) -> dict[str, dict[int, tuple[int, int]]]:
     """Return current first and end offsets of every selected partition, by topic."""
     config = options.config.renew()  # a stream asks repeatedly
-    topics = list(options.topics) or list(options.assigned)
-    if options.pattern is not None:
-        topics = [name for name in kafka.topic_names(config) if re.fullmatch(options.pattern, name)]
-        if not topics:
-            raise TopicMissingError(
-                f"no topic matches subscribePattern {options.pattern!r}: check pattern and cluster"
-            )
-    positions = (options.starting, options.ending, options.starting_at, options.ending_at)
+    positions = (options.starting, options.ending)
     named = {topic for given in positions if isinstance(given, Mapping) for topic in given}
-    if stray := named - set(topics):
+    if stray := named - options.topics.keys():
         raise ConfigError(
             f"offsets are given for topic {min(stray)!r}, which is not read: check its spelling"
         )
     return {
-        topic: kafka.offset_ranges(config, topic, options.assigned.get(topic)) for topic in topics
+        topic: kafka.offset_ranges(config, topic, partitions)
+        for topic, partitions in options.topics.items()
     }
 
 
-def split(ranges: Sequence[OffsetRange], at_least: int) -> list[OffsetRange]:
-    """Split long ranges, to get about ``at_least`` ranges of similar size."""
-    total = sum(one.end - one.first for one in ranges)
-    pieces = []
-    for one in ranges:
-        size = one.end - one.first
-        count = min(size, max(1, math.ceil(at_least * size / total)))
-        cuts = [one.first + size * n // count for n in range(count + 1)]
-        pieces += [OffsetRange(one.topic, one.partition, a, b) for a, b in pairwise(cuts)]
-    return pieces
-
-
 def resolve(
-    options: ReadOptions,
-    topic: str,
-    there: Mapping[int, tuple[int, int]],
-    positions: str | Positions,
-    times: Positions | None,
+    topic: str, there: Mapping[int, tuple[int, int]], positions: str | Positions
 ) -> dict[int, int]:
-    """Return the offset of every partition; a time overrides a position, as in Spark's source."""
-    if times is not None:
-        _require_exactly(topic, there, times)
-        found = kafka.offsets_for_times(options.config, topic, times[topic])
-        # Records written after the ends were fetched are not part of this query.
-        return {p: min(offset, there[p][1]) for p, offset in found.items()}
+    """Return the offset of every partition."""
     if isinstance(positions, str):
         return {partition: span[positions == "latest"] for partition, span in there.items()}
     _require_exactly(topic, there, positions)
@@ -371,7 +313,7 @@ class _Reader(DataSourceReader):
         self.options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        return split(plan(self.options), self.options.min_partitions)
+        return plan(self.options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, OffsetRange):  # not Spark's placeholder for no partitions
@@ -444,9 +386,8 @@ class StreamReader(DataSourceStreamReader):
         self._newest: Logs = {}
 
     def initialOffset(self) -> Progress:  # noqa: N802
-        options, there = self.options, logs(self.options)
-        start = (options.starting, options.starting_at)
-        return _progress({name: resolve(options, name, of, *start) for name, of in there.items()})
+        start = self.options.starting
+        return _progress({t: resolve(t, of, start) for t, of in logs(self.options).items()})
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """Return the limit that ``maxOffsetsPerTrigger`` sets."""
@@ -486,8 +427,7 @@ class StreamReader(DataSourceStreamReader):
                     "and includeGaps to true to get them as rows"
                 )
             _LOG.warning("%s; continuing with the remaining records", where)
-        pieces = split(ranges, self.options.min_partitions)
-        return [*gaps, *pieces] if self.options.include_gaps else pieces
+        return [*gaps, *ranges] if self.options.include_gaps else ranges
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if isinstance(partition, Gap):

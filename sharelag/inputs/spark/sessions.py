@@ -8,7 +8,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from threading import Event, RLock, Thread, current_thread, get_ident, main_thread
@@ -41,42 +41,38 @@ def is_shown() -> bool:
 
 
 @contextmanager
-def notice(words: str) -> Iterator[None]:
+def notice(words: str) -> Iterator[Callable[[str], None]]:
     """Show a line during the ``with`` block in a notebook or terminal, never on standard output.
 
-    A notebook shows it only while a cell runs: a thread may be unable to clear it later.
+    Yield a function that appends other text to it. A notebook shows it only while a cell runs: a
+    thread may be unable to clear it later. A widget would leave a dead view in a saved notebook.
     """
     line = f"{words} ..."
-    if in_notebook():
-        with display_line(line) if current_thread() is main_thread() else nullcontext():
-            yield
-    elif sys.stderr.isatty():
-        _SHOWN.append(line)
-        _write(f"\r{line}\x1b[K")
+    if in_notebook() and current_thread() is main_thread():
+        from IPython.display import display
+
+        show: Any = display
+        shown = show({"text/plain": line}, raw=True, display_id=True)
         try:
-            yield
+            yield lambda more: shown.update({"text/plain": line + more}, raw=True)
+        finally:
+            shown.update({"text/plain": ""}, raw=True)
+    elif not in_notebook() and sys.stderr.isatty():
+        _SHOWN.append(line)
+        _write(line)
+        try:
+            yield lambda more: _write(line + more)
         finally:
             _SHOWN.remove(line)
-            _write("\r\x1b[K")
+            _write("")
     else:
-        yield
+        yield lambda _: None
 
 
-def _write(text: str) -> None:
-    sys.stderr.write(text)
+def _write(line: str) -> None:
+    """Replace the current line of the terminal."""
+    sys.stderr.write(f"\r{line}\x1b[K")
     sys.stderr.flush()
-
-
-@contextmanager
-def display_line(line: str) -> Iterator[Callable[[str], None]]:
-    """Show a line in a notebook during the ``with`` block; yield a function that replaces it."""
-    from IPython.display import display
-
-    shown = display({"text/plain": line}, raw=True, display_id=True)  # type: ignore[no-untyped-call]
-    try:
-        yield lambda other: shown.update({"text/plain": other}, raw=True)
-    finally:
-        shown.update({"text/plain": ""}, raw=True)
 
 
 #: Settings for any running session, also on a cluster and through Spark Connect.
@@ -561,7 +557,7 @@ _EVERY = 0.2  # seconds between updates
 
 @contextmanager
 def spark_bar(words: str, shown: bool | None = None) -> Iterator[None]:
-    """Show a progress bar with a label while Spark works in the ``with`` block.
+    """Show the progress of Spark's tasks, after a label, in the ``with`` block.
 
     By default, show it only in a notebook where Spark Connect draws no bar itself, and only for the
     work of a running cell: views that a thread fills show their own progress.
@@ -572,11 +568,9 @@ def spark_bar(words: str, shown: bool | None = None) -> Iterator[None]:
     if not shown:
         yield
         return
-    from tqdm import tqdm
-
     ended = Event()
-    with _line(words) if in_notebook() else tqdm(desc=words, unit="task", leave=False) as bar:
-        what = (bar, Tasks(), ended)
+    with notice(words) as show:
+        what = (show, Tasks(), ended)
         watcher = Thread(target=_watch, args=what, name="sharelag-spark-bar", daemon=True)
         watcher.start()
         try:
@@ -586,36 +580,13 @@ def spark_bar(words: str, shown: bool | None = None) -> Iterator[None]:
             watcher.join()
 
 
-class _Line:
-    """A line of a notebook's output; a widget would leave a dead view in saved notebooks."""
-
-    def __init__(self, words: str, show: Callable[[str], None]) -> None:
-        self._words, self._show, self._shown = words, show, f"{words} ..."
-        self.n, self.total = 0, None
-
-    def refresh(self) -> None:
-        """Show the number of completed tasks."""
-        done = f" {self.n} of {self.total} tasks" if self.total else ""
-        line = f"{self._words} ...{done}"
-        if line != self._shown:
-            self._shown = line
-            self._show(line)
-
-
-@contextmanager
-def _line(words: str) -> Iterator[_Line]:
-    with display_line(f"{words} ...") as show:
-        yield _Line(words, show)
-
-
-def _watch(bar: Any, tasks: Tasks, ended: Event) -> None:
+def _watch(show: Callable[[str], None], tasks: Tasks, ended: Event) -> None:
+    known, last = Count(0, 0), False
     try:
-        while True:
+        while not last:
             last = ended.wait(_EVERY)
-            bar.n, total = tasks.count()
-            bar.total = total or None
-            bar.refresh()
-            if last:
-                return
+            if (count := tasks.count()) != known:
+                known = count
+                show(f" {count.done} of {count.all} tasks")
     finally:
         tasks.close()

@@ -2,14 +2,13 @@
 
 import json
 from collections.abc import Collection, Sequence
-from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sharelag.errors import ConfigError, DataLossError, TopicMissingError
+from sharelag.errors import ConfigError, DataLossError
 from sharelag.inputs.kafka import topics
 from sharelag.inputs.spark.data_source import (
     Gap,
@@ -19,7 +18,6 @@ from sharelag.inputs.spark.data_source import (
     between,
     plan,
     read_options,
-    split,
 )
 
 #: What the cluster of these tests holds: the first and the end offset of each partition.
@@ -39,16 +37,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     ) -> dict[int, tuple[int, int]]:
         return {p: CLUSTER[topic][p] for p in topics.choose_partitions(topic, CLUSTER[topic], only)}
 
-    def offsets_for_times(_: object, topic: str, times: dict[int, int]) -> dict[int, int]:
-        # One record a millisecond, the first at 1000.
-        return {
-            p: min(max(time - 1000, CLUSTER[topic][p][0]), CLUSTER[topic][p][1])
-            for p, time in times.items()
-        }
-
     monkeypatch.setattr(topics, "offset_ranges", offset_ranges)
-    monkeypatch.setattr(topics, "offsets_for_times", offsets_for_times)
-    monkeypatch.setattr(topics, "topic_names", lambda _: sorted(CLUSTER))
 
 
 def _planned(**options: str) -> list[tuple[str, int, int, int]]:
@@ -57,15 +46,15 @@ def _planned(**options: str) -> list[tuple[str, int, int, int]]:
 
 def test_defaults() -> None:
     found = read_options(_options(subscribe="orders"))
-    assert (found.topics, found.pattern, found.assigned) == (["orders"], None, {})
+    assert found.topics == {"orders": None}
     assert (found.starting, found.ending, found.fail_on_data_loss) == ("earliest", "latest", True)
     assert found.config.bootstrap_servers == "b:1"
 
 
 def test_names_in_any_case() -> None:
     given = {"kafka.bootstrap.servers": "b:1", "subscribe": "t"}
-    for name in ("minPartitions", "minpartitions", "MINPARTITIONS"):
-        assert read_options(given | {name: "7"}).min_partitions == 7
+    for name in ("failOnDataLoss", "failondataloss", "FAILONDATALOSS"):
+        assert not read_options(given | {name: "false"}).fail_on_data_loss
     for name in ("kafka.Client.Id", "KAFKA.CLIENT.ID"):
         assert read_options(given | {name: "me"}).config.settings["client.id"] == "me"
 
@@ -83,9 +72,6 @@ subscribe=orders | 0 1
 subscribe= orders , orders-eu, | 0 1 eu
 subscribe=orders,orders | 0 1
 subscribe=empty |
-subscribePattern=orders.* | 0 1 eu
-subscribePattern=orders | 0 1
-subscribePattern=.*-eu | eu
 assign=@[1] | 1
 assign=@[1, 0, 1] | 0 1
 assign={"orders": [0], "orders-eu": [0]} | 0 eu
@@ -94,12 +80,7 @@ subscribe=orders; startingOffsets=@{"0": 7, "1": -2} | 0:7-100 1
 subscribe=orders; endingOffsets=@{"0": 7, "1": -1} | 0:5-7 1
 assign=@[1]; startingOffsets=@{"1": 3} | 1:3-40
 subscribe=orders; startingOffsets=@{"0": 100, "1": 40} |
-subscribe=orders; startingOffsetsByTimestamp=@{"0": 1010, "1": 1} | 0:10-100 1
-subscribe=orders; endingOffsetsByTimestamp=@{"0": 1010, "1": 9999} | 0:5-10 1
 """
-#: A time wins over a position, as in Spark.
-BOTH = {"subscribe": "orders-eu", "startingOffsets": '{"orders-eu": {"0": 1}}'}
-BOTH |= {"startingOffsetsByTimestamp": '{"orders-eu": {"0": 1004}}'}
 
 
 def _table(text: str) -> list[tuple[dict[str, str], str]]:
@@ -126,10 +107,7 @@ def _range(text: str) -> tuple[str, int, int, int]:
 
 @pytest.mark.parametrize(
     ("options", "expected"),
-    [
-        *((o, list(map(_range, e.split()))) for o, e in _table(READ)),
-        (BOTH, [("orders-eu", 0, 4, 10)]),
-    ],
+    [(o, list(map(_range, e.split()))) for o, e in _table(READ)],
 )
 @pytest.mark.usefixtures("cluster")
 def test_what_is_read(options: dict[str, str], expected: list[tuple[str, int, int, int]]) -> None:
@@ -160,14 +138,12 @@ def test_offsets_outside_of_the_log(
 
 
 ODD = """
- | one of subscribe, subscribePattern and assign
-subscribe=a; subscribePattern=b | not subscribe and subscribePattern
+ | one of subscribe and assign, not none
+subscribe=orders; subscribePattern=orders.* | unknown option 'subscribepattern'
 subscribe=a; assign={} | not subscribe and assign
 subscribe= | subscribe is empty
 subscribe= ,  | subscribe is empty
 assign={} | assign is empty
-subscribePattern= | subscribePattern is empty
-subscribePattern=( | invalid subscribePattern
 assign=@[] | assign is empty
 assign=@0 | assign is invalid
 assign=@"01" | assign is invalid
@@ -177,13 +153,11 @@ assign=orders | assign is invalid
 assign=@[2] | orders has no partition 2: it has 0 to 1
 assign=@[-1] | orders has no partition -1
 subscribe=orders; startOffsets=earliest | unknown option 'startoffsets'
-subscribe=orders; includeHeaders=true | includeHeaders
 subscribe=orders; startingOffsets=latest | startingOffsets cannot be latest
 subscribe=orders; endingOffsets=earliest | endingOffsets cannot be earliest
 subscribe=orders; startingOffsets=@{"0": -1, "1": -2} | startingOffsets cannot be -1
 subscribe=orders; endingOffsets=@{"0": -2, "1": -1} | endingOffsets cannot be -2
 subscribe=orders; startingOffsets=@{"0": -3, "1": 0} | below -2
-subscribe=orders; startingOffsetsByTimestamp=@{"0": -1, "1": 0} | below 0
 subscribe=orders; startingOffsets=first | startingOffsets is invalid
 subscribe=orders; startingOffsets={ | startingOffsets is invalid
 subscribe=orders; startingOffsets=[0] | startingOffsets is invalid
@@ -193,12 +167,8 @@ subscribe=orders; startingOffsets=@{"0": 1.5, "1": 0} | startingOffsets is inval
 subscribe=orders; startingOffsets=@{"zero": 1} | startingOffsets is invalid
 subscribe=orders; startingOffsets=@{"0": 5} | orders lack partition 1
 subscribe=orders; startingOffsets={} | orders lack partition 0
-subscribe=orders; endingOffsetsByTimestamp=@{"1": 5} | orders lack partition 0
 subscribe=orders; endingOffsets=@{"0": 9, "1": 9, "2": 9} | partition 2, which is not read
 subscribe=orders-eu; endingOffsets={"orders-eu": {"0": 9}, "order": {"0": 9}} | 'order', which is not
-subscribe=orders; minPartitions=many | minPartitions is 'many'
-subscribe=orders; minPartitions=-1 | minPartitions is '-1'
-subscribe=orders; minPartitions=² | minPartitions is '²'
 subscribe=orders; failOnDataLoss=no | failOnDataLoss is 'no'
 subscribe=orders; kafka_default.api.timeout.ms=soon | give milliseconds
 subscribe=orders; kafka_isolation.level=read_committed | read_uncommitted
@@ -213,12 +183,6 @@ def test_options_that_cannot_be_meant(options: dict[str, str], words: str) -> No
         _planned(**options)
     assert words in str(refused.value)
     assert "\n" not in str(refused.value)
-
-
-@pytest.mark.usefixtures("cluster")
-def test_a_pattern_that_matches_nothing() -> None:
-    with pytest.raises(TopicMissingError, match="no topic matches subscribePattern 'x\\+'"):
-        _planned(subscribePattern="x+")
 
 
 def test_no_cluster() -> None:
@@ -245,7 +209,6 @@ def test_defaults_of_a_stream() -> None:
         ({"startingOffsets": "latest"}, {"0": 100, "1": 40}),
         ({"startingOffsets": _all({"0": -1, "1": -2})}, {"0": 100, "1": 0}),
         ({"startingOffsets": _all({"0": 0, "1": 7})}, {"0": 0, "1": 7}),
-        ({"startingOffsetsByTimestamp": _all({"0": 1010, "1": 9999})}, {"0": 10, "1": 40}),
     ],
 )
 @pytest.mark.usefixtures("cluster")
@@ -257,7 +220,7 @@ def test_where_a_stream_begins(options: dict[str, str], orders: dict[str, int]) 
 def test_what_a_stream_says_about_itself() -> None:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-    reader = _stream(subscribePattern="orders.*", maxOffsetsPerTrigger="9", includeGaps="TRUE")
+    reader = _stream(subscribe="orders-eu,orders", maxOffsetsPerTrigger="9", includeGaps="TRUE")
     assert reader.getDefaultReadLimit() == ReadMaxRows(9)
     assert _stream(subscribe="orders").getDefaultReadLimit() == ReadAllAvailable()
     assert reader.reportLatestOffset() is None
@@ -368,14 +331,13 @@ def test_pruned_records_are_an_error_unless_allowed(caplog: pytest.LogCaptureFix
     assert parts(failOnDataLoss="false") == ranges
     assert "offsets 0 to 5 (exclusive) were pruned; continuing with" in caplog.text
     assert parts(failOnDataLoss="false", includeGaps="true") == [Gap("orders", 0, 0, 5), *ranges]
-    assert 7 <= len(parts(failOnDataLoss="false", minPartitions="7")) <= 9
 
 
 OF_ONE_KIND = """
 endingOffsets=latest | endingOffsets is for a batch query, and this is a stream
-endingOffsetsByTimestamp=@{"0": 1, "1": 1} | endingOffsetsByTimestamp is for a batch query
 maxOffsetsPerTrigger=0 | maxOffsetsPerTrigger is '0'
 maxOffsetsPerTrigger=many | maxOffsetsPerTrigger is 'many'
+maxOffsetsPerTrigger=² | maxOffsetsPerTrigger is '²'
 includeGaps=yes | includeGaps is 'yes'
 maxOffsetsPerTrigger=9 | maxOffsetsPerTrigger is for a stream, and this is a batch query
 includeGaps=true | includeGaps is for a stream
@@ -386,41 +348,3 @@ includeGaps=true | includeGaps is for a stream
 def test_options_of_the_other_kind_of_query(options: dict[str, str], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         read_options(_options(subscribe="orders", **options), stream="for a stream" not in words)
-
-
-# ---- minPartitions -------------------------------------------------------------------------------
-ranges = st.lists(
-    st.builds(
-        lambda partition, first, size: OffsetRange("t", partition, first, first + size),
-        st.integers(0, 50),
-        st.integers(0, 1 << 62),
-        st.integers(1, 1 << 40) | st.integers(1, 5),
-    ),
-    max_size=20,
-    unique_by=lambda one: one.partition,
-)
-
-
-@given(ranges, st.integers(1, 200))
-def test_pieces_cover_each_range_exactly(whole: list[OffsetRange], at_least: int) -> None:
-    pieces = split(whole, at_least)
-    assert all(piece.end > piece.first for piece in pieces)
-    for one in whole:
-        mine = sorted((p.first, p.end) for p in pieces if p.partition == one.partition)
-        assert mine[0][0] == one.first
-        assert mine[-1][1] == one.end
-        assert all(left[1] == right[0] for left, right in pairwise(mine))
-
-
-@given(ranges, st.integers(1, 200))
-def test_at_least_as_many_pieces_as_requested(whole: list[OffsetRange], at_least: int) -> None:
-    pieces = split(whole, at_least)
-    total = sum(one.end - one.first for one in whole)
-    assert len(pieces) >= min(at_least, total)
-    assert len(pieces) <= at_least + len(whole)
-    assert max((p.end - p.first for p in pieces), default=0) <= max(1, -(-total // at_least))
-
-
-def test_no_option_no_cut() -> None:
-    whole = [OffsetRange("t", 0, 0, 1 << 40), OffsetRange("t", 1, 0, 1)]
-    assert split(whole, read_options(_options(subscribe="t")).min_partitions) == whole
