@@ -43,9 +43,10 @@ from sharelag.charts.spread import state_record_records as state_record_records
 from sharelag.charts.story import cause_figure, group_story_figure
 from sharelag.charts.story import cause_records as cause_records
 from sharelag.charts.story import group_story_records as group_story_records
-from sharelag.charts.windows import delivery_count_figure, window_heat_figure
+from sharelag.charts.windows import delivery_count_figure, window_heat_figure, window_state_figure
 from sharelag.charts.windows import delivery_count_records as delivery_count_records
 from sharelag.charts.windows import window_heat_records as window_heat_records
+from sharelag.charts.windows import window_state_records as window_state_records
 from sharelag.whatif.comparison.intervals import cost_against_age as scaling_cost_records
 
 #: Public names; the ``_records`` functions are here for the workbench's questions.
@@ -55,5 +56,5 @@ __all__ = [
     "lag_over_time_figure", "lorenz_figure", "otherwise_figure", "projection_figure",
     "rates_figure", "rates_over_time_figure", "scaling_cost_figure", "scaling_cost_records",
     "state_key_figure", "state_record_figure", "to_html", "window_heat_figure",
-    "window_span_figure",
+    "window_span_figure", "window_state_figure",
 ]  # fmt: skip

@@ -81,6 +81,14 @@ KINDS = {
     ),
 }
 
+#: An available offset whose next delivery is its last: at the limit, Kafka archives it.
+LAST = Kind(
+    "Next delivery is the last",
+    "#B3001B #FF4D5E",
+    "-",
+    "one delivery below the limit: if it fails again, Kafka archives the record",
+)
+
 #: Colours of a number from 0 to the maximum, in even steps of lightness.
 LADDERS = {
     "light": ("#E6EAF0", "#C6D8EA", "#9ABAD9", "#6E98C4", "#3F6CA3", "#22427A", "#1B1F4B"),

@@ -1,4 +1,4 @@
-"""Windows over time, and the delivery counts of their offsets."""
+"""Windows over time, the states of a window's offsets, and their delivery counts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sharelag.charts.figure import (
     heat_map,
     row_figure,
 )
-from sharelag.charts.palette import KINDS, PAPER, Theme, state_kind
+from sharelag.charts.palette import KINDS, LAST, PAPER, Kind, Theme, marker, state_kind
 from sharelag.errors import InputError
 from sharelag.metrics.columns import begins as is_first
 from sharelag.metrics.columns import bools, numbers
@@ -201,6 +201,201 @@ def _heat_title(records: pa.Table, measure: str, largest: str) -> str:
     return f"{place} {largest.format(text.number(peak['value']))}, at {text.moment(peak['as_of'])}"
 
 
+# ---- the offsets of one window -------------------------------------------------------------------
+
+#: A run of a window's offsets with the same state from one moment to the next.
+WINDOW_STATES = pa.schema(
+    [
+        *schemas.NAMED_SHARE_PARTITION,
+        ("as_of", schemas.TIMESTAMP),
+        # the next moment; the last one lasts as long as the one before
+        ("until", schemas.TIMESTAMP),
+        ("first_offset", pa.int64()),
+        ("last_offset", pa.int64()),  # inclusive
+        ("delivery_state", pa.int8()),  # null: no persisted state
+        ("delivery_count", pa.int16()),
+    ]
+)
+
+
+def window_state_records(windows: Arrow, moments: pa.Array | None = None) -> pa.Table:
+    """Return the runs of windows and the gaps between them, as `WINDOW_STATES`.
+
+    ``windows`` has several moments, with ``topic`` if known; ``moments`` has the moment of each
+    row, by default the time of its last record. The result is sorted by share partition, moment and
+    offset; a window without offsets has no row.
+    """
+    schemas.require(windows, schemas.WINDOWS, "windows")
+    table = as_table(windows)
+    at = flat(table.column("record_timestamp")) if moments is None else moments
+    table = table.append_column("moment", at.cast(schemas.TIMESTAMP))
+    code = rows.codes(table).indices.to_numpy()
+    time, _ = numbers(table, "moment")
+    order = np.lexsort((time, code))
+    table, code, time = table.take(pa.array(order)), code[order], time[order]
+    # The last moment of a share partition lasts as long as the one before.
+    is_last = np.append(np.diff(code) != 0, True)
+    lasted = np.where(np.roll(is_last, 1), 1000, time - np.roll(time, 1))
+    until = np.where(is_last, time + np.maximum(lasted, 1), np.append(time[1:], 0))
+    pieces = _pieces(table)
+    order = np.lexsort((pieces[1], pieces[0]))
+    window, first, last, state, count = (values[order] for values in pieces)
+    wide = table.take(pa.array(window))
+    columns = rows.names_of(wide) | {
+        "as_of": wide.column("moment"),
+        "until": pa.array(until[window]).view(schemas.TIMESTAMP),
+        "first_offset": pa.array(first),
+        "last_offset": pa.array(last),
+        "delivery_state": pa.array(state, from_pandas=True),
+        "delivery_count": pa.array(count, from_pandas=True),
+    }
+    return rows.conform(columns, WINDOW_STATES)
+
+
+def window_state_figure(
+    records: pa.Table, theme: Theme = "light", limit: int | None = None
+) -> Figure:
+    """Draw one box per run: its offsets upwards, its time across.
+
+    Parameters
+    ----------
+    records : pyarrow.Table
+        `WINDOW_STATES` of one share partition.
+    theme : {"light", "dark"}
+    limit : int, optional
+        ``share.delivery.count.limit`` of the group, to mark offsets whose next delivery is the
+        last.
+
+    Raises
+    ------
+    InputError
+        The records have several share partitions.
+    """
+    partitions = len(rows.codes(records).dictionary)
+    if partitions > 1:
+        raise InputError(
+            f"only one window can be drawn, and these records belong to {partitions}: "
+            "filter them by partition"
+        )
+    as_of = rows.latest(records)
+    unit = (
+        "Offsets of the window from the effective start offset to the window's end, "
+        "as persisted at each moment."
+    )
+    if not len(records):
+        why = "The window is empty at all of these moments"
+        return empty(why, Story("The window is empty", as_of, unit), theme)
+    states = pc.unique(records.column("delivery_state")).to_pylist()
+    kinds: list[tuple[pa.Table, Kind]] = []
+    for state in sorted(states, key=lambda one: (one is None, one)):
+        mine = _of_state(records, state)
+        kind = KINDS["unknown"] if state is None else state_kind(state)
+        if limit is not None and kind is KINDS["available"]:
+            last = pc.greater_equal(mine.column("delivery_count"), limit - 1)
+            kinds += [(mine.filter(pc.invert(last)), kind), (mine.filter(last), LAST)]
+        else:
+            kinds.append((mine, kind))
+    label = text.share_partition(records.slice(0, 1).to_pylist()[0], True, None)
+    ends = records.filter(pc.equal(records.column("as_of"), pa.scalar(as_of, schemas.TIMESTAMP)))
+    stateless = _of_state(ends, None)
+    length = pc.subtract(stateless.column("last_offset"), stateless.column("first_offset"))
+    count = (pc.sum(length).as_py() or 0) + len(stateless)
+    story = Story(
+        title=_state_title(records, ends),
+        as_of=as_of,
+        unit=unit,
+        unknown=f"Not known: the state of {text.pluralize(count, 'offset')} at the last moment, "
+        "hatched." * bool(count),
+    )
+    return figure(
+        [_boxes(mine, kind, label, theme) for mine, kind in kinds if len(mine)],
+        story,
+        theme,
+        380,
+        barmode="overlay",
+        xaxis=TIME_AXIS,
+        yaxis={"title": {"text": "offset"}, "tickformat": ",d"},
+        plot_bgcolor=PAPER[theme]["paper"],
+    )
+
+
+def _pieces(table: pa.Table) -> tuple[Any, ...]:
+    """Return runs, then the gaps between them: window, offsets, state, delivery count."""
+    lists = flat(table.column("runs"))
+    counts = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
+    window = np.repeat(np.arange(len(counts)), counts)
+    runs = pc.list_flatten(lists)
+    first, last, state, count = (
+        pc.struct_field(runs, n).to_numpy(zero_copy_only=False).astype(float if n > 1 else np.int64)
+        for n in range(4)
+    )
+    start, end = (
+        rows.floats(table, name) for name in ("effective_start_offset", "window_end_offset")
+    )
+    has_window = np.flatnonzero(np.nan_to_num(end) > start)
+    # Gaps: from the end of a run to the beginning of the next, and after the last one.
+    places = np.concatenate([window, has_window])
+    begins = np.concatenate([first, end[has_window].astype(np.int64)])
+    finishes = np.concatenate([last + 1, end[has_window].astype(np.int64)])
+    order = np.lexsort((begins, places))
+    places, begins, finishes = places[order], begins[order], finishes[order]
+    is_first = np.diff(places, prepend=-1) != 0
+    before = np.where(is_first, np.nan_to_num(start[places]).astype(np.int64), np.roll(finishes, 1))
+    hole = before < begins
+    unknown = np.full(int(hole.sum()), np.nan)
+    return tuple(
+        np.concatenate(pair)
+        for pair in (
+            (window, places[hole]),
+            (first, before[hole]),
+            (last, begins[hole] - 1),
+            (state, unknown),
+            (count, unknown),
+        )
+    )
+
+
+def _of_state(records: pa.Table, state: int | None) -> pa.Table:
+    column = records.column("delivery_state")
+    return records.filter(pc.is_null(column) if state is None else pc.equal(column, state))
+
+
+def _boxes(mine: pa.Table, kind: Kind, label: str, theme: Theme) -> Any:
+    begin, until = (rows.floats(mine, name) for name in ("as_of", "until"))
+    first, last = (rows.floats(mine, name) for name in ("first_offset", "last_offset"))
+    look = marker(kind, theme)
+    look["line"] |= {"width": 0.4}
+    lines = (
+        (
+            label,
+            (
+                f"offsets {one['first_offset']} to {one['last_offset']}: {kind.words.lower()}, "
+                f"{kind.means}"
+            ),
+            "" if one["delivery_count"] is None else f"delivery count {one['delivery_count']}",
+            text.moment(one["as_of"]),
+        )
+        for one in mine.to_pylist()
+    )
+    middle = rows.axis_times((begin + until) / 2)
+    place = {"x": middle, "y": last - first + 1, "base": first - 0.5, "width": until - begin}
+    return bar(kind, theme, lines, marker=look, **place)
+
+
+def _state_title(records: pa.Table, ends: pa.Table) -> str:
+    (head,) = ends.sort_by("first_offset").slice(0, 1).to_pylist()
+    low = head["first_offset"]
+    same = records.filter(pc.equal(records.column("first_offset"), low))
+    since = text.moment(pc.min(same.column("as_of")).as_py())
+    state = head["delivery_state"]
+    words = "no state persisted" if state is None else state_kind(state).words.lower()
+    width = text.pluralize(pc.max(ends.column("last_offset")).as_py() - low + 1, "offset")
+    return (
+        f"{text.share_partition(head, True)}: the window spans {width}; its head, offset {low} "
+        f"({words}), was seen there since {since}"
+    )
+
+
 # ---- delivery counts -----------------------------------------------------------------------------
 
 LIMIT = "share.delivery.count.limit"
@@ -226,20 +421,14 @@ def delivery_count_records(windows: Arrow, as_of: datetime | None = None) -> pa.
     """
     schemas.require(windows, schemas.WINDOWS, "windows")
     table = as_table(windows)
-    lists = flat(table.column("runs"))
-    runs, window = pc.list_flatten(lists), pc.list_parent_indices(lists).to_numpy()
-    first, last, state, count = (pc.struct_field(runs, n) for n in range(4))
-    length = pc.add(pc.subtract(last, first), 1).to_numpy()
-    # Offsets between runs have no persisted state.
-    holes = np.nan_to_num(rows.spans(table)) - np.bincount(window, length, len(table))
-    without = np.flatnonzero(holes > 0)
-    place, stateless = pa.array(np.append(window, without)), pa.nulls(len(without), pa.int8())
+    window, first, last, state, count = _pieces(table)
+    place = pa.array(window)
     each = pa.table(
         {
             "group_id": flat(table.column("group_id")).dictionary_encode().take(place),
-            "delivery_state": pa.concat_arrays([state.cast(pa.int8()), stateless]),
-            "delivery_count": pa.concat_arrays([count, stateless.cast(count.type)]),
-            "offsets": np.append(length, holes[without].astype(np.int64)),
+            "delivery_state": pa.array(state, pa.int8(), from_pandas=True),
+            "delivery_count": pa.array(count, pa.int16(), from_pandas=True),
+            "offsets": last + 1 - first,
             "window": place,
             "as_of": table.column("record_timestamp").take(place),
         }

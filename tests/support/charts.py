@@ -56,6 +56,18 @@ def history(name: str) -> pa.Table:
 
 
 @cache
+def moments(name: str, count: int = 6) -> tuple[pa.Table, pa.Array]:
+    """The windows at the last few seconds, and when each row was so."""
+    end = evidence(name).as_of
+    at = [end - timedelta(seconds=n) for n in range(count)]
+    tables = [
+        readings.windows(CaptureInput(folder(name)), "local", as_of=moment).table for moment in at
+    ]
+    times = [moment for moment, table in zip(at, tables, strict=True) for _ in range(len(table))]
+    return pa.concat_tables(tables), pa.array(times, schemas.TIMESTAMP)
+
+
+@cache
 def health(name: str) -> pa.Table:
     return readings.health(CaptureInput(folder(name)), "local")[0]
 
@@ -67,10 +79,12 @@ def folder(name: str) -> Path:
 def records(name: str) -> dict[str, pa.Table]:
     """The records of every chart of one capture."""
     known = evidence(name)
+    states = charts.window_state_records(*moments("head_of_line"))
     return {
         "lag_over_time": charts.lag_over_time_records(timeline(name)),
         "decomposition": charts.decomposition_records(known.lag),
         "window_heat": charts.window_heat_records(history(name)),
+        "window_state": states.filter(pc.equal(states.column("partition"), 0)),
         "delivery_count": charts.delivery_count_records(evidence("redelivery_storm").windows),
         "lorenz": charts.lorenz_records(known.lag),
         "assigned": charts.assigned_records(known.members, known.lag),
@@ -88,6 +102,7 @@ FIGURES: dict[str, Callable[..., Any]] = {
     "lag_over_time": charts.lag_over_time_figure,
     "decomposition": charts.decomposition_figure,
     "window_heat": charts.window_heat_figure,
+    "window_state": charts.window_state_figure,
     "delivery_count": charts.delivery_count_figure,
     "lorenz": charts.lorenz_figure,
     "assigned": charts.assigned_figure,

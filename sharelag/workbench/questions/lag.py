@@ -117,6 +117,12 @@ def _windows_answer(t: Tables, group: str | None, extra: LagExtras) -> Result:
 
     table = extra.table
     without = int(pc.sum(pc.invert(table.column("from_snapshot").fill_null(False))).as_py() or 0)
+    drawn = {
+        "deliveries": chart("delivery_count", table, limit=limit),
+        "states": chart("window_state", table, limit=limit),
+    }
+    if len(table) != 1:
+        drawn.pop("states")  # the chart shows one share partition
     unknown = gaps.of_rows(
         without, len(table), "the whole state", ["no snapshot is among the records"]
     )
@@ -125,7 +131,7 @@ def _windows_answer(t: Tables, group: str | None, extra: LagExtras) -> Result:
         table,
         views.windows_with("notes" in table.column_names),
         "window_end_offset",
-        charts={"deliveries": chart("delivery_count", table, limit=limit)},
+        charts=drawn,
         notes=extra.notes,
         unknown=(*unknown, *extra.lacks),
         lacks=extra.lacks,

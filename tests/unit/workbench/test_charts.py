@@ -61,6 +61,10 @@ def test_colours_and_patterns_are_those_of_the_widgets() -> None:
         r'\{ name: "(\w+)", words: "([^"]+)", pattern: "\w+", means: "([^"]+)"', source
     )
     assert names == [(name, kind.words, kind.means) for name, kind in palette.KINDS.items()]
+    last = re.search(r'LAST = \{ name: "last", words: "([^"]+)", means: "([^"]+)"', source)
+    assert last is not None
+    assert last.groups() == (palette.LAST.words, palette.LAST.means)
+    assert [f'{theme}: "{palette.LAST.fill[theme]}"' in source for theme in THEMES] == [True, True]
     fills, ladders = (
         re.search(rf"const {name} = \{{(.*?)\n\}};", source, re.DOTALL)[1]  # type: ignore[index]
         for name in ("FILLS", "LADDERS")

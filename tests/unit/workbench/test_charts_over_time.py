@@ -11,7 +11,7 @@ import pytest
 
 import sharelag
 from sharelag import charts, explain, schemas
-from sharelag.charts import text
+from sharelag.charts import palette, text
 from sharelag.errors import InputError
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.metrics.rates import DRAINED, DRAINS, NOBODY, STALLED, UNCERTAIN, UNKNOWN
@@ -25,6 +25,7 @@ from tests.support.charts import (
     health,
     history,
     lag_rows,
+    moments,
     renamed,
     row_of,
     timeline,
@@ -471,6 +472,42 @@ def test_delivery_counts_are_of_every_offset_in_the_windows() -> None:
     none = charts.delivery_count_records(known.windows).filter(pc.field("delivery_state").is_null())
     found = pc.sum(none.column("offsets")).as_py() or 0
     assert found == pc.sum(known.lag.column("window_unknown")).as_py()
+
+
+def test_window_states_cover_the_window_without_a_hole() -> None:
+    made = charts.window_state_records(WINDOW_TABLE).to_pylist()
+    whole = [r for r in made if r["partition"] == 0]
+    first = [(r["first_offset"], r["last_offset"], r["delivery_state"]) for r in whole]
+    assert first == [(10, 12, 0), (13, 19, None), (20, 24, 2), (25, 27, None), (28, 29, 9)]
+    assert [(r["first_offset"], r["last_offset"]) for r in made if r["partition"] == 1] == [(5, 5)]
+    assert all(r["until"] - r["as_of"] == timedelta(seconds=1) for r in made)
+    with pytest.raises(InputError, match="belong to 2: filter them"):
+        charts.window_state_figure(charts.window_state_records(WINDOW_TABLE))
+
+
+def test_window_states_follow_each_other_in_time() -> None:
+    windows, at = moments("head_of_line")
+    made = charts.window_state_records(windows, at)
+    made = made.filter(pc.equal(made.column("partition"), 0))
+    times = sorted(set(made.column("as_of").to_pylist()))
+    assert {row["until"] for row in made.to_pylist() if row["as_of"] == times[0]} == {times[1]}
+    figure = charts.window_state_figure(made)
+    assert "its head, offset 6 (available)" in figure.layout.meta["title"]
+    offsets = sum(trace.y.sum() for trace in figure.data)
+    assert offsets == sum(r["last_offset"] - r["first_offset"] + 1 for r in made.to_pylist())
+
+
+def test_offsets_on_their_last_delivery_are_apart_from_others_that_are_available() -> None:
+    made = charts.window_state_records(WINDOW_TABLE)
+    made = made.filter(pc.equal(made.column("partition"), 0))
+    counts = {
+        r["first_offset"]: r["delivery_count"] for r in made.to_pylist() if r["delivery_state"] == 0
+    }
+    ((first, count),) = counts.items()
+    for limit, words in ((count + 1, palette.LAST.words), (count + 2, "Available")):
+        drawn = {t.name: list(t.base) for t in charts.window_state_figure(made, limit=limit).data}
+        assert drawn[words] == [first - 0.5]
+        assert ({palette.LAST.words, "Available"} & set(drawn)) == {words}
 
 
 def test_a_full_window_reaches_its_limit() -> None:
