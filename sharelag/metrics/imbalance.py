@@ -299,7 +299,7 @@ def name_topics(table: pa.Table, groups: pa.Table) -> pa.Table:
     _, place, topics = explode_partitions(groups, "initialized_topics")
     names = names_of(topics).take(pc.index_in(keys(table, SHARE_PARTITION), place))
     topic = pc.coalesce(flat(table.column("topic")), names)
-    return table.set_column(table.column_names.index("topic"), "topic", topic)
+    return with_columns(table, {"topic": topic})
 
 
 def names_of(topics: pa.StructArray) -> pa.Array:
