@@ -28,7 +28,7 @@ from sharelag.metrics.imbalance import spread_columns
 from sharelag.metrics.lag import ROLLUP_KEYS, rollup_arrow
 from sharelag.model.settings import each_in_force
 from sharelag.schemas import Arrow
-from sharelag.tables.arrow import as_table, flat
+from sharelag.tables.arrow import as_table, flat, table_of
 from sharelag.tables.gaps import REASONS
 from sharelag.tables.words import NOT_KNOWN, percent
 
@@ -75,7 +75,7 @@ def decomposition_records(lag: Arrow, by: str = "partition") -> pa.Table:
         "part": pa.array([*PARTS] * len(table), pa.string()),
         "offsets": pa.array(np.stack(parts, axis=1).ravel(), from_pandas=True),
     }
-    return rows.conform(columns, DECOMPOSITION)
+    return table_of(columns, DECOMPOSITION)
 
 
 def decomposition_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> Figure:
@@ -205,7 +205,7 @@ def window_span_records(lag: Arrow, settings: pa.Table) -> pa.Table:
         "unread": lag.column("unread"),
         "as_of": lag.column("as_of"),
     }
-    return rows.conform(columns, WINDOW_SPANS)
+    return table_of(columns, WINDOW_SPANS, pad=True)
 
 
 def window_span_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> Figure:
@@ -326,7 +326,7 @@ def lorenz_records(loads: Arrow, measure: str = "lag") -> pa.Table:
     total = np.where(spread["total"][code] > 0, spread["total"][code], np.nan)
     wide = as_table(loads).take(pa.array(order))
     columns = rows.names_of(wide) | {
-        "measure": pa.repeat(measure, len(order)),
+        "measure": measure,
         "value": pa.array(value),
         "item_share": pa.array(rank / np.maximum(known, 1)),
         "value_share": pa.array(so_far / total, from_pandas=True),
@@ -336,7 +336,7 @@ def lorenz_records(loads: Arrow, measure: str = "lag") -> pa.Table:
         "as_of": wide.column("as_of"),
     }
     names = pc.rank(groups.dictionary).to_numpy()
-    curve = rows.conform(columns, LORENZ)
+    curve = table_of(columns, LORENZ, pad=True)
     return curve.take(pa.array(np.argsort(names[code], kind="stable")))
 
 

@@ -47,7 +47,7 @@ from sharelag.metrics.rates import (
     last_change,
 )
 from sharelag.schemas import Arrow
-from sharelag.tables.arrow import as_table, ascending
+from sharelag.tables.arrow import as_table, ascending, table_of
 from sharelag.tables.gaps import REASONS
 
 # ---- lag and age ---------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ def lag_over_time_records(timeline: Arrow) -> pa.Table:
         "age_ms": pa.array(np.where(drained, 0, np.maximum(now - produced, 0)), mask=~aged),
         "age_at_least_ms": pa.array(np.maximum(now - first, 0), mask=~(sized & ~aged & has_first)),
     }
-    return rows.conform(columns, LAG_OVER_TIME)
+    return table_of(columns, LAG_OVER_TIME, pad=True)
 
 
 def lag_over_time_figure(
@@ -287,7 +287,7 @@ def rates_over_time_records(timeline: Arrow) -> pa.Table:
         "arrival_rate": pa.array(moved[0] / seconds, from_pandas=True),
         "completion_rate": pa.array(moved[1] / seconds, from_pandas=True),
     }
-    return rows.conform(columns, RATES_OVER_TIME)
+    return table_of(columns, RATES_OVER_TIME, pad=True)
 
 
 def rates_over_time_figure(records: pa.Table, theme: Theme = "light") -> Figure:
@@ -566,9 +566,10 @@ def drain_records(progress: Arrow) -> pa.Table:
     urgent = {kind: place for place, kind in enumerate(reversed(_URGENCY))}
     urgency = [urgent.get(kind, urgent[UNKNOWN]) for kind in table.column("drain").to_pylist()]
     columns = {name: table.column(name) for name in DRAIN_FORECAST.names[:-1]}
+    columns["urgency"] = pa.array(urgency, pa.int8())
     order = [("urgency", "descending"), ("drain_ms", "descending")]
     names = ascending("group_id", "topic", "topic_id", "partition")
-    return rows.conform(columns | {"urgency": urgency}, DRAIN_FORECAST).sort_by([*order, *names])
+    return table_of(columns, DRAIN_FORECAST).sort_by([*order, *names])
 
 
 def drain_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> Figure:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from sharelag.charts import text
 from sharelag.metrics import columns
 from sharelag.schemas import NAMED_SHARE_PARTITION, SHARE_PARTITION, Arrow
-from sharelag.tables.arrow import as_table, flat
+from sharelag.tables.arrow import flat
 from sharelag.tables.gaps import NO_END_OFFSET_THEN
 
 _NAMES = [name for name, _ in NAMED_SHARE_PARTITION]
@@ -107,23 +107,9 @@ def latest(table: Arrow) -> datetime | None:
     return at
 
 
-def conform(given: Mapping[str, Any], schema: pa.Schema) -> pa.Table:
-    """Return columns as a table with a schema."""
-    arrays = [
-        flat(one).cast(field.type)
-        if isinstance(one := given[field.name], pa.Array | pa.ChunkedArray)
-        else pa.array(one, field.type)
-        for field in schema
-    ]
-    return pa.Table.from_arrays(arrays, schema=schema)
-
-
 def names_of(table: Arrow) -> dict[str, Any]:
-    """Return the key columns of share partitions; ``topic`` is null if the table lacks it."""
-    rows = as_table(table)
-    if "topic" not in rows.column_names:
-        rows = rows.append_column("topic", pa.nulls(len(rows), pa.string()))
-    return {name: rows.column(name) for name in _NAMES}
+    """Return the key columns of share partitions; a table may lack ``topic``."""
+    return {name: table.column(name) for name in _NAMES if name in table.schema.names}
 
 
 def left_out(count: int, of: str, why: str) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from sharelag.charts.palette import KINDS, Kind, Theme, marker
 from sharelag.errors import InputError
 from sharelag.metrics.imbalance import explode_partitions
 from sharelag.schemas import SHARE_PARTITION, Arrow
-from sharelag.tables.arrow import as_table, flat, keys
+from sharelag.tables.arrow import as_table, flat, keys, table_of
 
 # ---- members -------------------------------------------------------------------------------------
 
@@ -70,9 +70,8 @@ def assigned_records(members: Arrow, lag: Arrow) -> pa.Table:
     idle = people.filter(pa.array(~np.isin(np.arange(len(people)), member)))
     parts = []
     for part in (pairs, alone, idle.select(["group_id", *_ABOUT])):
-        columns = dict.fromkeys(ASSIGNED.names, pa.nulls(len(part)))
-        columns |= {name: part.column(name) for name in columns if name in part.column_names}
-        parts.append(rows.conform(columns, ASSIGNED))
+        columns = {name: part.column(name) for name in ASSIGNED.names if name in part.column_names}
+        parts.append(table_of(columns, ASSIGNED, pad=True))
     return pa.concat_tables(parts)
 
 
@@ -249,12 +248,12 @@ def broker_load_records(brokers: Arrow) -> pa.Table:
         summed = table.group_by(role).aggregate(sums)
         columns = {
             "broker_id": summed.column(role),
-            "role": pa.repeat(role, len(summed)),
+            "role": role,
             "partitions": summed.column("partition_count"),
             "lag": summed.column("lag_sum"),
             "as_of": summed.column("as_of_max"),
         }
-        found.append(rows.conform(columns, BROKER_LOADS).sort_by("broker_id"))
+        found.append(table_of(columns, BROKER_LOADS).sort_by("broker_id"))
     return pa.concat_tables(found)
 
 
@@ -362,7 +361,7 @@ def state_record_records(health: Arrow) -> pa.Table:
         "records": pa.array(counts.ravel()),
         "as_of": wide.column("last_timestamp"),
     }
-    return rows.conform(columns, STATE_RECORDS)
+    return table_of(columns, STATE_RECORDS)
 
 
 def state_record_figure(records: pa.Table, theme: Theme = "light", most: int = 50) -> Figure:
@@ -463,13 +462,13 @@ def state_key_records(health: Arrow, partitions: int | Mapping[str, int] | None)
         numbers = pa.array(range(max(known or DEFAULT_PARTITIONS, seen)), pa.int32())
         at = pc.index_in(numbers, mine.column("partition").combine_chunks())
         columns = {
-            "topic": pa.repeat(topic, len(numbers)),
             "partition": numbers,
+            "topic": topic,
             "share_partitions": mine.column("share_partitions").take(at).fill_null(0),
             "as_of": mine.column("last_timestamp").take(at),
-            "assumed": pa.repeat(known is None, len(numbers)),
+            "assumed": known is None,
         }
-        found.append(pa.table(columns).cast(STATE_KEYS))
+        found.append(table_of(columns, STATE_KEYS))
     return pa.concat_tables(found)
 
 

@@ -31,7 +31,7 @@ from sharelag.charts.palette import KINDS, PAPER, SEVERITIES, Theme, line
 from sharelag.charts.simulations import draw_projection, projections
 from sharelag.metrics.events import ARCHIVED, DELETED, DEPARTED, EMPTIED, JOINED, NEW_LEADER, RESET
 from sharelag.schemas import Arrow
-from sharelag.tables.arrow import as_table
+from sharelag.tables.arrow import as_table, ascending, table_of
 from sharelag.tables.level import rank
 from sharelag.tables.words import spell_out
 from sharelag.whatif.compare import PROJECTED
@@ -79,8 +79,7 @@ def group_story_records(timeline: Arrow) -> pa.Table:
         "lag": sums.column("lag_sum"),
         "age_ms": sums.column("age_ms_max"),
     }
-    ordered = [("group_id", "ascending"), ("as_of", "ascending")]
-    return rows.conform(columns, GROUP_STORY).sort_by(ordered)
+    return table_of(columns, GROUP_STORY).sort_by(ascending("group_id", "as_of"))
 
 
 def group_story_figure(
@@ -319,11 +318,10 @@ def cause_records(causes: Arrow, as_of: datetime) -> pa.Table:
         for evidence in table.column("evidence").to_pylist()
     ]
     columns = {name: table.column(name) for name in schemas.CAUSES.names if name != "evidence"} | {
-        "as_of": pa.repeat(pa.scalar(as_of, schemas.TIMESTAMP), len(table)),
+        "as_of": as_of,
         "where": pa.array(where, pa.string()),
     }
-    order = [("group_id", "ascending"), ("rank", "ascending")]
-    return rows.conform(columns, CAUSE_SPANS).sort_by(order)
+    return table_of(columns, CAUSE_SPANS).sort_by(ascending("group_id", "rank"))
 
 
 def cause_figure(

@@ -30,7 +30,7 @@ from sharelag.metrics.columns import bools, numbers
 from sharelag.metrics.lag import last_rows
 from sharelag.model import DeliveryState, milliseconds
 from sharelag.schemas import Arrow
-from sharelag.tables.arrow import as_table, ascending, flat
+from sharelag.tables.arrow import as_table, ascending, flat, table_of
 
 # ---- a cell per share partition and span of time -------------------------------------------------
 
@@ -113,10 +113,10 @@ def window_heat_records(
     columns = {name: column.take(which) for name, column in rows.names_of(history).items()} | {
         "begin": pa.array(np.tile(edges[:-1], len(first))).view(schemas.TIMESTAMP),
         "as_of": pa.array(np.tile(edges[1:], len(first))).view(schemas.TIMESTAMP),
-        "measure": pa.repeat(measure, len(which)),
+        "measure": measure,
         "value": pa.array(cells, from_pandas=True),
     }
-    return rows.conform(columns, WINDOW_HEAT)
+    return table_of(columns, WINDOW_HEAT, pad=True)
 
 
 def window_heat_figure(records: pa.Table, theme: Theme = "light", most: int = 40) -> Figure:
@@ -249,7 +249,7 @@ def window_state_records(windows: Arrow, moments: pa.Array | None = None) -> pa.
         "delivery_state": pa.array(state, from_pandas=True),
         "delivery_count": pa.array(count, from_pandas=True),
     }
-    return rows.conform(columns, WINDOW_STATES)
+    return table_of(columns, WINDOW_STATES, pad=True)
 
 
 def window_state_figure(
@@ -437,13 +437,12 @@ def delivery_count_records(windows: Arrow, as_of: datetime | None = None) -> pa.
     summed = each.group_by(keys).aggregate(
         [("offsets", "sum"), ("window", "count_distinct"), ("as_of", "max")]
     )
-    at = pa.repeat(pa.scalar(as_of, schemas.TIMESTAMP), len(summed))
     columns = {name: summed.column(name) for name in keys} | {
         "offsets": summed.column("offsets_sum"),
         "share_partitions": summed.column("window_count_distinct"),
-        "as_of": summed.column("as_of_max") if as_of is None else at,
+        "as_of": summed.column("as_of_max") if as_of is None else as_of,
     }
-    return rows.conform(columns, DELIVERY_COUNTS).sort_by(ascending(*keys))
+    return table_of(columns, DELIVERY_COUNTS).sort_by(ascending(*keys))
 
 
 def delivery_count_figure(

@@ -15,7 +15,7 @@ from sharelag import schemas
 from sharelag.metrics.columns import STATE, begins
 from sharelag.model import milliseconds
 from sharelag.schemas import SHARE_PARTITION, SHARE_PARTITION_COLUMNS, TIMESTAMP, Arrow
-from sharelag.tables.arrow import as_table, beside, flat, keys, table_of
+from sharelag.tables.arrow import as_table, beside, flat, keys, table_of, with_columns
 
 _TIMES = ("first_released", "first_archived", "first_reset", "last_finished")
 _SUMS = ("released", "archived", "finished")
@@ -130,8 +130,7 @@ def add_leaders(events: pa.Table, brokers: pa.Table) -> pa.Table:
     now = beside(keys(events, SHARE_PARTITION), brokers, SHARE_PARTITION)
     leads = pc.equal(events.column("leader_epoch"), now.column("current_leader_epoch"))
     leader = pc.if_else(leads.fill_null(False), now.column("leader_id"), None)
-    index = events.schema.get_field_index("leader_id")
-    return events.set_column(index, events.schema.field(index), leader)
+    return with_columns(events, {"leader_id": leader})
 
 
 def member_events(members: Arrow, groups: Arrow, since: datetime) -> pa.Table:

@@ -37,7 +37,7 @@ from sharelag.metrics.columns import floats, known_times, mask, numbers
 from sharelag.metrics.rates import DRAINS
 from sharelag.model import milliseconds
 from sharelag.schemas import SHARE_PARTITION, Arrow, Bools, Floats, Ints
-from sharelag.tables.arrow import as_table, beside, flat, integers, keys, table_of
+from sharelag.tables.arrow import as_table, beside, flat, integers, keys, table_of, with_columns
 
 AGE, DRAIN = "age", "drain"
 CAME_TRUE, MISSED, UNTOLD, NO_INTERVAL = "came true", "missed", "not known", "no interval"
@@ -128,8 +128,7 @@ def _add_intervals(made: pa.Table, past: pa.Table) -> pa.Table:
     for name, rounded, each in zip(_NAMES, (np.floor, np.rint, np.ceil), values.T, strict=True):
         unknown = np.isnan(each)
         whole = rounded(np.where(unknown, 0, each)).astype(np.int64)
-        place = made.schema.get_field_index(name)
-        made = made.set_column(place, made.schema.field(place), pa.array(whole, mask=unknown))
+        made = with_columns(made, {name: pa.array(whole, mask=unknown)})
     return made
 
 

@@ -40,7 +40,6 @@ the causes that block their start offset.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -63,6 +62,7 @@ from sharelag.tables.arrow import (
     lists_of,
     one_batch,
     table_of,
+    with_columns,
 )
 from sharelag.tables.words import pluralize
 
@@ -299,7 +299,7 @@ def name_topics(table: pa.Table, groups: pa.Table) -> pa.Table:
     _, place, topics = explode_partitions(groups, "initialized_topics")
     names = names_of(topics).take(pc.index_in(keys(table, SHARE_PARTITION), place))
     topic = pc.coalesce(flat(table.column("topic")), names)
-    return table.set_column(table.column_names.index("topic"), "topic", topic)
+    return with_columns(table, {"topic": topic})
 
 
 def names_of(topics: pa.StructArray) -> pa.Array:
@@ -403,25 +403,19 @@ def imbalance_arrow(
     return one_batch(rows.select(schemas.IMBALANCE.names))
 
 
-def trend(
-    lags: Mapping[datetime, Arrow],
-    members: Mapping[datetime, Arrow] | None = None,
-    by: str | None = None,
-) -> pa.RecordBatch:
-    """Return the imbalance at several moments.
+def trend(timeline: pa.Table, by: str | None = None) -> pa.Table:
+    """Return the imbalance at each moment of a `sharelag.schemas.TIMELINE`, as `IMBALANCE`.
 
-    Arrivals are counted since the previous moment; ``members`` may lack some moments. ``by``
-    (partition, topic or member) restricts the rows. The result is `sharelag.schemas.IMBALANCE` with
-    the moments as ``as_of``, sorted by it, then as `imbalance_arrow`.
+    Arrivals are counted since the previous moment. ``by`` (partition or topic) restricts the rows,
+    which are sorted by moment, then as `imbalance_arrow`.
     """
-    found = [pa.RecordBatch.from_pylist([], schema=schemas.IMBALANCE)]
-    past = None
-    for moment in sorted(lags):
-        rows = imbalance_arrow(lags[moment], (members or {}).get(moment), past=past, by=by)
-        as_of = pa.repeat(pa.scalar(moment, schemas.TIMESTAMP), rows.num_rows)
-        found.append(rows.set_column(rows.schema.get_field_index("as_of"), "as_of", as_of))
-        past = lags[moment]
-    return one_batch(pa.Table.from_batches(found))
+    found, past = [schemas.IMBALANCE.empty_table()], None
+    for moment in sorted(pc.unique(timeline.column("as_of")).to_pylist()):
+        lag = timeline.filter(pc.equal(timeline.column("as_of"), pa.scalar(moment, TIMESTAMP)))
+        rows = as_table(imbalance_arrow(lag, past=past, by=by))
+        found.append(with_columns(rows, {"as_of": moment}))
+        past = lag
+    return pa.concat_tables(found)
 
 
 def _spreads(
@@ -522,11 +516,14 @@ def skew_arrow(
     partitions = partition_loads(lag, members, groups, observed, past)
     if partitions.num_rows == 0:
         return pa.RecordBatch.from_pylist([], schema=SKEW)
-    g = _Groups(partitions)
-    columns = g.of_partitions()
+    encoded = flat(partitions.column("group_id")).dictionary_encode()
+    ids, code = encoded.dictionary, encoded.indices.to_numpy().astype(np.int64)
+    columns = _skew_of_partitions(partitions, code, len(ids))
     if members is not None:
-        columns |= g.of_members(member_loads(partitions, members))
-    unknown = np.full(g.size, np.nan)
+        is_known = ~np.isnan(columns["unattended_partitions"])
+        columns |= _skew_of_members(member_loads(partitions, members), ids, is_known)
+    moments = partitions.group_by("group_id").aggregate([("as_of", "min")])
+    unknown = np.full(len(ids), np.nan)
     figure = {field.name: columns.get(field.name, unknown) for field in SKEW}
     is_uneven = columns.get("uneven_partitions", unknown) >= 2
     is_busy = figure["busy_arrived"] - figure["busy_partitions"] >= _ARRIVALS_EXCESS
@@ -550,76 +547,66 @@ def skew_arrow(
     verdict = np.select([case for case, _ in cases], [name for _, name in cases], EVEN)
     arrays = {name: pa.array(values, from_pandas=True) for name, values in figure.items()}
     arrays |= {
-        "group_id": g.ids,
+        "group_id": ids,
         "findings": lists_of(holds.sum(axis=1), pa.array(named[holds], pa.string())),
         "verdict": pa.array(verdict, pa.string(), mask=np.isnan(figure["lag"])),
-        "as_of": g.as_of,
+        "as_of": beside(ids, moments, ["group_id"]).column("as_of_min"),
     }
     return batch_of(arrays, SKEW).sort_by("group_id")
 
 
-class _Groups:
-    """Sums and shares for each group."""
+def _skew_of_partitions(partitions: pa.Table, code: Ints, size: int) -> dict[str, Floats | Ints]:
+    lag, arrived, finished, members = (
+        floats(partitions.column(name)) for name in ("lag", "arrived", "finished", "members")
+    )
+    spread = spread_columns(lag, code, size)
+    # Shares are among partitions with a lag, so that they are comparable.
+    one = np.where(np.isnan(lag), np.nan, 1.0)
+    unattended = np.where(np.isnan(members), np.nan, members == 0)
+    busy = {"busy_partitions": one, "busy_arrived": arrived * one, "busy_lag": lag}
+    starved = {"starved_partitions": one, "starved_lag": lag}
+    return {
+        "lag": spread["total"],
+        **{f"lag_{name}": spread[name] for name in ("gini", "max_mean", "hoover")},
+        "partitions": spread["items"],
+        "unknown_lags": spread["unknown"],
+        "finished_gini": spread_columns(finished, code, size)["gini"],
+        "unattended_partitions": known_sums(unattended, code, size),
+        **_shares_above_mean(arrived, busy, code, size),
+        **_shares_above_mean(-members, starved, code, size),
+    }
 
-    def __init__(self, partitions: pa.Table) -> None:
-        encoded = flat(partitions.column("group_id")).dictionary_encode()
-        self.ids, self.size = encoded.dictionary, len(encoded.dictionary)
-        self.code: Ints = encoded.indices.to_numpy().astype(np.int64)
-        first = pa.table({"code": self.code, "as_of": partitions.column("as_of")}).group_by("code")
-        self.as_of = flat(first.aggregate([("as_of", "min")]).sort_by("code").column("as_of_min"))
-        self.lag, self.arrived, self.finished, self.members = (
-            floats(partitions.column(name)) for name in ("lag", "arrived", "finished", "members")
-        )
 
-    def of_partitions(self) -> dict[str, Floats | Ints]:
-        spread = spread_columns(self.lag, self.code, self.size)
-        busy = self._above(self.arrived, self.code)
-        starved = self._above(-self.members, self.code)
-        # Shares are among partitions with a lag, so that they are comparable.
-        one = np.where(np.isnan(self.lag), np.nan, 1.0)
-        unattended = np.where(np.isnan(self.members), np.nan, self.members == 0)
-        return {
-            "lag": spread["total"],
-            **{f"lag_{name}": spread[name] for name in ("gini", "max_mean", "hoover")},
-            "partitions": spread["items"],
-            "unknown_lags": spread["unknown"],
-            "busy_partitions": self._part(busy, one, self.arrived, self.code),
-            "busy_arrived": self._part(busy, self.arrived * one, self.arrived, self.code),
-            "busy_lag": self._part(busy, self.lag, self.arrived, self.code),
-            "finished_gini": spread_columns(self.finished, self.code, self.size)["gini"],
-            "unattended_partitions": known_sums(unattended, self.code, self.size),
-            "starved_partitions": self._part(starved, one, self.members, self.code),
-            "starved_lag": self._part(starved, self.lag, self.members, self.code),
-        }
+def _skew_of_members(loads: pa.Table, ids: pa.Array, is_known: Bools) -> dict[str, Floats | Ints]:
+    position = pc.index_in(flat(loads.column("group_id")), ids)
+    code, size = position.drop_null().to_numpy().astype(np.int64), len(ids)
+    known = loads.filter(position.is_valid())
+    partitions, lag = floats(known.column("partitions")), floats(known.column("lag"))
+    spread = spread_columns(partitions, code, size)
+    idle = np.bincount(code[partitions == 0], minlength=size)
+    loaded = {"loaded_members": np.where(np.isnan(lag), np.nan, 1.0), "loaded_lag": lag}
+    return {
+        "members": np.where(is_known, spread["items"], np.nan),
+        "idle_members": np.where(is_known, idle, np.nan),
+        "max_partitions": spread["max"],
+        "uneven_partitions": spread["max"] - spread["min"],
+        **_shares_above_mean(partitions, loaded, code, size),
+    }
 
-    def of_members(self, loads: pa.Table) -> dict[str, Floats | Ints]:
-        position = pc.index_in(flat(loads.column("group_id")), self.ids)
-        code = position.drop_null().to_numpy().astype(np.int64)
-        known = loads.filter(position.is_valid())
-        partitions, lag = floats(known.column("partitions")), floats(known.column("lag"))
-        one = np.where(np.isnan(lag), np.nan, 1.0)
-        spread = spread_columns(partitions, code, self.size)
-        loaded = self._above(partitions, code)
-        is_known = ~np.isnan(known_sums(self.members, self.code, self.size))
-        idle = np.bincount(code[partitions == 0], minlength=self.size)
-        return {
-            "members": np.where(is_known, spread["items"], np.nan),
-            "idle_members": np.where(is_known, idle, np.nan),
-            "max_partitions": spread["max"],
-            "uneven_partitions": spread["max"] - spread["min"],
-            "loaded_members": self._part(loaded, one, partitions, code),
-            "loaded_lag": self._part(loaded, lag, partitions, code),
-        }
 
-    def _above(self, values: Floats, code: Ints) -> Bools:
-        """Return whether values exceed their group's mean by more than rounding errors."""
-        number = np.bincount(code[~np.isnan(values)], minlength=self.size)
-        mean = known_sums(values, code, self.size) / np.maximum(number, 1)
-        return np.asarray(values - mean[code] > 1e-9 * np.abs(mean[code]))
+def _shares_above_mean(
+    values: Floats, weights: Mapping[str, Floats], code: Ints, size: int
+) -> dict[str, Floats]:
+    """Return the share of each weight in the rows whose value exceeds the mean of their group.
 
-    def _part(self, chosen: Bools, weight: Floats, shown_by: Floats, code: Ints) -> Floats:
-        """Return the share of the weight in the chosen rows, among rows with a known choice."""
-        known = ~np.isnan(shown_by) & ~np.isnan(weight)
-        whole = known_sums(np.where(known, weight, np.nan), code, self.size)
-        part = known_sums(np.where(known, weight * chosen, np.nan), code, self.size)
-        return part / np.where(whole > 0, whole, np.nan)
+    By more than rounding errors, and among the rows of which both are known.
+    """
+    known = ~np.isnan(values)
+    number = np.bincount(code[known], minlength=size)
+    mean = (known_sums(values, code, size) / np.maximum(number, 1))[code]
+    is_above, shares = values - mean > 1e-9 * np.abs(mean), {}
+    for name, weight in weights.items():
+        weight = np.where(known, weight, np.nan)
+        whole, part = (known_sums(one, code, size) for one in (weight, weight * is_above))
+        shares[name] = part / np.where(whole > 0, whole, np.nan)
+    return shares

@@ -49,6 +49,7 @@ from sharelag.tables.arrow import (
     keys,
     lists_of,
     table_of,
+    with_columns,
 )
 from sharelag.wire.fields import STATE_TOPIC
 
@@ -106,7 +107,7 @@ def lag_arrow(windows: Arrow, offsets: Arrow) -> pa.RecordBatch:
     for name in OFFSET_COLUMNS[len(OFFSET_KEYS) :]:
         joined = joined.append_column(name, partners.column(name))
     topic = pc.coalesce(flat(joined.column("topic")), names_by_place(joined))
-    joined = joined.set_column(joined.column_names.index("topic"), "topic", topic)
+    joined = with_columns(joined, {"topic": topic})
     return lag_columns(joined).sort_by(ascending("group_id", "topic", "topic_id", "partition"))
 
 

@@ -35,8 +35,6 @@ from sharelag.workbench.result import SIMULATED, Result
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
-    from sharelag.workbench.bench import Workbench
-
 #: Maximum number of rows; of more, those with the largest values of the column that orders them.
 MOST_ROWS = 200
 #: Maximum number of runs of a window in a sentence; the rows have all.
@@ -520,7 +518,6 @@ def server_of(bench: Workbench, ahead: bool = False) -> MCPServer[Any]:
         raise SetupError(
             "the Model Context Protocol is not installed here: pip install 'sharelag[mcp]'"
         ) from error
-    from sharelag.monitoring.agents import Tools
 
     class Server(MCPServer[Any]):
         """A server whose errors are only a sentence."""

@@ -6,9 +6,11 @@ from typing import Any
 import pyarrow as pa
 
 from sharelag import schemas
+from sharelag.metrics.evidence import ISOLATION, Evidence
 from sharelag.metrics.lag import lag_arrow
-from sharelag.metrics.progress import progress_arrow
+from sharelag.metrics.progress import progress_of
 from sharelag.replay import replay_arrow
+from sharelag.tables.arrow import as_table
 from sharelag.wire import SHARE_SNAPSHOT, decode_arrow, encode_record
 from tests.support.records import raw
 
@@ -59,17 +61,28 @@ def log(
 
 
 def progress(
-    lags: Any, seen: Any = (), ends: Any = (), times: Any = (), logs: Any = (), **more: Any
-) -> pa.RecordBatch:
+    lags: Any,
+    seen: Any = (),
+    ends: Any = (),
+    times: Any = (),
+    logs: Any = (),
+    reads_committed: bool = False,
+    **more: Any,
+) -> pa.Table:
     given_ = {"LAG": lags, "OBSERVED": seen, "OFFSETS": ends, "TIMES": times, "LOGS": logs}
     tables = [
-        rows
+        as_table(rows)
         if isinstance(rows, pa.RecordBatch | pa.Table)
         else pa.Table.from_pylist(list(rows), getattr(schemas, name))
         for name, rows in given_.items()
     ]
     lag, observed, past, at, log = tables
-    return progress_arrow(lag, observed, past, at, log, NOON, **more)
+    isolation = {"scope": "group", "name": ISOLATION, "value": "read_committed", "source": "group"}
+    groups = sorted(set(lag.column("group_id").to_pylist())) if reads_committed else []
+    settings = [isolation | {"entity": group} for group in groups]
+    more["settings"] = pa.Table.from_pylist(settings, schemas.SETTINGS)
+    known = {"observed": observed, "past_offsets": past, "times": at, "committed": at, "logs": log}
+    return progress_of(Evidence(NOON, lag, **known, **more))
 
 
 def one(lag_row: dict[str, Any], *tables: Any, **more: Any) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Evidence of one share partition, built from its writes, and the causes found in it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,7 +11,7 @@ from sharelag import explain, schemas
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.lag import lag_arrow
 from sharelag.metrics.observed import observe
-from sharelag.metrics.progress import progress_arrow
+from sharelag.metrics.progress import progress_of
 from sharelag.replay import replay_arrow
 from sharelag.replay.history import history_arrow
 from sharelag.wire import SHARE_SNAPSHOT, SHARE_UPDATE, encode_record
@@ -76,21 +76,17 @@ def evidence(
         {"scope": "group", "entity": KEY.group_id, "name": name, "value": value, "source": "group"}
         for name, value in (settings or {}).items()
     ]
-    return Evidence(
-        as_of=NOW,
-        lag=lag,
+    known = Evidence(NOW, lag, observed=seen, past_offsets=past_offsets, times=read, logs=log)
+    return replace(
+        known,
         windows=windows,
-        observed=seen,
-        progress=pa.Table.from_batches([progress_arrow(lag, seen, past_offsets, read, log, NOW)]),
-        past_offsets=past_offsets,
-        times=read,
+        progress=progress_of(known),
         committed=read,
         members=pa.Table.from_pylist(people, schemas.MEMBERS),
         groups=pa.Table.from_pylist(
             [group | {"members": members, "state": "Stable"}], schemas.GROUPS
         ),
         settings=pa.Table.from_pylist(result, schemas.SETTINGS),
-        logs=log,
     )
 
 

@@ -29,7 +29,7 @@ from sharelag.model.settings.queues import Queues
 from sharelag.schemas import SHARE_PARTITION, Arrow
 from sharelag.tables.arrow import Bools as Bools
 from sharelag.tables.arrow import Floats as Floats
-from sharelag.tables.arrow import Ints, beside, flat, keys
+from sharelag.tables.arrow import Ints, beside, flat, keys, with_columns
 from sharelag.tables.gaps import NO_START_OFFSET
 
 
@@ -186,10 +186,8 @@ class CauseInputs:
     @property
     def left_lag(self) -> pa.Table:
         """The lag table with `left` as its column ``lag``."""
-        lag, left = self.evidence.lag, self.left
-        place = lag.schema.get_field_index("lag")
-        column = pa.array(np.nan_to_num(left).astype(np.int64), mask=np.isnan(left))
-        return lag.set_column(place, lag.schema.field(place), column)
+        left = pa.array(np.nan_to_num(self.left).astype(np.int64), mask=np.isnan(self.left))
+        return with_columns(self.evidence.lag, {"lag": left})
 
     @cached_property
     def never_fetched(self) -> Bools:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from sharelag.durations import duration
 from sharelag.engine import Reading
 from sharelag.metrics import members_now
-from sharelag.metrics.imbalance import require_over, verdict_words
+from sharelag.metrics.imbalance import require_over, trend, verdict_words
 from sharelag.metrics.members_now import drift_arrow, member_rows
 from sharelag.model import iso, parse_states
 from sharelag.tables import gaps, views
@@ -20,7 +20,7 @@ from sharelag.tables.arrow import flat
 from sharelag.tables.words import pluralize, shown_name
 from sharelag.workbench.ask import question
 from sharelag.workbench.base import Tables, only
-from sharelag.workbench.questions.timeline import trend_of
+from sharelag.workbench.questions.timeline import regular_moments, timeline_of
 from sharelag.workbench.result import Result, chart
 
 #: Maximum number of members or groups that notes name.
@@ -66,7 +66,8 @@ def imbalance_trend(
     t: Tables, every: timedelta, by: str | None = None, group: str | None = None
 ) -> Result:
     """Return the imbalance of lag over partitions and topics at regular moments."""
-    table = only(trend_of(t.read, every, by, t.bench.over), group)
+    moments = regular_moments(t.read, every, over=t.bench.over)
+    table = only(trend(timeline_of(t.read, moments, every).table, by), group)
     title = f"How was the load spread every {duration(every / timedelta(milliseconds=1))}?"
     return t.bench.base(t.read).answer(
         title,

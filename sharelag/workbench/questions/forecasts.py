@@ -33,7 +33,7 @@ from sharelag.metrics.forecasts import (
 )
 from sharelag.model import iso, milliseconds
 from sharelag.tables import views
-from sharelag.tables.arrow import keys
+from sharelag.tables.arrow import keys, with_columns
 from sharelag.tables.words import percent, pluralize
 from sharelag.version import __version__
 from sharelag.workbench.ask import question
@@ -118,11 +118,9 @@ def calibration_sentences(graded: pa.Table) -> list[str]:
 
 def _show_intervals(made: pa.Table, better: pa.ChunkedArray) -> pa.Table:
     """Remove the intervals of kinds that are not better than lag / rate."""
-    for name in ("low_ms", "middle_ms", "high_ms"):
-        place = made.schema.get_field_index(name)
-        column = pc.if_else(better, made.column(name), pa.scalar(None, pa.int64()))
-        made = made.set_column(place, made.schema.field(place), column)
-    return made
+    names = ("low_ms", "middle_ms", "high_ms")
+    shown = {name: pc.if_else(better, made.column(name), None) for name in names}
+    return with_columns(made, shown)
 
 
 # ---- the ledger ----------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from sharelag.model.settings import in_force
 from sharelag.model.versions import given_or_own
 from sharelag.replay.moment import FIRST, Choice, as_time, parse_topics
 from sharelag.tables import gaps, views
-from sharelag.tables.arrow import as_table, keys
+from sharelag.tables.arrow import as_table, keys, table_of, with_columns
 from sharelag.tables.words import pluralize, shown_name
 from sharelag.whatif.comparison.rows import unknown_work
 from sharelag.whatif.from_cluster import scenario_from
@@ -196,14 +196,9 @@ def _without_state(reading: Reading, lag: pa.Table, group: str, topics: Sequence
         return lag.schema.empty_table()
     ends = source.offsets(known)
     ends = ends.filter(pc.invert(pc.is_in(keys(ends, PARTITION), keys(lag, PARTITION))))
-    empty = {name: ends.column(name) for name in PARTITION}
-    empty["group_id"] = pa.repeat(pa.scalar(group), ends.num_rows)
-    no_runs = pa.array([[]] * ends.num_rows, schemas.WINDOWS.field("runs").type)
-    columns = [
-        no_runs if one.name == "runs" else empty.get(one.name, pa.nulls(ends.num_rows, one.type))
-        for one in schemas.WINDOWS
-    ]
-    return as_table(lag_arrow(pa.table(columns, schema=schemas.WINDOWS), ends))
+    no_runs = pa.array([[]] * len(ends), schemas.WINDOWS.field("runs").type)
+    empty = {name: ends.column(name) for name in PARTITION} | {"group_id": group, "runs": no_runs}
+    return as_table(lag_arrow(table_of(empty, schemas.WINDOWS, pad=True), ends))
 
 
 def deletion_of(
@@ -262,9 +257,8 @@ def _simulate(
     if unknown := unknown_work(scenario):
         return plan, f"How long the new lag takes is {unknown.partition('; give it')[0]}."
     found = simulate_drain(scenario)
-    at = plan.schema.get_field_index("new_drain_ms")
     times = [found.of_partition(row["topic"], row["partition"]) for row in plan.to_pylist()]
-    filled = plan.set_column(at, plan.schema.field(at), pa.array(times, pa.int64()))
+    filled = with_columns(plan, {"new_drain_ms": pa.array(times, pa.int64())})
     return filled, f"At current rates, {found.words()}."
 
 

@@ -18,7 +18,6 @@ from sharelag.errors import InputError
 from sharelag.inputs.offsets import of_topics, offsets_at
 from sharelag.metrics.columns import numbers
 from sharelag.metrics.events import add_leaders, events_arrow, member_events
-from sharelag.metrics.imbalance import trend as imbalance_trend
 from sharelag.metrics.lag import timeline_arrow
 from sharelag.model import iso, milliseconds
 from sharelag.replay.moment import Moment, as_moment, as_time, parse_moment, parse_since, parse_time
@@ -320,19 +319,6 @@ def _with_ends_at(ends: pa.Table, moments: Sequence[datetime]) -> pa.Table:
     noted = set(times[is_noted].tolist())
     others = [at for at in moments if milliseconds(at) not in noted]
     return pa.concat_tables([ends, offsets_at(ends.filter(pa.array(is_noted)), others)])
-
-
-def trend_of(
-    reading: Reading, every: timedelta, by: str | None = None, over: timedelta | None = None
-) -> pa.Table:
-    """Return the imbalance of lag over partitions and topics over time, as `IMBALANCE`."""
-    table = timeline_of(reading, regular_moments(reading, every, over=over), every).table
-    moments = pc.unique(table.column("as_of")).to_pylist()
-    lags = {
-        at: table.filter(pc.equal(table.column("as_of"), pa.scalar(at, schemas.TIMESTAMP)))
-        for at in moments
-    }
-    return pa.Table.from_batches([imbalance_trend(lags, by=by)])
 
 
 def known_moments(

@@ -28,6 +28,7 @@ from sharelag.metrics.imbalance import (
     spread_columns,
     trend,
 )
+from sharelag.tables.arrow import with_columns
 from tests.support.records import assert_fields
 
 NOW = datetime(2026, 11, 21, 3, tzinfo=UTC)
@@ -239,7 +240,9 @@ def test_a_group_of_which_no_member_records_are_there_has_unknown_members() -> N
 
 def test_nothing_gives_nothing() -> None:
     empty = schemas.LAG.empty_table()
-    assert imbalance_arrow(empty).num_rows == trend({}).num_rows == skew_arrow(empty).num_rows == 0
+    assert (
+        imbalance_arrow(empty).num_rows == trend(empty).num_rows == skew_arrow(empty).num_rows == 0
+    )
     members, groups = member_table("g", {ORDERS: [0]}), group_table("g", orders=2)
     only_groups = imbalance_arrow(empty, members, groups)
     assert row_of(only_groups, "partition", "members")["max_mean"] == 2
@@ -249,20 +252,18 @@ def test_nothing_gives_nothing() -> None:
 def test_the_trend_has_each_moment_and_what_arrived_in_between() -> None:
     moments = [NOW + timedelta(hours=n) for n in range(3)]
     shapes = [([5, 5], 100), ([10, 0], 150), ([30, 10], 150)]
-    lags = {
-        moment: lag_table({"g": {ORDERS: lag}}, end)
+    lags = [
+        with_columns(lag_table({"g": {ORDERS: lag}}, end), {"as_of": moment})
         for moment, (lag, end) in zip(moments, shapes, strict=True)
-    }
-    members = {moments[2]: member_table("g", {ORDERS: [0]})}
-    rows = trend(dict(reversed(lags.items())), members).to_pylist()
+    ]
+    rows = trend(pa.concat_tables(reversed(lags))).to_pylist()
     whole = [row for row in rows if row["over"] == "partition" and row["topic_id"] is None]
     result = [(row["as_of"], row["measure"], row["total"], row["max_mean"]) for row in whole]
     assert result == [
         *((moments[0], "lag", 10, 1.0), (moments[1], "arrived", 100, 1.0)),
         *((moments[1], "lag", 10, 2.0), (moments[2], "arrived", 0, None)),
-        *((moments[2], "lag", 40, 1.5), (moments[2], "members", 1, 2.0)),
+        (moments[2], "lag", 40, 1.5),
     ]
-    assert [row["as_of"] for row in rows if row["over"] == "member"] == [moments[2]] * 2
 
 
 # ---- what it is that skews -----------------------------------------------------------------------
