@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.metrics.columns import floats, present
-from sharelag.schemas import SHARE_PARTITION, Arrow, Bools, Floats
+from sharelag.metrics.columns import numbers, present
+from sharelag.schemas import SHARE_PARTITION, Arrow, Bools, Ints
 from sharelag.tables.arrow import (
     as_table,
     ascending,
@@ -84,23 +84,17 @@ def reconcile_arrow(
     kafkas = beside(keys(rows, _PRINTED), theirs, _PRINTED)
     counts = schemas.SCANNED.empty_table() if scanned is None else scanned
     seen = beside(keys(rows, SHARE_PARTITION), counts, SHARE_PARTITION)
-    terms = {name: floats(rows.column(name)) for name in _TERMS}
-    naive = terms["end_offset"] - terms["start_offset"]
-    # Offsets by which the lag formula is below 0, where Kafka prints a dash.
-    below = np.nan_to_num(np.maximum(terms["delivery_complete_count"] - naive, 0))
-    true = floats(seen.column("records")) + floats(seen.column("undecided"))
-    differences = [
-        _with_size(NAIVE, COMPLETE_IN_WINDOW, naive - terms["lag"]),
-        _with_size(NAIVE, STALE_END_OFFSET, -below),
-        *_effective(terms),
-        *_true(terms["effective_lag"], true, seen, _differ(rows, seen, "as_of")),
-    ]
-    printed = floats(kafkas.column("lag"))
+    terms = _Terms(rows)
+    read, undecided = _number(seen, "records"), _number(seen, "undecided")
+    true = _Known(read.values + undecided.values, read.known & undecided.known)
+    differences = [*_naive(terms), *_effective(terms), *_true(terms, seen, true)]
     if described is not None:
-        differences += _kafkas_differences(rows, kafkas, terms["lag"], printed, below > 0)
-    ways = {"described_lag": printed, "naive_lag": naive, "true_lag": true}
-    columns = {name: pa.array(number, from_pandas=True) for name, number in ways.items()}
-    columns["matches"] = pa.array(terms["lag"] == printed, mask=np.isnan(printed))
+        differences += _kafkas_differences(terms, kafkas)
+    ways = {"described_lag": _number(kafkas, "lag"), "naive_lag": terms.naive, "true_lag": true}
+    columns: dict[str, pa.Array] = {name: number.array() for name, number in ways.items()}
+    lag, theirs = terms.lag, _number(kafkas, "lag")
+    same = lag.known & (lag.values == theirs.values)
+    columns["matches"] = pa.array(same, mask=~theirs.known)
     columns["differences"] = _lists(differences)
     columns |= {
         name: flat(rows.column(name)) for name in schemas.RECONCILED.names if name not in columns
@@ -109,79 +103,100 @@ def reconcile_arrow(
     return batch_of(columns, schemas.RECONCILED).sort_by(order)
 
 
-#: Columns of lag in the formulas; NaN where unknown.
-_TERMS = (
-    *("start_offset", "end_offset", "delivery_complete_count", "lag", "effective_lag"),
-    *("window_complete", "window_end_offset", "log_start_offset"),
-)
+class _Known(NamedTuple):
+    """One number per row, 0 where unknown."""
+
+    values: Ints
+    known: Bools
+
+    def array(self) -> pa.Array:
+        return pa.array(self.values, mask=~self.known)
 
 
 class _Difference(NamedTuple):
-    """One reason, in the rows where it applies; its size is NaN if unknown."""
+    """One reason, in the rows where it applies; its size is null if unknown."""
 
     number: str
     reason: str
-    offsets: Floats
+    offsets: _Known
     holds: Bools
 
 
-def _with_size(
-    number: str, reason: str, offsets: Floats, where: Bools | bool = True
-) -> _Difference:
-    """Return a difference in the rows where its size is known and not 0."""
-    return _Difference(number, reason, offsets, where & (np.nan_to_num(offsets) != 0))
+class _Terms:
+    """The terms of the formulas, 0 where unknown."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self.rows = rows
+        self.start, self.end = _number(rows, "start_offset"), _number(rows, "end_offset")
+        self.count = _number(rows, "delivery_complete_count")
+        self.lag, self.effective = _number(rows, "lag"), _number(rows, "effective_lag")
+        self.complete = _number(rows, "window_complete")
+        self.log_start = _number(rows, "log_start_offset")
+        self.naive = _Known(self.end.values - self.start.values, self.end.known & self.start.known)
+        #: Offsets by which the lag formula is below 0, where Kafka prints a dash.
+        below = np.maximum(self.count.values - self.naive.values, 0)
+        self.below = np.where(self.naive.known & self.count.known, below, 0)
+        #: Offsets of the window beyond the end offset.
+        self.beyond = np.maximum(_number(rows, "window_end_offset").values - self.end.values, 0)
 
 
-def _effective(terms: dict[str, Floats]) -> list[_Difference]:
-    start, end, count, lag, effective, complete, window_end, log_start = terms.values()
-    both = ~np.isnan(lag + effective)
-    beyond = np.maximum(np.nan_to_num(window_end) - end, 0)  # offsets of the window
-    differs = count - complete
-    rest = effective - lag - beyond - differs
-    # Only the batches, which the lag table lacks, show how many deleted offsets were finished.
-    deleted = np.clip(rest, np.minimum(start - np.nan_to_num(log_start), 0), 0)
+def _naive(t: _Terms) -> list[_Difference]:
+    both = t.lag.known & t.naive.known
     return [
-        _with_size(EFFECTIVE, STALE_END_OFFSET, beyond, both),
-        _with_size(EFFECTIVE, COUNT_DIFFERS, differs, both),
-        _with_size(EFFECTIVE, BELOW_LOG_START, deleted),
-        _with_size(EFFECTIVE, UNKNOWN, rest - deleted),
+        _with_size(NAIVE, COMPLETE_IN_WINDOW, t.count.values, both),
+        _with_size(NAIVE, STALE_END_OFFSET, -t.below, t.below > 0),
     ]
 
 
-def _true(effective: Floats, true: Floats, seen: pa.Table, elsewhen: Bools) -> list[_Difference]:
-    reasons = {"no_record": MARKERS_OR_COMPACTED, "aborted": ABORTED, "deleted": BELOW_LOG_START}
-    terms = {why: -floats(seen.column(name)) for name, why in reasons.items()}
-    rest = true - effective - sum(terms.values())
-    both = ~np.isnan(rest)
+def _effective(t: _Terms) -> list[_Difference]:
+    both = t.lag.known & t.effective.known
+    differs = t.count.values - t.complete.values
+    rest = t.effective.values - t.lag.values - t.beyond - differs
+    # Only the batches, which the lag table lacks, show how many deleted offsets were finished.
+    deleted = np.clip(rest, np.minimum(t.start.values - t.log_start.values, 0), 0)
+    return [
+        _with_size(EFFECTIVE, STALE_END_OFFSET, t.beyond, both),
+        _with_size(EFFECTIVE, COUNT_DIFFERS, differs, both),
+        _with_size(EFFECTIVE, BELOW_LOG_START, deleted, both),
+        _with_size(EFFECTIVE, UNKNOWN, rest - deleted, both),
+    ]
+
+
+def _true(t: _Terms, seen: pa.Table, true: _Known) -> list[_Difference]:
+    both = t.effective.known & true.known
+    terms = {
+        MARKERS_OR_COMPACTED: -_number(seen, "no_record").values,
+        ABORTED: -_number(seen, "aborted").values,
+        BELOW_LOG_START: -_number(seen, "deleted").values,
+    }
+    rest = true.values - t.effective.values - np.sum(list(terms.values()), axis=0)
+    elsewhen = _differ(t.rows, seen, "as_of")
     return [
         *(_with_size(TRUE, reason, offsets, both) for reason, offsets in terms.items()),
-        _with_size(TRUE, ANOTHER_MOMENT, rest, elsewhen),
-        _with_size(TRUE, UNKNOWN, rest, ~elsewhen),
+        _with_size(TRUE, ANOTHER_MOMENT, rest, both & elsewhen),
+        _with_size(TRUE, UNKNOWN, rest, both & ~elsewhen),
     ]
 
 
-def _kafkas_differences(
-    rows: pa.Table, kafkas: pa.Table, lag: Floats, printed: Floats, is_below: Bools
-) -> list[_Difference]:
-    there, has_lag = present(kafkas, "partition"), ~np.isnan(printed)
-    ours = present(rows, "topic_id")  # not a row that only Kafka has
-    elsewhen = _differ(rows, kafkas, "as_of") | _differ(rows, kafkas, "start_offset")
+def _kafkas_differences(t: _Terms, kafkas: pa.Table) -> list[_Difference]:
+    lag = _number(kafkas, "lag")
+    there = _number(kafkas, "partition").known
+    ours = present(t.rows, "topic_id")  # not a row that only Kafka has
+    both = lag.known & t.lag.known
+    elsewhen = _differ(t.rows, kafkas, "as_of") | _differ(t.rows, kafkas, "start_offset")
+    rest = lag.values - t.lag.values
     # If only one side has a lag or a row, the reason has no size.
-    one_sided = ours & has_lag & np.isnan(lag)
-    unclear = one_sided & ~is_below
-    without_size = {
-        STALE_END_OFFSET: one_sided & is_below,  # Kafka saw another end offset
-        ANOTHER_MOMENT: unclear & elsewhen,
-        UNKNOWN: unclear & ~elsewhen,
-        NO_STATE: ~ours & has_lag,
-        NO_LAG: there & ~has_lag,
-        NOT_DESCRIBED: ~there,
-    }
-    unknown = np.full(len(lag), np.nan)
+    one_sided = ours & lag.known & ~t.lag.known
+    negative = one_sided & (t.below > 0)  # Kafka saw another end offset
     return [
-        _with_size(DESCRIBED_LAG, ANOTHER_MOMENT, printed - lag, elsewhen),
-        _with_size(DESCRIBED_LAG, UNKNOWN, printed - lag, ~elsewhen),
-        *(_Difference(DESCRIBED_LAG, why, unknown, at) for why, at in without_size.items()),
+        _with_size(DESCRIBED_LAG, ANOTHER_MOMENT, rest, both & elsewhen),
+        _with_size(DESCRIBED_LAG, UNKNOWN, rest, both & ~elsewhen),
+        _without_size(DESCRIBED_LAG, STALE_END_OFFSET, negative),
+        _without_size(DESCRIBED_LAG, ANOTHER_MOMENT, one_sided & ~negative & elsewhen),
+        _without_size(DESCRIBED_LAG, UNKNOWN, one_sided & ~negative & ~elsewhen),
+        _without_size(DESCRIBED_LAG, NO_STATE, ~ours & lag.known),
+        _without_size(DESCRIBED_LAG, NO_LAG, there & ~lag.known),
+        _without_size(DESCRIBED_LAG, NOT_DESCRIBED, ~there),
     ]
 
 
@@ -192,18 +207,32 @@ def _with_rows_of(lag: pa.Table, described: pa.Table) -> pa.Table:
     return pa.concat_tables([lag.cast(schemas.LAG), table_of(columns, schemas.LAG, pad=True)])
 
 
+def _with_size(number: str, reason: str, offsets: Ints, both: Bools) -> _Difference:
+    return _Difference(number, reason, _Known(offsets, both), both & (offsets != 0))
+
+
+def _without_size(number: str, reason: str, holds: Bools) -> _Difference:
+    none = _Known(np.zeros(len(holds), np.int64), np.zeros(len(holds), np.bool_))
+    return _Difference(number, reason, none, holds)
+
+
 def _lists(differences: list[_Difference]) -> pa.Array:
     holds = np.stack([d.holds for d in differences], axis=1)
     rows, which = np.nonzero(holds)
-    sizes = np.stack([d.offsets for d in differences], axis=1)[rows, which]
+    sizes = np.stack([d.offsets.values for d in differences], axis=1)[rows, which]
+    known = np.stack([d.offsets.known for d in differences], axis=1)[rows, which]
     names = ([d.number for d in differences], [d.reason for d in differences])
     taken = [pa.array(some, pa.string()).take(pa.array(which)) for some in names]
-    taken.append(pa.array(sizes, from_pandas=True).cast(pa.int64()))
+    taken.append(pa.array(sizes, pa.int64(), mask=~known))
     structs = pa.StructArray.from_arrays(taken, fields=list(schemas.DIFFERENCE))
     return lists_of(holds.sum(axis=1), structs)
 
 
+def _number(table: pa.Table, name: str) -> _Known:
+    return _Known(*numbers(table, name))
+
+
 def _differ(one: pa.Table, other: pa.Table, name: str) -> Bools:
     """Return which rows have two known values that differ."""
-    by = floats(one.column(name)) - floats(other.column(name))
-    return np.asarray(np.nan_to_num(by) != 0, bool)
+    a, b = _number(one, name), _number(other, name)
+    return np.asarray(a.known & b.known & (a.values != b.values), bool)
