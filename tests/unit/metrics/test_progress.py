@@ -143,7 +143,7 @@ def test_interpolated_times(arrivals: list[int], requested: list[int], data: st.
     oldest = data.draw(st.integers(0, size - 1))
     # What is fetched now, at 0, are all that arrived before.
     points.append((-1, size))
-    lags = [lag(size - n, n, size, as_of=ago(-1), group_id=f"g{n}") for n in range(size)]
+    lags = [lag(size - n, n, size, as_of=ago(-1), group_id=f"g{n:02}") for n in range(size)]
     ends = [end(count, moment) for moment, count in points[:-1]]
     Random(size).shuffle(ends)
     lines = progress(lags, (), ends).to_pylist()
