@@ -184,7 +184,8 @@ def partition_loads(
         table = _with_initialized(table, as_table(groups))
     place = keys(table, SHARE_PARTITION)
     columns = {name: table.column(name) for name in (*KEYS, "as_of")}
-    columns |= {"lag": table.column("lag").cast(pa.float64()), "arrived": _arrivals(table, past)}
+    lags = table.column("lag").cast(pa.float64(), safe=False)  # approximate beyond 2^53
+    columns |= {"lag": lags, "arrived": _arrivals(table, past)}
     assigned = _member_counts(place, flat(table.column("group_id")), members, groups)
     return pa.table(columns | {"finished": _finish_rate(place, observed), "members": assigned})
 
@@ -324,7 +325,7 @@ def _arrivals(table: pa.Table, past: Arrow | None) -> pa.Array:
         return pa.nulls(table.num_rows, pa.float64())
     now = flat(table.column("end_offset"))
     before = beside(keys(table, PARTITION), past, PARTITION).column("end_offset")
-    growth = pc.subtract(now, flat(before)).cast(pa.float64())
+    growth = pc.subtract(now, flat(before)).cast(pa.float64(), safe=False)
     # An end offset that went back is from a truncated log or another topic: do not count it.
     return pc.if_else(pc.less(growth, 0), pa.scalar(None, pa.float64()), growth)
 

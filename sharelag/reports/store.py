@@ -140,7 +140,7 @@ def reserve(out: Path, name: str, wait: bool, tell: Callable[[str], None]) -> It
     except OSError as error:
         raise InputError(
             f"cannot write reports to {out} ({error.strerror or error}): "
-            "check the path and permissions"
+            "choose another folder with --out"
         ) from error
     try:
         put_in_order(out, name)

@@ -122,7 +122,7 @@ def held(watched: Watched) -> dict[str, float]:
 
 @pytest.mark.exhaustive
 def test_cells_that_run_many_times_leave_nothing_in_the_page(again: Watched, cases: Cases) -> None:
-    """Each run makes four new views; kernel and page keep the earlier ones as models."""
+    """Each run makes four new views, and the kernel closes the earlier ones."""
     times = cases(5, 15)
     again.page.evaluate(RUN_AGAIN, 4)
     before = held(again)

@@ -1,12 +1,17 @@
 """A dashboard keeps its view when it is read or drawn again; the hunt lists what may be stuck."""
 
+import sys
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
 
 import sharelag
 from sharelag import schemas
@@ -49,6 +54,47 @@ def looking(kind: Any) -> tuple[Any, Any, WrittenInput]:
 
 def kept(strip: Any) -> tuple[Any, ...]:
     return strip._moments.keys[strip.shown], strip.time, strip.fit, strip.span, strip.cursor
+
+
+# ---- a cell that runs again ----------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("before", "again", "is_closed"),
+    [
+        ("strip()", "strip()", True),
+        ("view = strip()\nview", "view = strip()\nview", True),
+        ("board = hunt()\nboard", "board = hunt()\nboard", True),
+        ("strip()", "1 / 0", True),
+        ("view = strip()\nview", "view", False),
+        ("view = strip()\nview", "kept = view\nview = strip()\nview", False),
+        ("view = strip()\nview", "kept = [view]\nview = strip()\nview", False),
+        ("board = hunt()\nboard", "kept = {1: board.strip}\nboard = hunt()\nboard", False),
+        ("view = strip()\nview", "view = None", False),  # another cell shows it, see below
+    ],
+)
+def test_what_a_cell_showed_is_closed_when_it_runs_again(
+    before: str, again: str, is_closed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages of JupyterLab name the cell; where nothing does, as in papermill, nothing is closed."""
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    shell: Any = InteractiveShell.instance(config=Config(HistoryManager={"enabled": False}))
+    bench = Workbench(WrittenInput(WRITES, partitions_of_topic=2), engine="local")
+    shell.push({"strip": partial(bench.strip, "billing"), "hunt": lambda: PoisonHunt(bench)})
+
+    def run(cell: str, code: str) -> Any:
+        header = {"msg_id": uuid4().hex}
+        shell.get_parent = lambda: {"header": header, "metadata": {"cellId": cell} if cell else {}}
+        return shell.run_cell(code, store_history=True).result
+
+    try:
+        for cell in ("", "mine"):
+            first = run(cell, before)
+            if again.endswith("None"):
+                run(f"{cell} another", "view")
+            run(cell, again)
+            assert (first.comm is None) == (is_closed and bool(cell))
+            run("other", "1")
+    finally:
+        InteractiveShell.clear_instance()
 
 
 # ---- the strip -----------------------------------------------------------------------------------

@@ -13,11 +13,13 @@ from __future__ import annotations
 import base64
 import html
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from IPython import get_ipython
 from IPython.display import publish_display_data
 from ipywidgets import DOMWidget
 from jinja2.filters import do_striptags
@@ -53,13 +55,21 @@ _STYLE = """<style>
 </style>"""
 
 
+#: Views by the id of the cell that shows them, and of the request that ran the cell.
+_SHOWN: dict[str, dict[str, list[DOMWidget]]] = {}
+
+
 def is_of_voila() -> bool:
     """Return whether this process is a Voila kernel, whose pages stay live."""
     return "VOILA_KERNEL_ID" in os.environ
 
 
 def show(view: DOMWidget) -> None:
-    """Show a view, followed by its static replacement."""
+    """Show a view, followed by its static replacement, until the cell runs again without it."""
+    cell, run = _running()
+    if cell:
+        get_ipython().events.register("post_run_cell", _close_former)  # only once
+        _SHOWN.setdefault(cell, {}).setdefault(run, []).append(view)
     data, metadata = view._repr_mimebundle_()
     if is_of_voila() or _VIEW not in data:
         _publish(data, metadata)
@@ -72,6 +82,43 @@ def show(view: DOMWidget) -> None:
     _publish({_VIEW: data[_VIEW], "text/html": ""}, metadata)
     forms = {"text/plain": data["text/plain"], "text/html": pictures}
     _publish(forms, {"sharelag": "still"})
+
+
+def _running() -> tuple[str, str]:
+    """Return the ids of the cell that runs and of its request; empty where pages send none."""
+    request = getattr(get_ipython(), "get_parent", dict[str, Any])()
+    cell = request.get("metadata", {}).get("cellId", "")
+    return cell, request.get("header", {}).get("msg_id", "")
+
+
+def _close_former(_: Any) -> None:
+    """Close what a cell showed when it ran before, unless a variable or another cell has it.
+
+    Its page shows it no more, but it would be saved with the notebook, and IPython's ``Out`` keeps
+    it in the kernel.
+    """
+    cell, run = _running()
+    former = _SHOWN.pop(cell, {})
+    if shown := former.pop(run, []):
+        _SHOWN[cell] = {run: shown}
+    if former:
+        shell = get_ipython()
+        named = [shell.user_ns[name] for name in shell.user_ns.keys() - shell.user_ns_hidden.keys()]
+        held = chain(named, *(views for runs in _SHOWN.values() for views in runs.values()))
+        kept = {id(one) for one in _with_contents(held)}
+        for view in chain(*former.values()):
+            if kept.isdisjoint(map(id, _with_contents([view]))):
+                view.close()
+
+
+def _with_contents(values: Iterable[Any]) -> Iterator[Any]:
+    """Yield values, the items of collections, and the children of widgets."""
+    for value in values:
+        yield value
+        if isinstance(value, DOMWidget):
+            yield from _with_contents(getattr(value, "children", ()))
+        elif isinstance(value, list | tuple | set | dict):
+            yield from value.values() if isinstance(value, dict) else value
 
 
 def words(text: str, title: str = "") -> str:

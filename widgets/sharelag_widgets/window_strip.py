@@ -24,7 +24,7 @@ from sharelag.tables import words
 
 from . import still
 from .bundle import script, style
-from .columns import LARGEST, Column, Rows, floats, pack, smallest, table_of
+from .columns import LARGEST, NOT_EXACT, Column, Rows, floats, pack, smallest, table_of
 from .view import SHARE_PARTITION, Key, Selection, View, isolate, key_text, keys_of, selection_for
 
 #: Columns with the moment of a row; the first that the table has is used.
@@ -108,7 +108,7 @@ def moments_of(
     numbers["time"] = times
     numbers["head"] = np.where(np.isnan(numbers["head"]), numbers["start"], numbers["head"])
     if any(np.nanmax(values, initial=0) > LARGEST for values in numbers.values()):
-        raise InputError("an offset is beyond 2^53, which a browser cannot show exactly")
+        raise InputError(f"an offset is beyond 2^53, {NOT_EXACT}")
     at = np.searchsorted(codes[order], np.arange(len(chosen) + 1))
     about = {"topic", "topic_id", "partition", "group_id"} & {*rows.schema.names} | {*keys}
     first = rows.select(sorted(about)).take(pa.array(at[:-1])).to_pylist()

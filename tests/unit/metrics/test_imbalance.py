@@ -171,6 +171,9 @@ def test_figures_hold_for_the_smallest_and_for_very_large_numbers() -> None:
     with np.errstate(all="raise", under="ignore"):
         assert spread(5e-324, 0)["gini"] == 0.5
         assert spread(1e300, 0, 1e300)["jain"] == pytest.approx(2 / 3)
+    past = past_table({ORDERS: [2**62, 0]})
+    table = imbalance_arrow(lag_table({"g": {ORDERS: [2**62 + 1, 0]}}), past=past)
+    assert_fields(row_of(table, "partition", "lag"), max=2**62, total=2**62)
 
 
 # ---- spreads of a group --------------------------------------------------------------------------

@@ -32,7 +32,8 @@ function build({ model, get, root, voice }) {
   }
   function rowOf({ name, words, why, age, drains, difference, verdict, span }, reach) {
     const isRunning = get("busy") === words;
-    const act = isRunning ? button("Cancel", () => model.send({ act: "cancel" }), { data: { act: name } })
+    // It takes the place of the button that started the run: the second click of a double click is not for it.
+    const act = isRunning ? button("Cancel", ({ detail }) => detail > 1 || model.send({ act: "cancel" }), { data: { act: name } })
       : button(words, () => model.send({ act: name }), { data: { act: name }, disabled: Boolean(get("busy") || why), title: why });
     const copies = get("copies").filter(([of]) => of === name).map(([, code]) => ["Copy the Python behind this", code]);
     const found = difference ? [...(span.length ? [picture(span, reach, verdict)] : []), " ", make("strong", {}, difference), " ", make("span", { class: "sl-soft" }, verdict)]

@@ -43,7 +43,7 @@ export function csvLine(cells) {
 function csvCell(value) {
   if (isNone(value)) return "";
   if (typeof value === "number") return String(value);
-  const text = (/^[=+\-@\t\r]/.test(value) ? "'" : "") + value;
+  const text = (/^[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/.test(value) ? "'" : "") + value;
   return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
