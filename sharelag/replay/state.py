@@ -46,7 +46,6 @@ from sharelag.wire.decode import (
     StateColumns,
     decode_arrow,
     decode_columns,
-    has_older,
     of_state,
 )
 from sharelag.wire.fields import STATE_TOPIC
@@ -409,7 +408,7 @@ def _replay_stream(
     states, count = RunningStates(), Count()
     for batch in raw:
         found = decode_columns(_of_one_topic(batch, generation), states.keys, kafka_version)
-        if generation is None and has_older(found.strange):
+        if generation is None and found.has_older:
             raise NotInOrderError
         written = _chosen(found, until)
         walk = written if choose is None else np.intersect1d(written, _chosen(found, choose))

@@ -44,7 +44,7 @@ from sharelag.wire.interpreter import (
 )
 from sharelag.wire.program import program_for
 
-__all__ = ["Decoded", "decode_arrow", "has_older", "of_state", "of_topic", "topic_mask"]
+__all__ = ["Decoded", "decode_arrow", "of_state", "of_topic", "topic_mask"]
 
 
 def decode_arrow(
@@ -101,7 +101,7 @@ def decode_arrow(
         return _with_older(batch, None, kafka_version)
     columns = decode_columns(batch, None, kafka_version)
     if generation is None and (
-        has_older(columns.strange) or (columns.skipped and control_mask(batch).any())
+        columns.has_older or (columns.skipped and control_mask(batch).any())
     ):
         return _with_older(batch, None, kafka_version)
     return Decoded(columns.records(), columns.rejects, columns.skipped)
@@ -119,14 +119,6 @@ def of_state(batch: Arrow, generation: int | None = None) -> Arrow:
             return chosen
     state = np.asarray(topic_mask(batch, STATE_TOPIC), bool)
     return batch.filter(pa.array(state | control_mask(batch, generation)))
-
-
-def has_older(strange: pa.RecordBatch | None) -> bool:
-    """Return whether raw records that today's format cannot decode may have an older one."""
-    if strange is None:
-        return False
-    rows = np.arange(strange.num_rows)
-    return read_older(strange, rows, today=np.zeros(0, np.int64)) is not None
 
 
 def _with_older(batch: Arrow, generation: int | None, kafka_version: Version) -> Decoded:
@@ -338,8 +330,8 @@ class StateColumns:
     """`sharelag.schemas.REJECTS`."""
     skipped: int
     """Number of rows of other topics and of other types."""
-    strange: pa.RecordBatch | None = None
-    """Raw records that may be of an older format; None if there are none."""
+    has_older: bool = False
+    """Whether some of the raw records may have an older format."""
 
     def records(self) -> pa.RecordBatch:
         """Return `sharelag.schemas.RECORDS`, over the same memory."""
@@ -464,7 +456,8 @@ def _interpret(found: StateColumns, batch: Arrow, kafka_version: Version) -> Sta
     Of ``found``, keys and what was skipped are known.
     """
     rows = Rows(program_for(STATE_TOPIC), batch, kafka_version=kafka_version)
-    good, strange, counts = rows.good, rows.strange(), rows.counts()
+    good, counts = rows.good, rows.counts()
+    older = read_older(batch, rows.strange(), today=np.zeros(0, np.int64))
     values, slots = ~rows.value_null[good], rows.program.slots
     numbers, batches = {}, {}
     for number in record_numbers():
@@ -487,7 +480,7 @@ def _interpret(found: StateColumns, batch: Arrow, kafka_version: Version) -> Sta
         unknown_tags=unknown_tags(rows, rows.tag_counts[good]),
         rejects=rejects_of(rows),
         skipped=found.skipped + batch.num_rows - len(good) - len(rows.bad),
-        strange=one_batch(batch.take(pa.array(strange))) if len(strange) else None,
+        has_older=older is not None,
     )
 
 

@@ -343,7 +343,7 @@ ODD = [
     '{"key":' + "[" * 100_000,
     FIRST.replace("100", "1" * 5_000),
     FIRST.replace('"type":0', '"type":"' + "1" * 5_000 + '"'),
-    '{"reject":{"key":"zz","value":null}}',
+    '{"reject":{"reason":"odd","key":"zz","value":null}}',
 ]
 
 
