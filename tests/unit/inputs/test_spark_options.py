@@ -232,7 +232,7 @@ def test_what_a_stream_says_about_itself() -> None:
 
 
 @pytest.mark.usefixtures("cluster")
-def test_what_comes_later_is_beyond_a_query_until_now(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_comes_later_is_beyond_a_stream_until_now(monkeypatch: pytest.MonkeyPatch) -> None:
     from pyspark.sql.streaming.datasource import ReadAllAvailable
 
     reader = _stream(subscribe="orders", startingOffsets="earliest")
@@ -318,7 +318,9 @@ def test_a_first_micro_batch_whose_beginning_has_moved(caplog: pytest.LogCapture
 
 
 @pytest.mark.usefixtures("cluster")
-def test_pruned_records_are_an_error_unless_allowed(caplog: pytest.LogCaptureFixture) -> None:
+def test_records_pruned_before_a_stream_are_an_error_unless_allowed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     start, end = {"orders": {"0": 0, "1": 0}}, {"orders": {"0": 100, "1": 40}}
 
     def parts(**options: str) -> Sequence[object]:
