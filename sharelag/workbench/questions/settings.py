@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pyarrow.compute as pc
 
+from sharelag.errors import InputError
 from sharelag.metrics.settings import choose_basis, setting_commands, settings_in_force
 from sharelag.metrics.settings import settings_drift as settings_drift_rows
 from sharelag.model.settings import differing
@@ -58,6 +59,8 @@ def settings(
 @question("settings")
 def settings_drift(t: Tables, before: Opened, group: str | None = None) -> Result:
     """Return the settings of groups and brokers that differ from an earlier capture."""
+    if not isinstance(before, Opened):
+        raise InputError(f"cannot compare with {before!r}: open the earlier capture first")
     groups = {*before.groups, *t.bench.groups} if group is None else {group}
     then, now = (one.table("settings") for one in (before.reading, t.read))
     table = settings_drift_rows(then, now, groups)

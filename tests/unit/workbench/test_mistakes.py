@@ -152,6 +152,10 @@ MISTAKES: list[tuple[Callable[[Workbench], Any], str]] = [
         "{0: 1.5} is neither a time nor offsets: give a datetime",
     ),
     (lambda b: b.at({0: 1 << 70}), "has a partition or an offset that is out of range"),
+    (
+        lambda b: b.settings_drift("last-week"),  # type: ignore[arg-type]
+        "cannot compare with 'last-week': open the earlier capture first",
+    ),
     (lambda b: b.at("nope"), "invalid time 'nope': give one such as"),
     (
         lambda b: b.only(["billing"]),  # type: ignore[arg-type]
