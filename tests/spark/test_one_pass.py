@@ -1,7 +1,7 @@
 """A DataFrame of raw records is read once, for what is needed of it, and left as it was."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,9 @@ COMPARISONS = (
     f"partition IN ({', '.join(map(str, range(1, 14)))})",
     "offset > 10000000",
 )
+
+
+MERGES = "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning"
 
 
 @pytest.fixture
@@ -267,6 +270,23 @@ def test_one_reading_is_one_pass(
     kept.lag(), kept.health(), kept.history(), kept.frames.snapshots.count()
     assert reads() - had == 1
     kept.close()
+
+
+@pytest.mark.parametrize(("chosen", "tasks"), [({}, range(1, 9)), ({MERGES: "false"}, {40})])
+def test_cached_records_are_in_few_partitions_unless_the_user_chose_otherwise(
+    chosen: dict[str, str], tasks: Container[int], raw: DataFrame, ends: DataFrame
+) -> None:
+    spark = raw.sparkSession
+    was = spark.conf.get(MERGES, None)
+    spark.conf.unset(MERGES)  # as sessions are that users make
+    settings = {"spark.sql.shuffle.partitions": "40"} | chosen
+    with set_for(spark, settings), sharelag.open(raw=raw, offsets=ends, cache=True) as bench:
+        assert bench.history().table.num_rows
+        (kept,) = spark.sparkContext._jsc.sc().getRDDStorageInfo()  # type: ignore[union-attr]
+        assert kept.numPartitions() in tasks
+        assert spark.conf.get(MERGES, None) == chosen.get(MERGES)
+    if was is not None:
+        spark.conf.set(MERGES, was)
 
 
 @pytest.mark.exhaustive  # with one: `test_one_reading_is_one_pass`

@@ -96,6 +96,7 @@ _LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.proper
 _LATER = {"InvocationThreshold": 50_000, "MinInvocationThreshold": 6_000}
 _LATER |= {"CompileThreshold": 150_000, "BackEdgeThreshold": 400_000}
 _COMPILER = [f"-XX:Tier4{name}={count}" for name, count in _LATER.items()]
+_MERGES_CACHED = "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning"
 _LOCAL = {
     # Spark's default, made explicit: state records have 150 bytes, rarely a few thousand, so that a
     # batch has a few megabytes.
@@ -104,7 +105,7 @@ _LOCAL = {
     "spark.sql.shuffle.partitions": "8",
     # Merge small partitions, cached ones included: each task with Python costs a round trip to a
     # worker. A few megabytes of records keep a core busy for a second.
-    "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
+    _MERGES_CACHED: "true",
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "4m",
     # Do not open the port of the web UI.
@@ -235,6 +236,23 @@ def tasks_at_once(spark: SparkSession) -> int | None:
 def is_connect(spark: SparkSession) -> bool:
     """Whether a session uses Spark Connect, which has no ``sparkContext``."""
     return any(base.__module__.startswith("pyspark.sql.connect.") for base in type(spark).__mro__)
+
+
+@contextmanager
+def merge_cached(spark: SparkSession) -> Iterator[None]:
+    """Let Spark merge small partitions of what the ``with`` block puts into its cache.
+
+    It merges others, but a job on cached rows has a task for each shuffle partition, 200 by
+    default. The session's setting is changed meanwhile, unless the user has made a choice.
+    """
+    if spark.conf.get(_MERGES_CACHED, None) is not None:
+        yield
+        return
+    spark.conf.set(_MERGES_CACHED, "true")
+    try:
+        yield
+    finally:
+        spark.conf.unset(_MERGES_CACHED)
 
 
 def has_stopped(spark: SparkSession) -> bool:
