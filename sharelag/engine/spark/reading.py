@@ -53,7 +53,7 @@ from sharelag.inputs.kafka.records import scan
 from sharelag.inputs.spark import java, session
 from sharelag.inputs.spark.files import files_in_reach
 from sharelag.inputs.spark.frames import FrameInput, frame_of
-from sharelag.inputs.spark.sessions import has_stopped, merge_cached
+from sharelag.inputs.spark.sessions import MERGES_CACHED, has_stopped, set_meanwhile
 from sharelag.inputs.spark.workers import explain_failures, map_in_arrow
 from sharelag.metrics.columns import evenly_spaced
 from sharelag.metrics.dead_letters import SUMS, archived_arrow, first_of, sums_of, topic_ids_of
@@ -218,7 +218,8 @@ class SparkReading(Reading):
         read = self._read_records()
         packed = read.pack()
         try:
-            with merge_cached(self.spark):
+            merges = self.spark.conf.get(MERGES_CACHED, None) or "true"
+            with set_meanwhile(self.spark, MERGES_CACHED, merges):
                 self._kept.append(packed.persist())
         except PySparkException as error:  # serverless services have no cache
             _LOG.warning(

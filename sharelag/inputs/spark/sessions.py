@@ -96,7 +96,9 @@ _LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.proper
 _LATER = {"InvocationThreshold": 50_000, "MinInvocationThreshold": 6_000}
 _LATER |= {"CompileThreshold": 150_000, "BackEdgeThreshold": 400_000}
 _COMPILER = [f"-XX:Tier4{name}={count}" for name, count in _LATER.items()]
-_MERGES_CACHED = "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning"
+#: Whether Spark may merge small partitions of cached rows, as it merges others. Without it, a job
+#: on them has a task for each shuffle partition of the session, 200 by default.
+MERGES_CACHED = "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning"
 _LOCAL = {
     # Spark's default, made explicit: state records have 150 bytes, rarely a few thousand, so that a
     # batch has a few megabytes.
@@ -105,7 +107,7 @@ _LOCAL = {
     "spark.sql.shuffle.partitions": "8",
     # Merge small partitions, cached ones included: each task with Python costs a round trip to a
     # worker. A few megabytes of records keep a core busy for a second.
-    _MERGES_CACHED: "true",
+    MERGES_CACHED: "true",
     "spark.sql.adaptive.coalescePartitions.parallelismFirst": "false",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "4m",
     # Do not open the port of the web UI.
@@ -239,20 +241,14 @@ def is_connect(spark: SparkSession) -> bool:
 
 
 @contextmanager
-def merge_cached(spark: SparkSession) -> Iterator[None]:
-    """Let Spark merge small partitions of what the ``with`` block puts into its cache.
-
-    It merges others, but a job on cached rows has a task for each shuffle partition, 200 by
-    default. The session's setting is changed meanwhile, unless the user has made a choice.
-    """
-    if spark.conf.get(_MERGES_CACHED, None) is not None:
-        yield
-        return
-    spark.conf.set(_MERGES_CACHED, "true")
+def set_meanwhile(spark: SparkSession, name: str, value: str) -> Iterator[None]:
+    """Set a setting of a session during the ``with`` block."""
+    before = spark.conf.get(name, None)
+    spark.conf.set(name, value)
     try:
         yield
     finally:
-        spark.conf.unset(_MERGES_CACHED)
+        spark.conf.unset(name) if before is None else spark.conf.set(name, before)
 
 
 def has_stopped(spark: SparkSession) -> bool:

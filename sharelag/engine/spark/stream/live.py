@@ -18,7 +18,6 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -53,6 +52,7 @@ from sharelag.inputs.spark.data_source import FORMAT, register, require_admissio
 from sharelag.inputs.spark.ends import Ends, read_ends
 from sharelag.inputs.spark.frames import FrameInput, as_frame
 from sharelag.inputs.spark.queries import brief, has_ended, require_own_process, start_query
+from sharelag.inputs.spark.sessions import set_meanwhile
 from sharelag.metrics.lag import choose_states, lag_arrow
 from sharelag.model.versions import Version
 from sharelag.replay.state import DELETED
@@ -272,7 +272,7 @@ class Live(Displayable):
             writer = writer.option("checkpointLocation", str(self._checkpoint))
         partitions = min(self._spark.sparkContext.defaultParallelism, _MOST_PARTITIONS)
         writer = writer.foreachBatch(brief(self._take))
-        with _set(self._spark, "spark.sql.shuffle.partitions", str(partitions)):
+        with set_meanwhile(self._spark, "spark.sql.shuffle.partitions", str(partitions)):
             return writer.trigger(processingTime=f"{self._every} seconds").start()
 
     def _take(self, changes: DataFrame, _: int) -> None:
@@ -441,16 +441,6 @@ class _Stream:
 
     def describe(self) -> str:
         return self.given.describe()
-
-
-@contextmanager
-def _set(spark: SparkSession, name: str, value: str) -> Iterator[None]:
-    before = spark.conf.get(name)
-    spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        spark.conf.set(name, str(before))
 
 
 def watch(
