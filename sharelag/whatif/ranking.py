@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from sharelag.errors import InputError
+from sharelag.model import topic_id_text
 from sharelag.tables import views
 from sharelag.tables.declared import trials
 from sharelag.tables.displayable import Displayable
@@ -118,7 +119,10 @@ def draw_scenario(seed: int) -> Scenario:
         f"{pluralize(len(scenario.members), 'member')}, {pluralize(partitions, 'partition')}; "
         f"{', '.join(sorted(added))}; drawn at random"
     )
-    return replace(scenario, name=f"{family}-{seed}", about=about)
+    # Kafka's assignor orders partitions by the ids of topics, so no two scenarios have the same.
+    ids = (topic_id_text(chance.bytes(16)) for _ in scenario.topics)
+    topics = tuple(replace(one, id=id_) for one, id_ in zip(scenario.topics, ids, strict=True))
+    return replace(scenario, topics=topics, name=f"{family}-{seed}", about=about)
 
 
 def _draw_plain(chance: np.random.Generator) -> Scenario:

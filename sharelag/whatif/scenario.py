@@ -14,16 +14,16 @@ from itertools import islice
 from math import inf
 from numbers import Integral, Real
 from typing import Any, Literal, get_args, get_type_hints
-from uuid import NAMESPACE_OID, uuid5
 
 from sharelag.durations import duration
 from sharelag.errors import InputError, list_names
-from sharelag.model import SharePartition, Window, topic_id_text
+from sharelag.model import SharePartition, Window
 from sharelag.tables import views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import spell_out
 from sharelag.whatif import consumers
+from sharelag.whatif.assignors.group import derive_topic_id
 from sharelag.whatif.autoscale import Autoscaler
 from sharelag.whatif.consumers import Behaviour, Limits, Member, Service, Settings
 from sharelag.whatif.presenting import pairs, present
@@ -79,11 +79,6 @@ class PartitionStart:
 MOST_PARTITIONS = 1_000_000
 
 
-def derive_id(name: str) -> str:
-    """Return the id of a topic of which only the name is given."""
-    return topic_id_text(uuid5(NAMESPACE_OID, name).bytes)
-
-
 @dataclass(frozen=True)
 class Topic:
     """One topic.
@@ -93,7 +88,7 @@ class Topic:
     name, partitions, id
         The id is as Kafka prints it; by default tables show one that is derived from the name.
         Kafka's assignor orders partitions by the id: with uneven parts, it decides which ones a
-        member gets. So by default that order is drawn by each seed, as a new topic draws its id.
+        member gets. So by default each seed draws an id, as a broker does for a new topic.
     backlog
         Initial records to deliver in each partition: one number for all, or one for each.
     batch_records
@@ -140,7 +135,7 @@ class Topic:
                 f"{MOST_PARTITIONS:,}"
             )
         if not self.id:
-            object.__setattr__(self, "id", derive_id(self.name))
+            object.__setattr__(self, "id", derive_topic_id(self.name))
         if not self.starts:
             backlog, there = self.backlog, self.partitions - len(self.added_ms)
             counts = backlog if isinstance(backlog, tuple) else (backlog,) * self.partitions
@@ -168,6 +163,11 @@ class Topic:
                 f"topic {self.name!r} has added_ms {list(self.added_ms)}: give ascending times, "
                 f"one per added partition, and fewer than its {self.partitions} partitions"
             )
+
+    @property
+    def is_named_only(self) -> bool:
+        """Whether only the name is given, and the id is derived from it."""
+        return self.id == derive_topic_id(self.name)
 
     def there_from(self) -> tuple[int, ...]:
         """Return when each partition is added, in ms."""

@@ -53,7 +53,7 @@ def to_json(scenario: Scenario, *, indent: int | None = None) -> str:
         # Derived values would hide changes of the fields that they follow from.
         if replace(topic, starts=()) == topic:
             del written["starts"]
-        if replace(topic, id="") == topic:
+        if topic.is_named_only:
             del written["id"]
     separators = (",", ":") if indent is None else None
     return json.dumps(plain, sort_keys=True, allow_nan=False, separators=separators, indent=indent)

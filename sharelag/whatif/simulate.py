@@ -109,8 +109,8 @@ def simulate(scenario: Scenario, seed: int = 0, *, requests: bool = False) -> Si
     scenario : Scenario
         The scenario.
     seed : int
-        Random seed. Arrivals, the work of each record, the outcome of each delivery, and faults
-        have their own streams, so that chance is the same for two assignors with the same seed.
+        Random seed. Arrivals, the work of each record, the outcome of each delivery, faults, and
+        ids have their own streams, so that chance is the same for two assignors with the same seed.
     requests : bool
         Also record every request.
 

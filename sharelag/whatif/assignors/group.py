@@ -14,7 +14,7 @@ from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
 from sharelag.errors import InputError, ShareLagError
-from sharelag.model import topic_id_bytes
+from sharelag.model import topic_id_bytes, topic_id_text
 
 #: The result of an assignor: partitions by member and topic, in the order Kafka would write them.
 Assignment = dict[str, dict[str, list[int]]]
@@ -192,7 +192,7 @@ def _topic(name: str, given: Mapping[str, Any]) -> Topic:
                     f"give a number of at least 0, and leave the partition out if it is unknown"
                 )
     try:  # a derived id is always the same, so answers are reproducible
-        id_ = uuid5(NAMESPACE_OID, name).bytes if text is None else topic_id_bytes(text)
+        id_ = topic_id_bytes(derive_topic_id(name) if text is None else text)
     except ValueError as error:
         raise InputError(
             f"{where}: {error}; copy it from `kafka-topics.sh --describe`, or leave 'id' out"
@@ -246,3 +246,8 @@ def _is_number(value: Any, whole: bool = False) -> bool:
     # By these types, because numpy's numbers, which come from tables, are accepted as well.
     kind = Integral if whole else Real
     return isinstance(value, kind) and not isinstance(value, bool) and 0 <= float(value) < math.inf
+
+
+def derive_topic_id(name: str) -> str:
+    """Return the id that stands for that of a topic of which only the name is known."""
+    return topic_id_text(uuid5(NAMESPACE_OID, name).bytes)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sharelag.model import topic_id_text
-from sharelag.whatif.scenario import Behaviour, Service, Topic, derive_id
+from sharelag.whatif.scenario import Behaviour, Service, Topic
 
 Longs: TypeAlias = NDArray[np.int64]
 #: Subjects of streams. They are part of the seed, so never renumber them.
@@ -48,7 +48,7 @@ def topic_ids(seed: int, topics: Iterable[Topic]) -> dict[str, str]:
     """Return the ids of topics by name, random ones where only the name is given."""
     return {
         one.name: topic_id_text(generator(seed, TOPIC_IDS, which).bytes(16))
-        if one.id == derive_id(one.name)
+        if one.is_named_only
         else one.id
         for which, one in enumerate(topics)
     }
