@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from enum import IntEnum, StrEnum
 from itertools import pairwise
 from typing import Any, NamedTuple
+from uuid import NAMESPACE_OID, uuid5
 
 from sharelag.errors import InputError
 
@@ -154,6 +155,11 @@ def topic_id_bytes(text: str) -> bytes:
     if len(text) != 22:
         raise ValueError(f"a topic id has 22 characters, {text!r} has {len(text)}")
     return base64.b64decode(text + "==", altchars=b"-_", validate=True)
+
+
+def derive_topic_id(name: str) -> str:
+    """Return the id that stands for that of a topic of which only the name is known."""
+    return topic_id_text(uuid5(NAMESPACE_OID, name).bytes)
 
 
 def iso(moment: datetime) -> str:

@@ -17,13 +17,12 @@ from typing import Any, Literal, get_args, get_type_hints
 
 from sharelag.durations import duration
 from sharelag.errors import InputError, list_names
-from sharelag.model import SharePartition, Window
+from sharelag.model import SharePartition, Window, derive_topic_id
 from sharelag.tables import views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
 from sharelag.tables.words import spell_out
 from sharelag.whatif import consumers
-from sharelag.whatif.assignors.group import derive_topic_id
 from sharelag.whatif.autoscale import Autoscaler
 from sharelag.whatif.consumers import Behaviour, Limits, Member, Service, Settings
 from sharelag.whatif.presenting import pairs, present

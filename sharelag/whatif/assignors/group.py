@@ -11,10 +11,9 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from numbers import Integral, Real
 from typing import Any
-from uuid import NAMESPACE_OID, uuid5
 
 from sharelag.errors import InputError, ShareLagError
-from sharelag.model import topic_id_bytes, topic_id_text
+from sharelag.model import derive_topic_id, topic_id_bytes
 
 #: The result of an assignor: partitions by member and topic, in the order Kafka would write them.
 Assignment = dict[str, dict[str, list[int]]]
@@ -246,8 +245,3 @@ def _is_number(value: Any, whole: bool = False) -> bool:
     # By these types, because numpy's numbers, which come from tables, are accepted as well.
     kind = Integral if whole else Real
     return isinstance(value, kind) and not isinstance(value, bool) and 0 <= float(value) < math.inf
-
-
-def derive_topic_id(name: str) -> str:
-    """Return the id that stands for that of a topic of which only the name is known."""
-    return topic_id_text(uuid5(NAMESPACE_OID, name).bytes)
