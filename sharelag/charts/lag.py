@@ -205,7 +205,7 @@ def window_span_records(lag: Arrow, settings: pa.Table) -> pa.Table:
         "unread": lag.column("unread"),
         "as_of": lag.column("as_of"),
     }
-    return table_of(columns, WINDOW_SPANS, pad=True)
+    return table_of(columns, WINDOW_SPANS)
 
 
 def window_span_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> Figure:
@@ -336,7 +336,7 @@ def lorenz_records(loads: Arrow, measure: str = "lag") -> pa.Table:
         "as_of": wide.column("as_of"),
     }
     names = pc.rank(groups.dictionary).to_numpy()
-    curve = table_of(columns, LORENZ, pad=True)
+    curve = table_of(columns, LORENZ)
     return curve.take(pa.array(np.argsort(names[code], kind="stable")))
 
 

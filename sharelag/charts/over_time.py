@@ -85,7 +85,7 @@ def lag_over_time_records(timeline: Arrow) -> pa.Table:
         "age_ms": pa.array(np.where(drained, 0, np.maximum(now - produced, 0)), mask=~aged),
         "age_at_least_ms": pa.array(np.maximum(now - first, 0), mask=~(sized & ~aged & has_first)),
     }
-    return table_of(columns, LAG_OVER_TIME, pad=True)
+    return table_of(columns, LAG_OVER_TIME)
 
 
 def lag_over_time_figure(
@@ -287,7 +287,7 @@ def rates_over_time_records(timeline: Arrow) -> pa.Table:
         "arrival_rate": pa.array(moved[0] / seconds, from_pandas=True),
         "completion_rate": pa.array(moved[1] / seconds, from_pandas=True),
     }
-    return table_of(columns, RATES_OVER_TIME, pad=True)
+    return table_of(columns, RATES_OVER_TIME)
 
 
 def rates_over_time_figure(records: pa.Table, theme: Theme = "light") -> Figure:

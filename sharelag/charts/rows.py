@@ -108,8 +108,10 @@ def latest(table: Arrow) -> datetime | None:
 
 
 def names_of(table: Arrow) -> dict[str, Any]:
-    """Return the key columns of share partitions; a table may lack ``topic``."""
-    return {name: table.column(name) for name in _NAMES if name in table.schema.names}
+    """Return the key columns of share partitions; ``topic`` is null if the table lacks it."""
+    has_topic = "topic" in table.schema.names
+    topic = table.column("topic") if has_topic else pa.nulls(table.num_rows, pa.string())
+    return {name: table.column(name) for name in SHARE_PARTITION} | {"topic": topic}
 
 
 def left_out(count: int, of: str, why: str) -> tuple[str, ...]:

@@ -116,7 +116,7 @@ def window_heat_records(
         "measure": measure,
         "value": pa.array(cells, from_pandas=True),
     }
-    return table_of(columns, WINDOW_HEAT, pad=True)
+    return table_of(columns, WINDOW_HEAT)
 
 
 def window_heat_figure(records: pa.Table, theme: Theme = "light", most: int = 40) -> Figure:
@@ -249,7 +249,7 @@ def window_state_records(windows: Arrow, moments: pa.Array | None = None) -> pa.
         "delivery_state": pa.array(state, from_pandas=True),
         "delivery_count": pa.array(count, from_pandas=True),
     }
-    return table_of(columns, WINDOW_STATES, pad=True)
+    return table_of(columns, WINDOW_STATES)
 
 
 def window_state_figure(

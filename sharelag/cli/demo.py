@@ -42,14 +42,11 @@ def demo(out: Path, report: bool, engine: str) -> None:
     from sharelag.tables import views
 
     source = CaptureInput(CAPTURE)
-    if report:  # refuse before the imports, which take a second
-        try:
+    if report:  # refuse before other imports, which take a second
+        from sharelag.reports.store import writing
+
+        with writing(out, ", or make no report (--no-report)"):
             out.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(
-                f"cannot write to {out} ({error.strerror or error}): choose another folder with "
-                "--out, or make no report with --no-report"
-            ) from error
     how = _report(out / "reports", engine) if report else _overview(source, start(engine, source))
     write([f"{how['headline']}\n"])
     print_rows(how["groups"], "human", views.OVERVIEW_IN_SHORT.columns)

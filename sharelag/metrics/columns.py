@@ -23,7 +23,7 @@ STATE = ("group_id", "topic_id", "partition", "record_topic", "record_partition"
 
 def names_by_place(states: Arrow) -> pa.Array:
     """Return the topics in which states are themselves, as control records; null elsewhere."""
-    place = flat(states.column("record_topic"))
+    place = flat(states.column("record_topic")).cast(pa.string())
     return pc.if_else(pc.ends_with(place, STATE_TOPIC), None, place)
 
 

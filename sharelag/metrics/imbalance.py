@@ -179,7 +179,8 @@ def partition_loads(
     for name, rows in given.items():
         if rows is not None:
             schemas.require(rows, NEEDED[name], name)
-    table = as_table(lag).select(NEEDED["lag"].names)
+    # Arrow neither sorts nor joins categories.
+    table = as_table(lag).select(NEEDED["lag"].names).cast(NEEDED["lag"], safe=False)
     if groups is not None:
         table = _with_initialized(table, as_table(groups))
     place = keys(table, SHARE_PARTITION)
@@ -361,10 +362,15 @@ def _member_counts(
 OVER = ("partition", "topic", "member", "broker")
 
 
-def require_over(by: str | None) -> None:
+def require_over(by: str | None, over_time: bool = False) -> None:
     """Raise `InputError` unless imbalance is measured ``by`` this, or it is None."""
     if by is not None and by not in OVER:
         raise InputError(f"cannot show an imbalance by {by!r}: choose one of {', '.join(OVER)}")
+    if over_time and by in ("member", "broker"):
+        raise InputError(
+            f"cannot show an imbalance over time by {by}: past members and leaders are not "
+            "recorded; choose partition or topic"
+        )
 
 
 def imbalance_arrow(
@@ -410,6 +416,7 @@ def trend(timeline: pa.Table, by: str | None = None) -> pa.Table:
     Arrivals are counted since the previous moment. ``by`` (partition or topic) restricts the rows,
     which are sorted by moment, then as `imbalance_arrow`.
     """
+    require_over(by, over_time=True)
     found, past = [schemas.IMBALANCE.empty_table()], None
     for moment in sorted(pc.unique(timeline.column("as_of")).to_pylist()):
         lag = timeline.filter(pc.equal(timeline.column("as_of"), pa.scalar(moment, TIMESTAMP)))

@@ -103,10 +103,8 @@ def _progress(evidence: Evidence, is_committed: bool) -> pa.RecordBatch:
     them the lag belongs to.
     """
     lag, logs, groups = evidence.lag, evidence.logs, evidence.groups
-    times, now = (
-        evidence.committed if is_committed else evidence.times,
-        milliseconds(evidence.as_of),
-    )
+    times = evidence.committed if is_committed else evidence.times
+    now = milliseconds(evidence.as_of)
     given = (lag, evidence.observed, evidence.past_offsets, times, logs, groups)
     names = ("lag", "observed", "offsets", "times", "logs", "groups")
     for name, table in zip(names, given, strict=True):

@@ -118,13 +118,25 @@ def rows(out: Path) -> list[dict[str, Any]]:
 
 
 @contextmanager
+def writing(out: Path, otherwise: str = "") -> Iterator[None]:
+    """Raise `InputError` if reports cannot be written to a folder in the ``with`` block."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"cannot write reports to {out} ({error.strerror or error}): check the path and "
+            f"permissions, or choose another folder (--out){otherwise}"
+        ) from error
+
+
+@contextmanager
 def reserve(out: Path, name: str, wait: bool, tell: Callable[[str], None]) -> Iterator[Path]:
     """Lock a report for one run at a time; yields its folder.
 
     With ``wait``, report a run in progress with ``tell``, and wait for it.
     """
     folder = out / name
-    try:
+    with writing(out):
         (folder / "runs").mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / ".lock")
         try:
@@ -137,11 +149,6 @@ def reserve(out: Path, name: str, wait: bool, tell: Callable[[str], None]) -> It
                 ) from None
             tell(f"waiting for another run of report {name!r}, which is under way in {out}")
             lock.acquire()
-    except OSError as error:
-        raise InputError(
-            f"cannot write reports to {out} ({error.strerror or error}): "
-            "choose another folder with --out"
-        ) from error
     try:
         put_in_order(out, name)
         yield folder

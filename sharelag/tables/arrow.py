@@ -50,15 +50,15 @@ def with_columns(rows: Arrow, columns: Mapping[str, Any]) -> Arrow:
     """Replace columns of rows, keeping their types; a single value is repeated in each row."""
     for name, values in columns.items():
         field = rows.schema.field(name)
-        column = _column(values, field.type, len(rows))
+        column = _column(values, field.type, rows.num_rows)
         rows = rows.set_column(rows.schema.get_field_index(name), field, column)
     return rows
 
 
 def _column(values: Any, kind: pa.DataType, rows: int) -> Any:
-    """Return a column, or one that repeats a single value."""
+    """Return a column of a type, or one that repeats a single value."""
     if isinstance(values, pa.Array | pa.ChunkedArray):
-        return values
+        return values if values.type == kind else values.cast(kind)
     return pa.nulls(rows, kind) if values is None else pa.repeat(pa.scalar(values, kind), rows)
 
 
@@ -84,8 +84,7 @@ def _of_schema(columns: Mapping[str, Any], schema: pa.Schema, pad: bool) -> list
     found = []
     for field in schema:
         given = columns.get(field.name) if pad else columns[field.name]
-        column = _column(given, field.type, rows)
-        found.append(column if column.type == field.type else column.cast(field.type))
+        found.append(_column(given, field.type, rows))
     return found
 
 

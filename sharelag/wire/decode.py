@@ -430,58 +430,78 @@ def decode_columns(
         rejects=_no_rejects(),
         skipped=batch.num_rows - chosen.num_rows,
     )
+    odd = np.empty(len(code), np.uint8)
     odds = compile_kernel(state_pass)(
-        values, value_at, value_null, record_type, code, np.empty(len(code), np.uint8),
-        found.batch_at, tuple(found.numbers.values()), tuple(found.batches.values()),
+        values, value_at, value_null, record_type, code, odd, found.batch_at,
+        tuple(found.numbers.values()), tuple(found.batches.values()),
     )  # fmt: skip
-    if odds or _has_long_tombstone(chosen, value_null):
-        return _interpret(found, chosen, kafka_version)
-    found.position = position(chosen)
+    longer = _find_long_tombstones(chosen, value_null)
+    if not odds and not len(longer):
+        found.position = position(chosen)
+        return found
+    odd[longer] = 1
+    _interpret_odd(found, chosen, np.flatnonzero(odd), kafka_version)
     return found
 
 
-def _has_long_tombstone(chosen: Arrow, value_null: NDArray[np.bool_]) -> bool:
-    """Return whether a key without a value is longer than that of a share partition."""
+def _find_long_tombstones(chosen: Arrow, value_null: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return records without a value whose keys are longer than those of a share partition."""
     gone = np.flatnonzero(value_null)
+    if not len(gone):
+        return gone
     keys, key_at, _ = binary(chosen.column("key"))
     size = key_at[gone + 1] - key_at[gone]
-    at, size = key_at[gone][size >= _SMALLEST_KEY], size[size >= _SMALLEST_KEY]
+    gone, size = gone[size >= _SMALLEST_KEY], size[size >= _SMALLEST_KEY]
+    at = key_at[gone]
     name = keys[at + 2].astype(np.int64) << 8 | keys[at + 3]
-    return bool((size > _SMALLEST_KEY + name).any())
+    return gone[size > _SMALLEST_KEY + name]
 
 
-def _interpret(found: StateColumns, batch: Arrow, kafka_version: Version) -> StateColumns:
-    """Return the interpreter's results for a batch that the compiled pass cannot decode alone.
+# ---- rows that the compiled pass leaves to the interpreter ---------------------------------------
 
-    Of ``found``, keys and what was skipped are known.
-    """
-    rows = Rows(program_for(STATE_TOPIC), batch, kafka_version=kafka_version)
-    good, counts = rows.good, rows.counts()
-    older = read_older(batch, rows.strange(), today=np.zeros(0, np.int64))
-    values, slots = ~rows.value_null[good], rows.program.slots
-    numbers, batches = {}, {}
+
+def _interpret_odd(
+    found: StateColumns, batch: Arrow, odd: NDArray[np.int64], kafka_version: Version
+) -> None:
+    """Insert the interpreter's results for some rows, and remove its rejects."""
+    taken = batch.take(pa.array(odd))
+    rows = Rows(program_for(STATE_TOPIC), taken, kafka_version=kafka_version)
+    found.rejects = rejects_of(rows)
+    found.has_older = read_older(taken, rows.strange(), np.zeros(0, np.int64)) is not None
+    found.skipped += len(odd) - len(rows.good) - len(rows.bad)
+    good = odd[rows.good]
+    kept = np.ones(len(found.key), bool)
+    kept[odd] = False
+    kept[good] = True
+    values = ~rows.value_null[rows.good]
     for number in record_numbers():
-        has = values & np.isin(rows.kind[good], number.kinds)
-        column = np.where(has, rows.slot(slots[number.column], good), number.absent)
-        numbers[number.column] = column.astype(number.dtype)
+        has = values & np.isin(rows.kind[rows.good], number.kinds)
+        column = rows.slot(rows.program.slots[number.column], rows.good)
+        found.numbers[number.column][good] = np.where(has, column, number.absent)
+    _insert_batches(found, rows, good)
+    tags = np.zeros(len(kept), np.int64)
+    tags[odd] = rows.tag_counts
+    found.unknown_tags = unknown_tags(rows, tags[kept])
+    found.key, found.partition = found.key[kept], found.partition[kept]
+    found.record_type, found.tombstone = found.record_type[kept], found.tombstone[kept]
+    found.numbers = {name: column[kept] for name, column in found.numbers.items()}
+    found.batch_at = np.append(found.batch_at[:-1][kept], found.batch_at[-1])
+    found.position = position(batch, np.flatnonzero(kept))
+
+
+def _insert_batches(found: StateColumns, rows: Rows, good: NDArray[np.int64]) -> None:
+    """Insert the state batches of interpreted rows, which have none so far."""
+    slots = rows.program.slots
+    counts = rows.counts()
+    places = np.repeat(found.batch_at[good], counts)
+    more = slice(0, int(counts.sum()))
     for number in batch_numbers():
-        column = rows.slot(slots[f"{BATCHES}.{number.column}"], slice(0, int(counts.sum())))
-        batches[number.column] = column.astype(number.dtype)
-    return StateColumns(
-        keys=found.keys,
-        position=position(batch, good),
-        key=found.key[good],
-        partition=found.partition[good],
-        record_type=found.record_type[good],
-        tombstone=rows.value_null[good],
-        numbers=numbers,
-        batch_at=np.append(0, np.cumsum(counts)).astype(np.int32),
-        batches=batches,
-        unknown_tags=unknown_tags(rows, rows.tag_counts[good]),
-        rejects=rejects_of(rows),
-        skipped=found.skipped + batch.num_rows - len(good) - len(rows.bad),
-        has_older=older is not None,
-    )
+        column = rows.slot(slots[f"{BATCHES}.{number.column}"], more)
+        before = found.batches[number.column][: found.batch_at[-1]]
+        found.batches[number.column] = np.insert(before, places, column.astype(number.dtype))
+    added = np.zeros(len(found.batch_at), np.int64)
+    added[good + 1] = counts
+    found.batch_at = (found.batch_at + np.cumsum(added)).astype(np.int32)
 
 
 # ---- Arrow over the same memory ------------------------------------------------------------------

@@ -111,7 +111,7 @@ def open_workbench(
     timeout : float
         Seconds to wait for brokers.
     bars : bool, optional
-        Show the progress of Spark. Default: only in a notebook.
+        Show the progress of Spark in a terminal or a running cell. Default: only in a notebook.
 
     Raises
     ------

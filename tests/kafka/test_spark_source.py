@@ -121,23 +121,11 @@ def test_nothing_to_read(spark: SparkSession, broker: KafkaBroker, topic: str) -
     assert _frame(spark, broker, subscribe=f"{topic}-empty").collect() == []
 
 
-# Offsets: `tests/unit/inputs/test_spark_options.py`.
-_OPTIONS = [
-    ({"startingOffsets": {"0": 90, "1": -2}}, {0: range(90, 100), 1: KEPT[1]}),
-    ({"endingOffsets": {"0": 20, "1": -1}}, {0: range(20), 1: KEPT[1]}),
-    ({"startingOffsets": {"0": 0, "1": 0}, "failOnDataLoss": "false"}, KEPT),
-]
-
-
-@pytest.mark.parametrize(("options", "kept"), _OPTIONS, ids=lambda given: ",".join(map(str, given)))
-def test_offsets(
-    broker: KafkaBroker,
-    topic: str,
-    options: dict[str, str | dict[str, int]],
-    kept: dict[int, range],
-) -> None:
-    texts = {n: it if isinstance(it, str) else json.dumps({topic: it}) for n, it in options.items()}
-    assert _task_offsets(broker, subscribe=topic, **texts) == list(_as_lists(kept).items())
+# Other offsets: `tests/unit/inputs/test_spark_options.py`.
+def test_pruned_offsets_are_passed_over_on_request(broker: KafkaBroker, topic: str) -> None:
+    starting = json.dumps({topic: {"0": 0, "1": 0}})
+    found = _task_offsets(broker, subscribe=topic, startingOffsets=starting, failOnDataLoss="false")
+    assert found == list(_as_lists(KEPT).items())
 
 
 def test_spark_passes_options_on(spark: SparkSession, broker: KafkaBroker, topic: str) -> None:

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from sharelag import schemas
 from sharelag.model import SharePartition, StateBatch
+from sharelag.tables.arrow import as_table
 from sharelag.wire import SHARE_SNAPSHOT, SHARE_UPDATE, STATE_TOPIC, decode_arrow, encode_record
 from tests.support import generators
 
@@ -62,6 +63,16 @@ def state_records(writes: list[tuple[int, list[StateBatch]]]) -> list[generators
     kinds = [SHARE_SNAPSHOT] + [SHARE_UPDATE] * len(writes)
     states = zip(kinds, [(0, []), *writes], strict=True)
     return [encode_record(kind, row(start, batches)) for kind, (start, batches) in states]
+
+
+#: Types of texts that tables of users may have.
+TEXTS = [pa.large_string(), pa.dictionary(pa.int32(), pa.string())]
+
+
+def with_texts(rows: schemas.Arrow, kind: pa.DataType) -> pa.Table:
+    """The same table, with another type of texts."""
+    fields = [f.with_type(kind) if f.type == pa.string() else f for f in rows.schema]
+    return as_table(rows).cast(pa.schema(fields))
 
 
 def with_column(

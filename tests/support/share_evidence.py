@@ -76,11 +76,14 @@ def evidence(
         {"scope": "group", "entity": KEY.group_id, "name": name, "value": value, "source": "group"}
         for name, value in (settings or {}).items()
     ]
-    known = Evidence(NOW, lag, observed=seen, past_offsets=past_offsets, times=read, logs=log)
-    return replace(
-        known,
+    whole = Evidence(
+        NOW,
+        lag,
+        observed=seen,
+        past_offsets=past_offsets,
+        times=read,
+        logs=log,
         windows=windows,
-        progress=progress_of(known),
         committed=read,
         members=pa.Table.from_pylist(people, schemas.MEMBERS),
         groups=pa.Table.from_pylist(
@@ -88,6 +91,7 @@ def evidence(
         ),
         settings=pa.Table.from_pylist(result, schemas.SETTINGS),
     )
+    return replace(whole, progress=progress_of(whole))
 
 
 def only(name: str, *writes: Wrote, **about: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from sharelag import gather
 from sharelag.cli import cli
 from sharelag.engine.spark.reading import TABLES
 from sharelag.inputs import CaptureInput
-from sharelag.inputs.files import parquet, segments, text_pieces
+from sharelag.inputs.files import parquet, printed, segments, text_pieces
 from sharelag.inputs.recorded import CAPTURES
 from sharelag.metrics.causes import CAUSES
 from sharelag.model import DeliveryState
@@ -152,6 +152,7 @@ def test_the_bounds_of_security_are_those_that_are_held() -> None:
             f"{text_pieces._MOST_BYTES_A_BYTE} bytes for each of its bytes, beyond {packed} MiB; "
             f"lines: {line} MiB"
         ),
+        "what Kafka's tools printed": f"{printed._AGAIN} times as much reading as it is long",
         "memory while rules, scenarios, client settings, metrics and printed texts are read": (
             f"{text} bytes for each byte of the text, and {text_least >> 20} MiB"
         ),

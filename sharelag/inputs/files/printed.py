@@ -353,6 +353,9 @@ _OTHER_LINES = re.compile(
 #: What the truncated end of a record contains before any other object.
 _RECORD_PART = re.compile(r'"\w+":|\}$')
 _PLACES = ("CreateTime:", "Partition:", "Offset:")
+#: How often each character may be read again, because an object is incomplete and another may begin
+#: within it; and how many characters count for an object whose fault has no position.
+_AGAIN, _UNKNOWN = 64, 10_000
 #: Characters of objects, and lines of a dump, that are parsed together.
 _PIECE, _LINES = 1 << 20, 4096
 #: The first record must begin within this number of bytes of a file.
@@ -373,13 +376,14 @@ def read_printed(path: Path) -> pa.RecordBatch:
 
     The formatters print no partition, offset or time: such records get offsets from 0 in partition
     0, without a timestamp. Text that is not a complete record becomes one without a key. It is an
-    InputError if the file has no output of Kafka's tools.
+    InputError if the file has no output of Kafka's tools, or if its objects are nested so deeply
+    that parsing would take too long.
     """
     text = _plain(path.read_bytes())
     batches: list[pa.RecordBatch] = []
     rows: list[_Row] = []
     errors, is_any_whole = [], False
-    for found in _read_dump(text) if _dump_begins(text) else _read_objects(text):
+    for found in _read_dump(text) if _dump_begins(text) else _read_objects(text, path):
         if isinstance(found, pa.RecordBatch):
             batches += [_batch(rows), found]
             rows, is_any_whole = [], True
@@ -416,10 +420,10 @@ def _dump_begins(text: str) -> bool:
     return found is not None and (first is None or found.start() < first.start())
 
 
-def _read_objects(text: str) -> Iterator[pa.RecordBatch | tuple[_Row, str]]:
+def _read_objects(text: str, path: Path) -> Iterator[pa.RecordBatch | tuple[_Row, str]]:
     """Yield the records of a piece as a batch, or one row per object with its fault."""
     decoder, printed = json.JSONDecoder(), Printed()
-    at, count, careful = 0, 0, 0
+    at, count, again, careful = 0, 0, _AGAIN * (len(text) + _UNKNOWN), 0
     while at < len(text):
         if at >= careful:
             careful = _next(text, at + _PIECE)  # most pieces are parsed as a whole
@@ -429,31 +433,40 @@ def _read_objects(text: str) -> Iterator[pa.RecordBatch | tuple[_Row, str]]:
                     yield batch
                     at, count = careful, count + batch.num_rows
                     continue
-        begin = _next(text, at)
-        between, at = text[at:begin], begin
+        begin = text.find("{", at)
+        between = text[at : len(text) if begin < 0 else begin]
         words = between.rpartition("\n")[2].strip()
         if not all(map(_is_logged, between.split("\n"))):
-            yield _reject(between, count), f"{between[:40]!r} is not an object"
-        elif begin == len(text):
+            begin = _next(text, at)
+            yield _reject(text[at:begin], count), f"{text[at:begin][:40]!r} is not an object"
+        elif begin < 0:
             return
         elif words not in _MARKS and _is_of_others(words):  # a log line that contains an object
             end = text.find("\n", begin)
-            at, count = len(text) if end < 0 else end, count - 1
+            begin, count = len(text) if end < 0 else end, count - 1
         else:
             where = _WHERE.search(between)
             place = {"partition": int(where[1]), "offset": int(where[2])} if where else {}
-            # What is incomplete ends where the next object begins.
-            one = text[begin : _next(text, begin + 1)]
             try:
-                found, size = decoder.raw_decode(one)
-                one = one[:size]
-                row, error = _row(found, count, printed), ""
-            except (NotPrintedError, ValueError, RecursionError) as bad:  # also too many digits
+                found, end = decoder.raw_decode(text, begin)
+                row, error = _row(found, count, printed) | place, ""
+            except (ValueError, RecursionError) as bad:  # also a number with too many digits
+                end = _next(text, begin + 1)
                 error = "too many brackets" if isinstance(bad, RecursionError) else str(bad)
-                row = _reject(one, count)
-            yield row | place, error
-            at += len(one)
-        count += 1
+                row = _reject(text[begin:end], count) | place
+                again -= (
+                    max(bad.pos - end, 0) if isinstance(bad, json.JSONDecodeError) else _UNKNOWN
+                )
+                if again < 0:
+                    raise InputError(
+                        f"{path} has objects in objects that are not whole, which Kafka's "
+                        "formatters do not print: give the output of kafka-console-consumer.sh"
+                    ) from bad
+            except NotPrintedError as bad:
+                row, error = _reject(text[begin:end], count) | place, str(bad)
+            yield row, error
+            begin = end
+        at, count = begin, count + 1
 
 
 def _is_logged(line: str) -> bool:

@@ -2,8 +2,8 @@
 
 ``spark.read.format("sharelag_kafka")`` has the columns of Spark's own Kafka source, and those of
 its options that state topics need: one of ``subscribe`` or ``assign``; ``startingOffsets``,
-``endingOffsets`` and ``failOnDataLoss``; ``kafka.*`` for the client. ``spark.readStream`` has no
-end, but ``maxOffsetsPerTrigger`` and our own ``includeGaps``.
+``endingOffsets`` and ``failOnDataLoss``; ``kafka.*`` for the client. A stream takes no
+``endingOffsets``; it also has ``maxOffsetsPerTrigger`` and our own ``includeGaps``.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ EARLIEST, LATEST = -2, -1
 
 #: Exactly one of these options selects the topics.
 _TOPICS = ("subscribe", "assign")
-#: Options that only batch queries, and only streams have.
+#: Options of batch queries that streams do not have.
 _BATCHES_ONLY = ("endingOffsets",)
+#: Options of streams that batch queries do not have.
 _STREAMS_ONLY = ("maxOffsetsPerTrigger", "includeGaps")
 _OPTIONS = (*_TOPICS, "startingOffsets", "failOnDataLoss", *_BATCHES_ONLY, *_STREAMS_ONLY)
 

@@ -412,7 +412,7 @@ _LOG = logging.getLogger(__name__)
 _READ_HERE = 4 << 20
 #: Nodes of Spark's plans that select columns and rows.
 _CHOOSING = {"Project", "Filter", "SubqueryAlias"}
-#: Options that divide a partition among several tasks.
+#: Options of Spark's source that divide a partition among several tasks.
 _SPLITTING = ("minPartitions", "maxRecordsPerPartition")
 
 

@@ -51,8 +51,9 @@ def notice(words: str) -> Iterator[Callable[[str], None]]:
     if in_notebook() and current_thread() is main_thread():
         from IPython.display import display
 
-        show: Any = display
-        shown = show({"text/plain": line}, raw=True, display_id=True)
+        shown = display(  # type: ignore[no-untyped-call]
+            {"text/plain": line}, raw=True, display_id=True
+        )
         try:
             yield lambda more: shown.update({"text/plain": line + more}, raw=True)
         finally:

@@ -66,6 +66,7 @@ def imbalance_trend(
     t: Tables, every: timedelta, by: str | None = None, group: str | None = None
 ) -> Result:
     """Return the imbalance of lag over partitions and topics at regular moments."""
+    require_over(by, over_time=True)
     moments = regular_moments(t.read, every, over=t.bench.over)
     table = only(trend(timeline_of(t.read, moments, every).table, by), group)
     title = f"How was the load spread every {duration(every / timedelta(milliseconds=1))}?"

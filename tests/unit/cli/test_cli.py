@@ -200,10 +200,10 @@ def test_raw_parquet_knows_no_ends_and_says_so(capture: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_refused_with_the_option(tmp_path: Path) -> None:
     out = tmp_path / "file"
     out.touch()
-    for words, option in (("demo", "--no-report"), ("report daily --capture demo", "--out")):
+    for words, option in (("demo", "(--no-report)"), ("report daily --capture demo", "(--out)")):
         *_, said = refused(*words.split(), "--out", str(out / "below")).splitlines()
-        assert f"cannot write {'' if words == 'demo' else 'reports '}to {out}" in said
-        assert said.endswith(f"with {option}")
+        assert f"cannot write reports to {out}" in said
+        assert said.endswith(option)
 
 
 @pytest.mark.parametrize(

@@ -343,7 +343,7 @@ ODD = [
     '{"key":' + "[" * 100_000,
     FIRST.replace("100", "1" * 5_000),
     FIRST.replace('"type":0', '"type":"' + "1" * 5_000 + '"'),
-    '{"reject":{"reason":"odd","key":"zz","value":null}}',
+    '{"reject":{"key":"zz","value":null}}',
 ]
 
 
@@ -379,7 +379,17 @@ def test_one_odd_line_of_a_dump_is_one_reject(tmp_path: Path, good: str, odd: st
 LOG_LINE = "[2026-11-24 07:00:00,000] WARN It has {brackets} (org.apache.kafka.tools)\n"
 
 
-@pytest.mark.parametrize("begin", ["\ufeff", LOG_LINE, "\n" + LOG_LINE * 2, "\ufeff" + LOG_LINE])
+#: Lines of other programs, with braces.
+BRACES = """\
+Picked up JAVA_TOOL_OPTIONS: -Dlabels={"a":1}
+SLF4J: provider {x}
+WARNING: A {x}
+Defaulted container "kafka" out of: {kafka}
+"""
+BEGINS = ["\ufeff", LOG_LINE, "\n" + LOG_LINE * 2, "\ufeff" + LOG_LINE, *BRACES.splitlines(True)]
+
+
+@pytest.mark.parametrize("begin", BEGINS)
 @pytest.mark.parametrize("text", [FORMATTED, DUMPED])
 def test_log_lines_and_marks_are_passed_over(tmp_path: Path, text: str, begin: str) -> None:
     expected = read_printed(file(tmp_path, text))
@@ -395,6 +405,13 @@ def test_lines_that_docker_wrote_as_json_are_read(tmp_path: Path, text: str) -> 
     path = file(tmp_path, "\n".join(map(json.dumps, lines)))
     assert is_printed(path)
     assert read_printed(path).equals(expected)
+
+
+def test_the_keys_of_an_object_may_have_any_order(tmp_path: Path) -> None:
+    first, *others = map(json.loads, (FIRST, *OTHERS))
+    turned = [json.dumps(dict(reversed(one.items()))) for one in others]
+    expected = read_printed(file(tmp_path, FORMATTED))
+    assert read_printed(file(tmp_path, json.dumps(first) + "".join(turned))).equals(expected)
 
 
 def test_a_log_line_within_the_objects_is_passed_over(tmp_path: Path) -> None:

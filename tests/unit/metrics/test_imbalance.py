@@ -29,7 +29,7 @@ from sharelag.metrics.imbalance import (
     trend,
 )
 from sharelag.tables.arrow import with_columns
-from tests.support.records import assert_fields
+from tests.support.records import TEXTS, assert_fields, with_texts
 
 NOW = datetime(2026, 11, 21, 3, tzinfo=UTC)
 ORDERS, RETURNS = "o" * 22, "r" * 22
@@ -220,6 +220,15 @@ def test_rows_are_sorted_and_only_of_what_is_given() -> None:
         imbalance_arrow(lag, by="group")
 
 
+@pytest.mark.parametrize("kind", TEXTS, ids=str)
+def test_texts_of_another_type_have_the_same_imbalance(kind: pa.DataType) -> None:
+    lag, groups = lag_table({"g": {ORDERS: [1, 2], RETURNS: [3]}}), group_table("g", orders=3)
+    members, other = member_table("g", {ORDERS: [0]}), with_texts(lag, kind)
+    for others in ((), (members,), (members, groups)):
+        assert imbalance_arrow(other, *others).equals(imbalance_arrow(lag, *others))
+        assert skew_arrow(other, *others).equals(skew_arrow(lag, *others))
+
+
 def test_groups_whose_names_run_together_stay_apart() -> None:
     lag = lag_table({"g": {ORDERS: [8, 0]}, "0:g": {ORDERS: [0, 4]}, f"{ORDERS} g": {ORDERS: [1]}})
     table = imbalance_arrow(lag, member_table("0:g", {ORDERS: [1]}))
@@ -267,6 +276,8 @@ def test_the_trend_has_each_moment_and_what_arrived_in_between() -> None:
         *((moments[1], "lag", 10, 2.0), (moments[2], "arrived", 0, None)),
         (moments[2], "lag", 40, 1.5),
     ]
+    with pytest.raises(InputError, match="over time by member: past members and leaders are not"):
+        trend(pa.concat_tables(lags), "member")
 
 
 # ---- what it is that skews -----------------------------------------------------------------------

@@ -39,7 +39,16 @@ from tests.support.command import ask
 from tests.support.kafka.describe import parse_describe
 from tests.support.progress_rows import ID, MINUTE, MS, NOON, PLACE, ago, end, lag_of, time
 from tests.support.progress_rows import lag as lag_row
-from tests.support.records import assert_fields, offsets, raw, raw_file, row, with_column
+from tests.support.records import (
+    TEXTS,
+    assert_fields,
+    offsets,
+    raw,
+    raw_file,
+    row,
+    with_column,
+    with_texts,
+)
 from tests.support.records import row as snapshot
 from tests.support.walk import RECOVERED, WALK, walk_records
 from tests.support.written_input import NOW, Write, WrittenInput
@@ -87,6 +96,19 @@ def test_the_example_of_the_kip() -> None:
     line = lag_of(row(2, batches, delivery_complete_count=2), 11)
     assert_fields(line, lag=7, effective_lag=7, lag_reason=None, notes=[])
     assert_fields(line, unread=1, window_available=6, window_unknown=0, window_complete=2)
+
+
+@pytest.mark.parametrize("kind", TEXTS, ids=str)
+def test_texts_of_another_type_have_the_same_lag(kind: pa.DataType) -> None:
+    windows, ends = (
+        replay_arrow(
+            decode_arrow(raw([(key, value) for _, key, value in walk_records(8)])).records
+        ),
+        offsets(121),
+    )
+    expected = lag_arrow(windows, ends)
+    assert lag_arrow(with_texts(windows, kind), ends).equals(expected)
+    assert lag_arrow(windows, with_texts(ends, kind)).equals(expected)
 
 
 @pytest.mark.row("LAG-02", "LAG-10", "ADM-06")

@@ -550,6 +550,14 @@ def test_the_area_above_the_curve_is_the_gini_coefficient() -> None:
         charts.lorenz_records(evidence("chapters").lag, "lags")
 
 
+def test_a_table_of_a_chart_may_lack_the_topic_and_no_other_key() -> None:
+    lag = evidence("chapters").lag
+    unnamed = charts.lorenz_records(lag.drop_columns("topic"))
+    assert unnamed.column("topic").null_count == len(unnamed) > 0
+    with pytest.raises(KeyError, match="topic_id"):
+        charts.lorenz_records(lag.drop_columns("topic_id"))
+
+
 def test_share_partitions_of_unknown_lag_are_not_on_the_curve() -> None:
     lag = evidence("chapters").lag
     made = charts.lorenz_records(lag)

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -112,6 +112,10 @@ MISTAKES: list[tuple[Callable[[Workbench], Any], str]] = [
     (
         lambda b: b.imbalance(by=[]),  # type: ignore[arg-type]
         "cannot show an imbalance by []: choose one of",
+    ),
+    (
+        lambda b: b.ask("imbalance_trend", every=timedelta(seconds=1), by="broker"),
+        "cannot show an imbalance over time by broker: past members and leaders are not recorded",
     ),
     (lambda b: b.forecasts(None), "is a folder: give its path, not None"),  # type: ignore[arg-type]
     (lambda b: b.events(since="366000d"), "invalid time '366000d': give one such as"),
