@@ -4,6 +4,7 @@ import sys
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
@@ -11,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
+from ipywidgets import VBox
 from traitlets.config import Config
 
 import sharelag
@@ -57,28 +59,64 @@ def kept(strip: Any) -> tuple[Any, ...]:
 
 
 # ---- a cell that runs again ----------------------------------------------------------------------
+class Unread(list[Any]):
+    """Its items are not asked for."""
+
+    def __iter__(self) -> Any:
+        raise AssertionError("a large collection was searched")
+
+
+class Neighbour:
+    """Changes its dict whenever it is looked at, as another thread may at that moment."""
+
+    def __init__(self, among: dict[Any, Any]) -> None:
+        self.among = among
+        among[self] = self
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        self.among[len(self.among)] = None
+        return Neighbour
+
+
+VIEW, BOARD = "view = strip()\nview", "board = hunt()\nboard"
+
+
 @pytest.mark.parametrize(
-    ("before", "again", "is_closed"),
+    ("before", "elsewhere", "again", "is_closed"),
     [
-        ("strip()", "strip()", True),
-        ("view = strip()\nview", "view = strip()\nview", True),
-        ("board = hunt()\nboard", "board = hunt()\nboard", True),
-        ("strip()", "1 / 0", True),
-        ("view = strip()\nview", "view", False),
-        ("view = strip()\nview", "kept = view\nview = strip()\nview", False),
-        ("view = strip()\nview", "kept = [view]\nview = strip()\nview", False),
-        ("board = hunt()\nboard", "kept = {1: board.strip}\nboard = hunt()\nboard", False),
-        ("view = strip()\nview", "view = None", False),  # another cell shows it, see below
+        ("strip()", "1", "strip()", True),
+        (VIEW, "1", VIEW, True),
+        (BOARD, "1", BOARD, True),
+        ("strip()", "1", "1 / 0", True),
+        (VIEW, "1", "view", False),
+        (VIEW, "kept = view", VIEW, False),
+        (VIEW, "kept = [view]", VIEW, False),
+        (VIEW, "kept = {'a': ([{view}], 1)}", VIEW, False),
+        (VIEW, "kept = []\nkept += [kept, {view: 1}]", VIEW, False),
+        (VIEW, "kept = [VBox([view])]", VIEW, False),
+        (VIEW, "kept = SimpleNamespace(view=view)", VIEW, True),
+        (VIEW, "kept = [[view], [0] * 1_000]", VIEW, False),
+        (VIEW, "kept = [view] * 1_001", VIEW, True),
+        (VIEW, "kept = Unread(range(1_000_000))", VIEW, True),
+        (VIEW, "kept = [Unread(range(900))] * 600", VIEW, True),
+        (VIEW, "kept = {}\nNeighbour(kept)", VIEW, True),
+        (BOARD, "kept = {1: board.strip}", BOARD, False),
+        ("board = hunt()\ndisplay(board)\nboard.strip.view", "kept = board", "board = 1", False),
+        (VIEW, "view", "view = None", False),
+        (VIEW, "VBox([VBox([view])])", VIEW, False),
+        (BOARD, "VBox([board.strip])", BOARD, False),
     ],
 )
 def test_what_a_cell_showed_is_closed_when_it_runs_again(
-    before: str, again: str, is_closed: bool, monkeypatch: pytest.MonkeyPatch
+    before: str, elsewhere: str, again: str, is_closed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pages of JupyterLab name the cell; where nothing does, as in papermill, nothing is closed."""
     monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
     shell: Any = InteractiveShell.instance(config=Config(HistoryManager={"enabled": False}))
     bench = Workbench(WrittenInput(WRITES, partitions_of_topic=2), engine="local")
     shell.push({"strip": partial(bench.strip, "billing"), "hunt": lambda: PoisonHunt(bench)})
+    shell.push({one.__name__: one for one in (Neighbour, SimpleNamespace, Unread, VBox)})
 
     def run(cell: str, code: str) -> Any:
         header = {"msg_id": uuid4().hex}
@@ -88,8 +126,7 @@ def test_what_a_cell_showed_is_closed_when_it_runs_again(
     try:
         for cell in ("", "mine"):
             first = run(cell, before)
-            if again.endswith("None"):
-                run(f"{cell} another", "view")
+            run(f"{cell} another", elsewhere)
             run(cell, again)
             assert (first.comm is None) == (is_closed and bool(cell))
             run("other", "1")

@@ -24,7 +24,10 @@ Rows: TypeAlias = Any
 
 #: The largest exact integer of JavaScript's numbers.
 LARGEST = 2**53
-NOT_EXACT = "which a browser cannot show exactly: commands and printed results can"
+NOT_EXACT = (
+    "which a browser cannot show exactly: print the result, use a command, "
+    "or cast the column to text"
+)
 _MAGIC = b"SLC1"
 _TYPES = {"float64": "f64", "int32": "i32", "uint32": "u32", "uint16": "u16", "uint8": "u8"}
 _WORTH_PACKING = 1 << 12
@@ -79,9 +82,7 @@ def column_of(values: pa.ChunkedArray | pa.Array, name: str) -> Column:
     if pa.types.is_integer(kind):
         ends = pc.min_max(values).as_py().values()
         if any(abs(end) > LARGEST for end in ends if end is not None):
-            raise InputError(
-                f"{name} has a number beyond 2^53, {NOT_EXACT}; or cast the column to text"
-            )
+            raise InputError(f"{name} has a number beyond 2^53, {NOT_EXACT}")
         return Column(floats(values))
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return Column(floats(values))

@@ -22,6 +22,7 @@ import pyarrow as pa
 from IPython import get_ipython
 from IPython.display import publish_display_data
 from ipywidgets import DOMWidget
+from ipywidgets.widgets.widget import _instances
 from jinja2.filters import do_striptags
 
 from sharelag.tables import render
@@ -55,6 +56,8 @@ _STYLE = """<style>
 </style>"""
 
 
+#: About how many items of a variable are searched for views, as it may have millions.
+_MOST_ITEMS = 1_000
 #: Views by the id of the cell that shows them, and of the request that ran the cell.
 _SHOWN: dict[str, dict[str, list[DOMWidget]]] = {}
 
@@ -92,33 +95,55 @@ def _running() -> tuple[str, str]:
 
 
 def _close_former(_: Any) -> None:
-    """Close what a cell showed when it ran before, unless a variable or another cell has it.
+    """Close what a cell showed when it ran before, unless something else shows or holds it.
 
     Its page shows it no more, but it would be saved with the notebook, and IPython's ``Out`` keeps
-    it in the kernel.
+    it in the kernel. A view stays open if another cell or open widget shows it or a part of it,
+    or if a variable has either, itself or in lists, tuples, sets and dicts, nested or not, of about
+    1,000 items in all. Larger ones, other objects and functions that have it do not count.
     """
     cell, run = _running()
     former = _SHOWN.pop(cell, {})
     if shown := former.pop(run, []):
         _SHOWN[cell] = {run: shown}
-    if former:
-        shell = get_ipython()
-        named = [shell.user_ns[name] for name in shell.user_ns.keys() - shell.user_ns_hidden.keys()]
-        held = chain(named, *(views for runs in _SHOWN.values() for views in runs.values()))
-        kept = {id(one) for one in _with_contents(held)}
-        for view in chain(*former.values()):
-            if kept.isdisjoint(map(id, _with_contents([view]))):
-                view.close()
+    views = [*chain(*former.values())]
+    if not views:
+        return
+    parts = {id(part): part for part in _with_parts(views)}
+    shell = get_ipython()
+    names = shell.user_ns.copy()  # as other threads may set variables
+    named = (value for name, value in names.items() if name not in shell.user_ns_hidden)
+    others = (_parts(one) for one in [*_instances.values()] if id(one) not in parts)
+    found = chain.from_iterable(chain(map(_with_items, chain(named, _SHOWN.values())), others))
+    kept = {id(one) for one in _with_parts(parts[id(one)] for one in found if id(one) in parts)}
+    for view in views:
+        if kept.isdisjoint(map(id, _with_parts([view]))):
+            view.close()
 
 
-def _with_contents(values: Iterable[Any]) -> Iterator[Any]:
-    """Yield values, the items of collections, and the children of widgets."""
-    for value in values:
-        yield value
-        if isinstance(value, DOMWidget):
-            yield from _with_contents(getattr(value, "children", ()))
-        elif isinstance(value, list | tuple | set | dict):
-            yield from value.values() if isinstance(value, dict) else value
+def _parts(widget: Any) -> Sequence[Any]:
+    """Return the children of a widget."""
+    children = getattr(widget, "children", ())
+    return children if isinstance(children, list | tuple) else ()
+
+
+def _with_parts(widgets: Iterable[Any]) -> Iterator[Any]:
+    """Yield widgets, their children, and those of the children."""
+    for widget in widgets:
+        yield widget
+        yield from _with_parts(_parts(widget))
+
+
+def _with_items(value: Any) -> list[Any]:
+    """Return a value and, if it is a collection, its items and theirs, up to a number."""
+    found, seen = [value], set[int]()
+    for one in found:
+        is_collection = isinstance(one, list | tuple | set | dict)
+        if is_collection and len(found) + len(one) <= _MOST_ITEMS and id(one) not in seen:
+            seen.add(id(one))
+            # Copied at once, as other threads may change it.
+            found += [*one, *one.values()] if isinstance(one, dict) else list(one)
+    return found
 
 
 def words(text: str, title: str = "") -> str:

@@ -32,9 +32,10 @@ function build({ model, get, root, voice }) {
   }
   function rowOf({ name, words, why, age, drains, difference, verdict, span }, reach) {
     const isRunning = get("busy") === words;
-    // It takes the place of the button that started the run: the second click of a double click is not for it.
-    const act = isRunning ? button("Cancel", ({ detail }) => detail > 1 || model.send({ act: "cancel" }), { data: { act: name } })
-      : button(words, () => model.send({ act: name }), { data: { act: name }, disabled: Boolean(get("busy") || why), title: why });
+    // Both buttons stand in the same place: the second click of a double click on one is not for the other.
+    const send = (act) => ({ detail }) => detail > 1 || model.send({ act });
+    const act = isRunning ? button("Cancel", send("cancel"), { data: { act: name } })
+      : button(words, send(name), { data: { act: name }, disabled: Boolean(get("busy") || why), title: why });
     const copies = get("copies").filter(([of]) => of === name).map(([, code]) => ["Copy the Python behind this", code]);
     const found = difference ? [...(span.length ? [picture(span, reach, verdict)] : []), " ", make("strong", {}, difference), " ", make("span", { class: "sl-soft" }, verdict)]
       : [make("span", { class: "sl-soft" }, why)];
