@@ -407,11 +407,12 @@ def test_lines_that_docker_wrote_as_json_are_read(tmp_path: Path, text: str) -> 
     assert read_printed(path).equals(expected)
 
 
-def test_the_keys_of_an_object_may_have_any_order(tmp_path: Path) -> None:
-    first, *others = map(json.loads, (FIRST, *OTHERS))
-    turned = [json.dumps(dict(reversed(one.items()))) for one in others]
+@pytest.mark.parametrize("between", ["", LOG_LINE])
+def test_the_keys_of_an_object_may_have_any_order(tmp_path: Path, between: str) -> None:
+    turned = [json.dumps(dict(reversed(json.loads(one).items()))) for one in OTHERS]
     expected = read_printed(file(tmp_path, FORMATTED))
-    assert read_printed(file(tmp_path, json.dumps(first) + "".join(turned))).equals(expected)
+    path = file(tmp_path, FIRST + between + "".join(turned))
+    assert read_printed(path).equals(expected)
 
 
 def test_a_log_line_within_the_objects_is_passed_over(tmp_path: Path) -> None:
