@@ -165,7 +165,7 @@ class Topic:
 
     @property
     def is_named_only(self) -> bool:
-        """Whether only the name is given, and the id is derived from it."""
+        """True if no id is given: the id of the topic is derived from its name."""
         return self.id == derive_topic_id(self.name)
 
     def there_from(self) -> tuple[int, ...]:

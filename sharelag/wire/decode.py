@@ -331,7 +331,7 @@ class StateColumns:
     skipped: int
     """Number of rows of other topics and of other types."""
     has_older: bool = False
-    """Whether some of the raw records may have an older format."""
+    """True if today's format cannot decode some records that an older one may."""
 
     def records(self) -> pa.RecordBatch:
         """Return `sharelag.schemas.RECORDS`, over the same memory."""

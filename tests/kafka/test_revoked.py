@@ -79,7 +79,7 @@ def _lags_of(archive: Path) -> list[tuple[int, str]]:
 
 
 def _is_mine(row: dict[str, Any]) -> bool:
-    """Return whether a row is of the first partition; other tests have groups on the broker, too."""
+    """Return whether a row is of the first partition, as other tests have groups there, too."""
     return (row["group_id"], row["topic"], row["partition"]) == ("billing", "orders", 0)
 
 

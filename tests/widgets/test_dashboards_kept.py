@@ -73,7 +73,7 @@ class Neighbour:
         self.among = among
         among[self] = self
 
-    @property  # type: ignore[misc]
+    @property  # type: ignore[misc]  # isinstance asks for it, and so looks at the item
     def __class__(self) -> Any:
         self.among[len(self.among)] = None
         return Neighbour

@@ -51,7 +51,7 @@ def notice(words: str) -> Iterator[Callable[[str], None]]:
     if in_notebook() and current_thread() is main_thread():
         from IPython.display import display
 
-        shown = display(  # type: ignore[no-untyped-call]
+        shown = display(  # type: ignore[no-untyped-call]  # IPython has no types
             {"text/plain": line}, raw=True, display_id=True
         )
         try:

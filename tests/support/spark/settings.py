@@ -7,17 +7,20 @@ from pyspark.sql import SparkSession
 
 
 @contextmanager
-def set_for(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Set the session as somebody else would, who finds it so afterwards."""
+def set_for(spark: SparkSession, settings: Mapping[str, str | None]) -> Iterator[None]:
+    """Set the session as somebody else would, who finds it so afterwards; None unsets."""
     before = {name: spark.conf.get(name, None) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
+    _put(spark, settings)
     try:
         yield
-        assert {name: spark.conf.get(name) for name in settings} == settings
+        assert {name: spark.conf.get(name, None) for name in settings} == settings
     finally:
-        for name, was in before.items():
-            if was is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, was)
+        _put(spark, before)
+
+
+def _put(spark: SparkSession, settings: Mapping[str, str | None]) -> None:
+    for name, value in settings.items():
+        if value is None:
+            spark.conf.unset(name)
+        else:
+            spark.conf.set(name, value)
