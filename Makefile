@@ -28,14 +28,14 @@ $(READY): requirements.lock pyproject.toml tools/make_env.py
 demo: $(READY) ## the groups of a recorded cluster, by Spark: a table here, a daily report in out/demo/
 	@$(BIN)/sharelag demo --engine spark --out out/demo
 
-# What compiles takes a processor while the others wait for a network. Of apt and of Ivy one runs at a time.
+# What compiles takes a processor while the others wait for a network. Of apt one runs at a time.
 test-parts: $(READY)
 	@$(BIN)/python -m tests.support.compiled simulations & simulating=$$!; \
 	$(BIN)/python -m tests.support.compiled & compiling=$$!; \
 	$(BIN)/python -m tests.support.compiled tests & rewriting=$$!; \
 	($(BIN)/python -m tests.support.kafka.prometheus && $(BIN)/python -m tests.support.browser.chromium) & installing=$$!; \
 	$(BIN)/python -m tests.support.browser.desk & scripts=$$!; \
-	$(BIN)/python -m tests.support.kafka.class_data && $(BIN)/python -m tests.support.kafka.helm && $(BIN)/python -m tests.support.kafka.jars \
+	$(BIN)/python -m tests.support.kafka.jars && $(BIN)/python -m tests.support.kafka.class_data && $(BIN)/python -m tests.support.kafka.helm \
 	&& wait $$installing && wait $$scripts && wait $$rewriting && wait $$compiling && wait $$simulating
 
 test: test-parts ## all tests, against a real Kafka, Spark and Chromium

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from importlib import metadata
@@ -191,4 +192,6 @@ def ivy_jar() -> Path:
 
 
 if __name__ == "__main__":
-    print(*map(kafka_jars, RELEASES.values()), *connector_jars())
+    # Ivy waits for the network most of the time.
+    with ThreadPoolExecutor() as pool:
+        print(*pool.map(kafka_jars, RELEASES.values()), *connector_jars())
