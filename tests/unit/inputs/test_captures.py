@@ -527,6 +527,17 @@ def test_what_readers_ignore_is_left_out(place: str, left_out: int, tmp_path: Pa
         assert lags[0] == lags[1]
 
 
+def test_values_of_settings_stay_unless_they_may_be_names(tmp_path: Path) -> None:
+    source = Path(shutil.copytree(CAPTURES / "scenarios" / "window_full", tmp_path / "c"))
+    path = source / "settings.parquet"
+    kept = ["", None, "5", "earliest"]  # a group without a dead-letter queue has an empty name
+    table = pq.read_table(path).slice(0, 5)
+    pq.write_table(with_column(table, "value", [*kept, "a-name"]), path)
+    anonymise(source, tmp_path / "shared")
+    values = read_capture(tmp_path / "shared").extras["settings"].column("value").to_pylist()
+    assert values == [*kept, None]
+
+
 def test_what_somebody_has_added_to_files_is_left_out(tmp_path: Path) -> None:
     """Columns, metadata of Parquet, fields of the description, other files."""
     source = Path(shutil.copytree(CAPTURES / "scenarios" / "window_full", tmp_path / "c"))
