@@ -20,6 +20,7 @@ from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput, RawInput
 from sharelag.inputs.files import pieces
+from sharelag.inputs.files.archive import begin
 from sharelag.inputs.files.captures import CaptureInfo, anonymise, read_capture, write_capture
 from sharelag.inputs.files.pieces import plan, read_pieces
 from sharelag.inputs.kafka.config import client_config
@@ -569,8 +570,11 @@ def test_the_folder_is_not_replaced_unasked(tmp_path: Path) -> None:
     [
         (["--from", "x"], "--from needs --anonymise"),
         (["--anonymise", "--follow"], "not for an archive of --follow"),
+        (["--anonymise", "--from", "{archive}"], "not for an archive of --follow"),
         (["--anonymise", "--from", "x", "--bootstrap-server", "b:1"], "not both"),
     ],
 )
 def test_options_that_do_not_fit(options: list[str], words: str, tmp_path: Path) -> None:
-    assert words in refused("capture", str(tmp_path / "shared"), *options, code=2)
+    begin(tmp_path, "cluster", {STATE_TOPIC: [0]}, client_config("localhost:9"))
+    given = [option.format(archive=tmp_path) for option in options]
+    assert words in refused("capture", str(tmp_path / "shared"), *given, code=2)
