@@ -141,6 +141,14 @@ def unknown_group(
     return f"{message}: its groups are {list_names(names)}{meant(group, names)}"
 
 
+def not_found(topics: Iterable[str]) -> str:
+    """Return the sentence on selected topics, or partitions of them, without share partitions."""
+    return (
+        f"no share partition of {list_names(list(topics))} was found: check the names of topics "
+        "and the partitions, and your right to DESCRIBE the topics"
+    )
+
+
 def unknown_column(column: object, known: Iterable[str], where: str) -> str:
     """Return the message for a missing column, with a similar name if there is one."""
     names = list(known)

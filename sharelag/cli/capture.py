@@ -67,7 +67,7 @@ def capture(
     consistently, and the mapping is not kept. Exits with 3 if the capture lacks anything,
     such as end offsets of topics or settings that the user may not read.
     """
-    if follow and anonymise:
+    if anonymise and (follow or (origin is not None and _is_archive(origin))):
         raise click.UsageError("--anonymise is for a capture, not for an archive of --follow.")
     if origin is not None and not anonymise:
         raise click.UsageError("--from needs --anonymise.")
@@ -104,6 +104,12 @@ def capture(
         click.echo(f"captured {info.cluster_id} as of {iso(info.as_of)} into {folder}", err=True)
     tell(*(f"this capture is not complete: it lacks {sentence}" for sentence in info.lacks))
     return PARTIAL if info.lacks else 0
+
+
+def _is_archive(folder: Path) -> bool:
+    from sharelag.inputs.files.archive import is_archive
+
+    return is_archive(folder)
 
 
 def _anonymise(origin: Path, folder: Path, overwrite: bool) -> None:

@@ -28,6 +28,8 @@ from sharelag.errors import (
     ShareLagError,
     first_line,
     is_of,
+    list_names,
+    not_found,
     raised_in_worker,
     unknown_group,
 )
@@ -166,18 +168,20 @@ def require_rows(choice: Any, moment: Any, groups: set[str], source: Any, reject
     from sharelag.engine import engines
 
     missing = sorted(choice.groups - groups)
-    requested = ", ".join(
-        f"{topic!r} partition {', '.join(map(str, sorted(some)))}" if some else repr(topic)
+    requested = [
+        ":".join([topic, *filter(None, [",".join(map(str, sorted(some)))])])
         for topic, some in sorted(choice.topics.items())
-    )
-    where = f"in topic {requested}" if requested else ""
+    ]
+    where = f"in {list_names(requested)}" if requested else ""
     is_read = missing or (rejected and not groups)
     known = engines.group_names(source, choice.generation) if is_read else []
     kinds = engines.other_groups(source) if missing else {}
     rights = ", and your right to DESCRIBE the topics"  # without it topic names are unknown
     problems = [
+        f"share group {name!r} had no state at that moment: choose a later one"
+        if moment is not None and name in known and not where
         # A group with state in other topics is not misspelt.
-        unknown_group(name, [] if name in known else known, where, kinds)
+        else unknown_group(name, [] if name in known else known, where, kinds)
         + (rights if where and name in known else "")
         for name in missing
     ]
@@ -186,13 +190,10 @@ def require_rows(choice: Any, moment: Any, groups: set[str], source: Any, reject
         raise InputError(engines.only_rejects(rejected, choice.generation))
     if not groups and moment is None:
         if not problems and where:
-            why = f"check the names of topics and the partitions{rights}"
-            raise InputError(f"no share partition {where} was found: {why}")
+            raise InputError(not_found(requested))
         if is_empty or not problems:
             problems.append(engines.without_records(source))
         raise InputError("; ".join(problems))
-    if not groups:
-        tell(engines.without_records(source, moment))
     tell(*problems)
 
 
@@ -292,6 +293,8 @@ def reading_of(
         with engines.read(read, engine, moment, choice, over) as reading:
             groups = groups_in(reading.evidence.lag)
             require_rows(choice, moment, groups, source, reading.record_counts.rejected)
+            if not groups:
+                tell(engines.without_records(source, moment))
             yield reading, source
 
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -461,9 +462,11 @@ def _print_all(output: str, since: str | None, options: dict[str, Any]) -> int |
     with open_bench(source, options) as bench:
         read = bench.reading
         begin, base = begin_of(since, read.now), bench.base(read)
-        groups = groups_in(read.table("windows"))
+        tables = read.history_tables(begin)
+        first = list(islice(tables, 1))  # has groups that were deleted, too
+        groups = groups_in(read.table("windows")).union(*map(groups_in, first))
         require_rows(bench.choice, bench.as_of or begin, groups, source, base.rejected)
         answered = Answered(base, source, groups, bench.choice, options["as_of"])
-        rows = (row for table in read.history_tables(begin) for row in each_row(table))
+        rows = (row for table in chain(first, tables) for row in each_row(table))
         answered.write(output, rows, None)
         return answered.note(output)

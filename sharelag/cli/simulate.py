@@ -366,6 +366,9 @@ def _otherwise(output: str, options: dict[str, Any]) -> int:
     """
     from sharelag.whatif.otherwise import AS_IT_WAS, Alert, otherwise
 
+    chart: Path | None = options["chart"]
+    if chart is not None and not chart.absolute().parent.is_dir():
+        raise click.UsageError(f"--chart: {chart} is in no existing folder: choose another file.")
     alert = None if options["alert"] is None else Alert.parse(options["alert"])
     past = past_of(options)
     tried = variants_of(past.scenario, options)
@@ -381,10 +384,10 @@ def _otherwise(output: str, options: dict[str, Any]) -> int:
         )
     status = Call.will_end(0 if found.explained.is_close else PARTIAL)
     print_rows(found.rows, output, views.OTHERWISE.columns, found.for_people)
-    if options["chart"] is not None:
+    if chart is not None:
         from sharelag.charts import otherwise_figure
 
-        otherwise_figure(found).write_html(options["chart"], include_plotlyjs=True)
+        otherwise_figure(found).write_html(chart, include_plotlyjs=True)
     tell(*found.conditions(), found.verdict())
     return status
 

@@ -7,7 +7,7 @@ counts the records first.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -158,8 +158,11 @@ def lacks_of(reading: Reading, of_groups: bool) -> tuple[str, ...]:
 
 
 def _note_unseen(reading: Reading) -> tuple[str, ...]:
-    """Return a note if the moment is later than all data of the input."""
-    moment, ends = reading.as_of, reading.source.as_of()
+    """Return a note if the moment is later than all data of the input, or than now."""
+    from sharelag.inputs import KafkaInput
+
+    moment, is_live = reading.as_of, isinstance(reading.source, KafkaInput)
+    ends = datetime.now(UTC) if is_live else reading.source.as_of()
     is_told = ends is not None or reading.source.may_lack == IN_PARTS
     if not (isinstance(moment, datetime) and is_told):
         return ()

@@ -54,6 +54,19 @@ class Choice:
             partitions is not None and (not partitions or partition in partitions)
         )
 
+    def lacking(self, table: Arrow) -> list[str]:
+        """Return the selected topics, and partitions of them, that have no row in a table."""
+        names, ids, numbers = (
+            table.column(name).to_pylist() for name in ("topic", "topic_id", "partition")
+        )
+        topics = [name or topic_id for name, topic_id in zip(names, ids, strict=True)]
+        there = {*topics, *(f"{topic}:{n}" for topic, n in zip(topics, numbers, strict=True))}
+        chosen = {
+            name: [f"{name}:{n}" for n in sorted(some)] if some and name in there else [name]
+            for name, some in self.topics.items()
+        }
+        return [one for some in chosen.values() for one in some if one not in there]
+
     def without_topics(self) -> Choice:
         """Return the choice without topics, whose names may not be known yet."""
         return replace(self, topics={})

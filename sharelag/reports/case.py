@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from sharelag import schemas
 from sharelag.durations import parse_duration
 from sharelag.engine.engines import without_records
-from sharelag.errors import InputError, ShareLagError
+from sharelag.errors import InputError, ShareLagError, not_found
 from sharelag.inputs import KafkaInput
 from sharelag.inputs.open import open_capture, open_named, require_there
 from sharelag.inputs.texts import read_text
@@ -145,9 +145,9 @@ def read(
     evidence = bench.evidence()
     if not evidence.lag.num_rows:
         why = without_records(bench.source, requested)
-        raise InputError(
-            f"nothing to report on: {why} (sharelag capture --follow keeps what Kafka prunes)"
-        )
+        pruned = f"{why} (sharelag capture --follow keeps what Kafka prunes)"
+        lacking = bench.choice.lacking(evidence.lag)
+        raise InputError(f"nothing to report on: {not_found(lacking) if lacking else pruned}")
     if rules:
         judged = check_reading(bench.reading, read_rules(Path(rules))).table
     else:

@@ -33,9 +33,21 @@ def require_least(part: object, least: int, *names: str) -> None:
     for name in names:
         value = getattr(part, name)
         if value is not None and not value >= least:
-            whose = getattr(part, "name", "") or getattr(part, "topic", "")
-            where = f"{type(part).__name__}{f' {whose!r}' if whose else ''}"
-            raise InputError(f"{name} of {where} is {value}: give at least {least}")
+            raise InputError(f"{name} of {_named(part)} is {value}: give at least {least}")
+
+
+def require_order(part: object, first: str, last: str) -> None:
+    """Refuse a part of a scenario that ends before it begins; None is accepted."""
+    begin, end = getattr(part, first), getattr(part, last)
+    if end is not None and end < begin:
+        raise InputError(
+            f"{last} of {_named(part)} is {end}, before {first} {begin}: give a later time"
+        )
+
+
+def _named(part: object) -> str:
+    whose = getattr(part, "name", "") or getattr(part, "topic", "")
+    return f"{type(part).__name__}{f' {whose!r}' if whose else ''}"
 
 
 #: Kafka's names of the settings that simulations use, and the names in `Limits` or `Settings`.
@@ -281,6 +293,7 @@ class Member:
 
     def __post_init__(self) -> None:
         require_least(self, 1, "max_poll_records", "poll_timeout_ms")
+        require_order(self, "join_ms", "leave_ms")
         require_least(self, 0, "count")
         if self.count > MOST_MEMBERS:
             require_members(self.count)

@@ -72,13 +72,13 @@ def variants(
     InputError
         An assignor, a setting or an autoscaler is unknown, or a value cannot be read.
     """
-    if not isinstance(settings, Mapping):
-        if list(settings):
-            raise InputError(
-                "settings are given by label: "
-                "{'short locks': {'share.record.lock.duration.ms': 15000}}"
-            )
-        settings = {}
+    labelled: Mapping[str, Any] = (
+        settings if isinstance(settings, Mapping) else dict.fromkeys(map(str, settings))
+    )
+    if not all(isinstance(one, Settings | Mapping) for one in labelled.values()):
+        raise InputError(
+            "settings are given by label: {'short locks': {'share.record.lock.duration.ms': 15000}}"
+        )
     assignors = [assignors] if isinstance(assignors, str) else list(assignors)
     members = list(members) if isinstance(members, Iterable) else [members]
     members = [require_members(one) for one in members]
@@ -87,7 +87,7 @@ def variants(
     people = {pluralize(one, "member"): scenario.with_members(one) for one in members}
     chosen = {
         label: given if isinstance(given, Settings) else _with_named(scenario.settings, given)
-        for label, given in settings.items()
+        for label, given in labelled.items()
     }
     policies: dict[str, Autoscaler | None] = {text: autoscaler_of(text) for text in autoscalers}
     if len(policies) < len(autoscalers):

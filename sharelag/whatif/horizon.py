@@ -161,7 +161,7 @@ def require_end(sizes: Sequence[float], runs: int, less: str, most: float = MOST
 def _expect_appended(producer: Producer, scenario: Scenario) -> float:
     """Return the expected number of records that a producer appends during a scenario."""
     span = scenario.duration_ms
-    end = span if producer.end_ms is None else min(producer.end_ms, span)
+    end = max(span if producer.end_ms is None else min(producer.end_ms, span), producer.begin_ms)
     return float(expect_records(replace(producer, end_ms=end), scenario)[1][-1])
 
 

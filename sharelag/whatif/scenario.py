@@ -181,6 +181,9 @@ class Burst:
     end_ms: int
     factor: float
 
+    def __post_init__(self) -> None:
+        consumers.require_order(self, "begin_ms", "end_ms")
+
 
 @dataclass(frozen=True)
 class Producer:
@@ -230,6 +233,7 @@ class Producer:
     def __post_init__(self) -> None:
         consumers.require_least(self, 0, "rate")
         consumers.require_least(self, 1, "batch_records")
+        consumers.require_order(self, "begin_ms", "end_ms")
         if self.day and len(self.day) != 24:
             raise InputError(
                 f"the day of a producer has {len(self.day)} factors: give 24, one for each hour"

@@ -7,6 +7,7 @@ partitions are required. Keys that end in ``_ms`` also accept durations such as 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -71,8 +72,14 @@ def from_json(text: str | bytes) -> Scenario:
     def refuse(name: str) -> Any:
         raise ValueError(f"{name} is not a number")
 
+    def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        for key, times in Counter(key for key, _ in pairs).items():
+            if times > 1:  # the last would count, and the others be ignored
+                raise ValueError(f"the key {key!r} is there twice")
+        return dict(pairs)
+
     try:
-        given = json.loads(text, parse_constant=refuse)
+        given = json.loads(text, parse_constant=refuse, object_pairs_hook=distinct)
     except RecursionError:
         raise InputError("a scenario cannot be read: it is nested too deeply") from None
     except ValueError as error:

@@ -72,13 +72,14 @@ class Goal:
             raise InputError(f"confidence must be above 0.5 and below 1, not {self.confidence}")
 
     @classmethod
-    def parse(cls, text: str, confidence: float = 0.95) -> Goal:
+    def parse(cls, text: str | Goal, confidence: float = 0.95) -> Goal:
         """Read ``age_p95<30s``, ``lag_p95 <= 1000`` or ``redelivered_share<1%``.
 
         Parameters
         ----------
-        text : str
-            The measure of a time may also be its column name: ``age_p95_ms<30s``.
+        text : str or Goal
+            The measure of a time may also be its column name: ``age_p95_ms<30s``. A goal is
+            returned as it is.
         confidence : float
             The confidence with which the goal has to be met, above 0.5.
 
@@ -91,6 +92,8 @@ class Goal:
         def invalid(fix: str) -> InputError:
             return InputError(f"invalid goal {text!r}: {fix}")
 
+        if isinstance(text, Goal):
+            return text
         found = _GOAL.fullmatch(text)
         if not found:
             raise invalid("write a measure and its limit, such as age_p95<30s")
@@ -214,7 +217,7 @@ class Found(Displayable):
 def fewest_members(
     scenario: Scenario,
     *,
-    goal: Goal,
+    goal: Goal | str,
     seeds: Iterable[int] = range(20),
     between: tuple[int, int] = (1, 64),
     progress: Progress | None = None,
@@ -225,8 +228,8 @@ def fewest_members(
     ----------
     scenario : Scenario
         Its members are multiplied (`Scenario.with_members`); faults of single members are left out.
-    goal : Goal
-        The goal to meet.
+    goal : Goal or str
+        The goal to meet, such as ``age_p95<30s``.
     seeds : iterable of int
         At least two: a single run does not show how much is chance.
     between : (int, int)
@@ -246,7 +249,7 @@ def fewest_members(
     number, too. A number suffices only if the runs show it; an undecided one does not.
     """
     require_fixed(scenario)
-    seeds = require_seeds(seeds)
+    goal, seeds = Goal.parse(goal), require_seeds(seeds)
     least, most = between
     if not 0 <= least <= most:
         raise InputError(

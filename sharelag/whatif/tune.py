@@ -234,7 +234,7 @@ def tune(
         unknown, a range is invalid, or nothing may be changed.
     """
     given = [goals] if isinstance(goals, str) else goals
-    wanted = tuple(one if isinstance(one, Goal) else Goal.parse(one, confidence) for one in given)
+    wanted = tuple(Goal.parse(one, confidence) for one in given)
     if not wanted:
         raise InputError("there is nothing to tune for: give a goal, such as age_p95<30s")
     for goal in wanted:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.engine import OVER, Once, Reading, RecordCounts, engines
-from sharelag.errors import InputError, ShareLagError, unknown_group, unknown_name
+from sharelag.errors import InputError, ShareLagError, not_found, unknown_group, unknown_name
 from sharelag.inputs import Input
 from sharelag.metrics.evidence import Evidence
 from sharelag.model.settings import in_force
@@ -140,7 +140,7 @@ class Opened:
 
         ``of_groups``: the answer uses the groups' own records, too.
         """
-        notes = () if len(read.table("lag")) else self._without_records()
+        notes = self._not_found(read.table("lag"))
         found = self._describe_reading(read, read.record_counts, self._lacks(of_groups), notes)
         rejected = of_rejected_groups(read.group_record_counts.rejected) if of_groups else ()
         return replace(found, as_of=read.now, unknown=(*rejected, *found.unknown))
@@ -323,12 +323,19 @@ class Opened:
     def _without_records(self) -> tuple[str, ...]:
         """Explain a state topic without records; empty if it has some."""
         counts = self.reading.record_counts
-        is_now = self.as_of is None and not counts.records
-        if is_now and counts.rejected and not self._other_groups():
-            return (engines.only_rejects(counts.rejected, self.choice.generation),)
-        if counts.first is not None or counts.rejected:
+        rejected = counts.rejected if self.as_of is None else 0  # of any moment
+        if rejected and not counts.records and not self._other_groups():
+            return (engines.only_rejects(rejected, self.choice.generation),)
+        if counts.first is not None or rejected:
             return ()
         return (engines.without_records(self.source, self.as_of),)
+
+    def _not_found(self, lag: pa.Table) -> tuple[str, ...]:
+        """Return sentences on selected topics without a share partition, or on no records."""
+        found = () if len(lag) else self._without_records()
+        if not found and (lacking := self.choice.lacking(lag)):
+            return (not_found(lacking),)
+        return found
 
     def _other_groups(self) -> list[str]:
         """Return all groups with state, if only some were read."""
@@ -342,7 +349,7 @@ class Opened:
 
     def base_of(self, evidence: Evidence) -> Result:
         """Return the source and gaps of an answer from this evidence."""
-        notes, log = () if len(evidence.lag) else self._without_records(), self.requests
+        notes, log = self._not_found(evidence.lag), self.requests
         notes += self.of_past_ends(evidence.lag)
         if evidence.lag_only:
             lacks = engines.rejects_of(self.reading)

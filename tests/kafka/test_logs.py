@@ -365,6 +365,9 @@ def test_answers_of_the_past_say_by_whose_times_they_are(
     assert not [note for note in bench.lag().notes if said in note]
     options = ["--bootstrap-server", servers, "--group", GROUPS[0], "--as-of", moment.isoformat()]
     assert said in sharelag("lag", *options).stderr
+    assert not any("what happened from" in one for one in then.lag().lacks)
+    (unseen,) = bench.at(datetime.now(UTC) + timedelta(hours=1)).progress().lacks
+    assert unseen.startswith("what happened from ")  # such as local time that was given as UTC
     by_brokers = f"{TOPIC}-by-brokers"
     create_topics(servers, {by_brokers: 1}, {"message.timestamp.type": "LogAppendTime"})
     assert _source(broker).timed_by_producers([TOPIC, by_brokers]) == [TOPIC]

@@ -451,8 +451,8 @@ def _nameless(table: pa.Table, rename: _Change) -> pa.Table:
         table = table.filter(pc.invert(internal))
     table = _change_names(table, rename)
     if "value" in table.schema.names:
-        texts = (text or "" for text in table.column("value").to_pylist())
-        kept = [text if text in _WORDS or _PLAIN.fullmatch(text) else None for text in texts]
+        texts = table.column("value").to_pylist()
+        kept = [one if not one or one in _WORDS or _PLAIN.fullmatch(one) else None for one in texts]
         table = with_columns(table, {"value": pa.array(kept, pa.string())})
     return table
 

@@ -227,6 +227,8 @@ def _member(given: Mapping[str, Any], topics: Mapping[str, Topic]) -> Member:
 
 
 def _require_keys(where: str, given: Mapping[str, Any], known: set[str], needed: set[str]) -> None:
+    if not isinstance(given, Mapping):
+        raise InputError(f"{where} is {given!r}: give a mapping with {', '.join(sorted(needed))}")
     if unknown := sorted(set(given) - known):
         raise InputError(
             f"{where} has the unknown key {unknown[0]!r}: use {', '.join(sorted(known))}"

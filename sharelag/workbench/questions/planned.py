@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from numbers import Real
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -115,15 +116,16 @@ def require_target(to: Target, shift_by: int | None) -> Target:
     """Return the target of a reset, times in UTC; raise `InputError` unless it is a valid one."""
     if (to is None) == (shift_by is None):
         raise InputError(f"one target is needed: {_WANTED}")
-    if isinstance(to, str) and to not in ("earliest", "latest"):
-        raise InputError(f"unknown target {to!r}: {_WANTED}")
-    if isinstance(to, bool) or (isinstance(to, int | np.integer) and to < 0):
+    given: Any = shift_by if to is None else to
+    # Durations of NumPy are among its numbers.
+    is_number = isinstance(given, Real) and not isinstance(given, bool | np.timedelta64)
+    is_named = isinstance(to, str) and to in ("earliest", "latest")
+    if not (is_named or isinstance(to, datetime | timedelta) or (is_number and given % 1 == 0)):
+        raise InputError(f"unknown target {given!r}: {_WANTED}")
+    if is_number and to is not None and given < 0:
         raise InputError(f"{to!r} is not an offset: {_WANTED}")
-    most = f"no log has more than {_MOST_OFFSETS:,} offsets"
-    if isinstance(to, int | np.integer) and to > _MOST_OFFSETS:
-        raise InputError(f"{most}: give a smaller offset")
-    if shift_by is not None and abs(shift_by) > _MOST_OFFSETS:
-        raise InputError(f"{most}: give fewer")
+    if is_number and abs(given) > _MOST_OFFSETS:
+        raise InputError(f"no log has more than {_MOST_OFFSETS:,} offsets: give a smaller number")
     if isinstance(to, timedelta) and to < timedelta():
         raise InputError(f"{to} is not a time before now: give a timedelta above 0")
     return as_time(to) if isinstance(to, datetime) else to

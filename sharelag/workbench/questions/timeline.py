@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 20_000
 
 
-@question("history", "windows", "lag")
+@question("history", "windows", "lag", any_group=True)
 def history(t: Tables, group: str | None = None, since: str | datetime | None = None) -> Result:
     """Return the changes of share partitions, record by record, from a time or duration on."""
     bench, begin = t.bench, begin_of(since, t.read.now)
@@ -46,7 +46,7 @@ def history(t: Tables, group: str | None = None, since: str | datetime | None = 
     mine = None if t.read.record_counts.records <= MOST_ROWS else group
     rows = bench.keep(("history", begin, mine), lambda: t.read.history(begin, MOST_ROWS, mine))
     frame = bench.frame_of(lambda read: read.history_frame(begin, group), rows.left_out)
-    table, base = only(rows.table, group), bench.base(t.read)
+    table, base = _of_known(t, rows.table, group), bench.base(t.read)
     lost = int(pc.sum(pc.invert(table.column("follows").fill_null(True))).as_py() or 0)
     missing = f"what changed before {lost:,} of {len(table):,} rows: records may be missing there"
     count = count_share_partitions(table)
@@ -170,7 +170,7 @@ def trends(bench: Opened) -> pa.Table:
     return bench.keep(("trends", step), lambda: lag_sums(read.over_history(sums, TRENDS, some)))
 
 
-@question("history", "evidence")
+@question("history", "evidence", any_group=True)
 def events(
     t: Tables,
     group: str | None = None,
@@ -192,7 +192,7 @@ def events(
     missing = gaps.of_missing(t.read.table("gaps").num_rows, 0)
     return base.answer(
         "What happened",
-        only(found, group),
+        _of_known(t, found, group),
         views.EVENTS,
         "happened_at",
         notes=(f"events of one kind within {within} are one row",),
@@ -213,6 +213,16 @@ def _are_few(bench: Opened, moments: Sequence[datetime]) -> bool:
 
 
 # ---- helpers -----------------------------------------------------------------------------------
+
+
+def _of_known(t: Tables, table: pa.Table, group: str | None) -> pa.Table:
+    """Return the rows of a group, or all; groups that never had any state are an error."""
+    chosen = () if t.bench.asks_once else sorted(t.bench.choice.groups)
+    then = pc.unique(table.column("group_id")).to_pylist()  # some may be deleted by now
+    for name in (*chosen, group):
+        if name not in then:
+            t.bench.require_group(t.read.table("lag"), name)
+    return only(table, group)
 
 
 def regular_moments(

@@ -160,8 +160,11 @@ def test_as_of_offsets_and_times(capture: Path) -> None:
     # The capture knows the end offsets of one moment only.
     assert (first["lag"], first["lag_reason"]) == (None, "no_end_offset_then")
     assert first["start_offset"] == 100
-    nothing = sharelag("windows", "--capture", str(capture), "--as-of", "2020-01-01T00:00:00Z")
+    then = ("windows", "--capture", str(capture), "--as-of", "2020-01-01T00:00:00Z")
+    nothing = sharelag(*then)
     assert (nothing.returncode, nothing.stdout) == (0, "")
+    assert nothing.stderr.count("nothing was written in that time") == 1
+    assert "'G1' had no state at that moment" in sharelag(*then, "--group", "G1").stderr
 
 
 def test_decode_prints_records_rejects_and_groups(capture: Path) -> None:
@@ -221,10 +224,10 @@ def test_a_folder_that_cannot_be_written_is_refused_with_the_option(tmp_path: Pa
         ("--bootstrap-server localhost", "invalid broker address"),
         ("--capture {capture} --as-of noon", "invalid time 'noon'"),
         ("--capture {capture} --as-of=", "invalid time ''"),
-        ("--capture {capture} --topic nosuch", "no share partition in topic 'nosuch' was found"),
+        ("--capture {capture} --topic nosuch", "no share partition of nosuch was found"),
         (
             "--capture {capture} --topic orders:99",
-            "no share partition in topic 'orders' partition 99 was found",
+            "no share partition of orders:99 was found",
         ),
         ("--command-config {folder}/none", "cannot read the client properties"),
     ],
@@ -471,6 +474,18 @@ def test_history_has_a_row_a_record() -> None:
     assert 0 < len(late) < len(rows("history", "--capture", STUCK))
     heading = sharelag("history", "--capture", STUCK).stdout.splitlines()[0].split()
     assert heading[:5] == ["TIME", "GROUP", "TOPIC", "PARTITION", "RECORD"]
+
+
+@pytest.mark.parametrize("words", ["history", "history --since 2h", "history --events"])
+def test_a_deleted_group_has_a_past(words: str) -> None:
+    every, mine = (rows(f"{words} --capture chapters{one}") for one in ("", " --group trial"))
+    assert len(mine) == sum(row["group_id"] == "trial" for row in every)
+    assert len(mine) >= 7
+    shown = sharelag(*words.split(), "--capture", "chapters", "--group", "trial", code=0).stdout
+    assert shown.count(" trial ") == len(mine)
+    assert "no state of share group 'tril'" in refused(
+        *words.split(), "--capture", "chapters", "--group", "tril"
+    )
 
 
 def test_history_at_regular_moments_has_the_lag() -> None:

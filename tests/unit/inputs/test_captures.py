@@ -20,6 +20,7 @@ from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput, RawInput
 from sharelag.inputs.files import pieces
+from sharelag.inputs.files.archive import begin
 from sharelag.inputs.files.captures import CaptureInfo, anonymise, read_capture, write_capture
 from sharelag.inputs.files.pieces import plan, read_pieces
 from sharelag.inputs.kafka.config import client_config
@@ -527,6 +528,17 @@ def test_what_readers_ignore_is_left_out(place: str, left_out: int, tmp_path: Pa
         assert lags[0] == lags[1]
 
 
+def test_values_of_settings_stay_unless_they_may_be_names(tmp_path: Path) -> None:
+    source = Path(shutil.copytree(CAPTURES / "scenarios" / "window_full", tmp_path / "c"))
+    path = source / "settings.parquet"
+    kept = ["", None, "5", "earliest"]  # a group without a dead-letter queue has an empty name
+    table = pq.read_table(path).slice(0, 5)
+    pq.write_table(with_column(table, "value", [*kept, "a-name"]), path)
+    anonymise(source, tmp_path / "shared")
+    values = read_capture(tmp_path / "shared").extras["settings"].column("value").to_pylist()
+    assert values == [*kept, None]
+
+
 def test_what_somebody_has_added_to_files_is_left_out(tmp_path: Path) -> None:
     """Columns, metadata of Parquet, fields of the description, other files."""
     source = Path(shutil.copytree(CAPTURES / "scenarios" / "window_full", tmp_path / "c"))
@@ -558,8 +570,11 @@ def test_the_folder_is_not_replaced_unasked(tmp_path: Path) -> None:
     [
         (["--from", "x"], "--from needs --anonymise"),
         (["--anonymise", "--follow"], "not for an archive of --follow"),
+        (["--anonymise", "--from", "{archive}"], "not for an archive of --follow"),
         (["--anonymise", "--from", "x", "--bootstrap-server", "b:1"], "not both"),
     ],
 )
 def test_options_that_do_not_fit(options: list[str], words: str, tmp_path: Path) -> None:
-    assert words in refused("capture", str(tmp_path / "shared"), *options, code=2)
+    begin(tmp_path, "cluster", {STATE_TOPIC: [0]}, client_config("localhost:9"))
+    given = [option.format(archive=tmp_path) for option in options]
+    assert words in refused("capture", str(tmp_path / "shared"), *given, code=2)

@@ -1,10 +1,11 @@
 """What a plan of a reset says is what counting offset by offset says."""
 
 import json
+import math
 import shlex
 import shutil
 import subprocess
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -144,6 +145,11 @@ def test_a_time_goes_to_the_first_record_then_or_later() -> None:
         ({"to": "begin"}, "unknown target 'begin'"),
         ({"to": -1}, "-1 is not an offset"),
         ({"to": np.int64(-1)}, "is not an offset"),
+        ({"to": np.timedelta64(5, "m")}, "unknown target"),
+        ({"to": date(2026, 11, 21)}, "unknown target"),
+        ({"to": math.nan}, "unknown target"),
+        ({"shift_by": 1.5}, "unknown target 1.5"),
+        ({"shift_by": "5"}, "unknown target '5'"),
         ({"to": datetime(2026, 11, 21)}, "has no time zone"),
         ({"to": timedelta(seconds=-1)}, "is not a time before now"),
         ({"to": "latest", "topic": "poison-ordres"}, "; did you mean 'poison-orders'?"),

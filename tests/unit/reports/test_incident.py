@@ -88,6 +88,8 @@ def test_since_a_moment_of_records_that_ended_long_ago() -> None:
     assert case.begin == since
     with pytest.raises(InputError, match="must be earlier than the moment of the report"):
         read(raw=raw, since="2026-11-21T12:00:00Z", engine="local")
+    with pytest.raises(InputError, match="no share partition of nope was found"):
+        read(raw=raw, topic="nope", engine="local")
 
 
 # ---- how the lag moved ---------------------------------------------------------------------------

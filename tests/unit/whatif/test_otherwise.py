@@ -145,6 +145,8 @@ def test_the_command_and_the_report_say_the_same(tmp_path: Path) -> None:
     assert rows_of(answer) == slow().rows
     assert slow().verdict() in answer.stderr
     assert "what happened" in chart.read_text()
+    nowhere = [*asked, "--chart", str(tmp_path / "none" / "x.html")]
+    assert "is in no existing folder" in command("simulate", *nowhere, code=2).stderr
     case = read(capture=str(SCENARIOS / "slow"), since="10s", engine="local")
     tried = cells.otherwise(case, 8, "age>5s", seeds=2)
     shown = cells.otherwise_table(tried)

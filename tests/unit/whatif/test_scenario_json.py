@@ -167,6 +167,7 @@ def test_a_backlog_can_be_edited() -> None:
 
 
 TOPIC = {"name": "t", "partitions": 1}
+PRODUCER, SPAN = {"topic": "t", "rate": 1}, {"begin_ms": "2s", "end_ms": "1s"}
 
 
 @pytest.mark.parametrize(
@@ -190,6 +191,13 @@ TOPIC = {"name": "t", "partitions": 1}
         ({"members": [{"count": 10**9}]}, "1,000,000,000 members are too many: give at most 1,000"),
         ({"members": [{"count": 1000}] * 11}, "has 11,000 members: give at most 10,000"),
         ({"topics": [{}] * 9}, "and 13 more"),
+        ('{"members": [], "topics": [], "members": []}', "key 'members' is there twice"),
+        ({"producers": [PRODUCER | SPAN]}, "end_ms of Producer 't' is 1000, before begin_ms 2000"),
+        (
+            {"producers": [PRODUCER | {"bursts": [SPAN | {"factor": 2}]}]},
+            "of Burst is 1000, before",
+        ),
+        ({"members": [{"join_ms": 9, "leave_ms": 8}]}, "of Member 'member' is 8, before join_ms 9"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(given: Any, result: str) -> None:

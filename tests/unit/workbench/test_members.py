@@ -205,4 +205,4 @@ def test_topics_select_groups_and_members(cases: Cases) -> None:
         assert opened.group_states().table.num_rows == len(found)
     for name in ("groups", "members"):
         said = refused(name, "--capture", "demo", "--engine", "local", "--topic", "nope")
-        assert "in topic 'nope' was found: check the names of topics" in said
+        assert "of nope was found: check the names of topics" in said

@@ -193,7 +193,7 @@ def test_names_may_be_given_by_anything_that_has_them() -> None:
 
 
 def test_what_ifs_take_one_or_several_and_say_what_they_take() -> None:
-    from sharelag.whatif import compare, named, simulate, variants
+    from sharelag.whatif import check_assignor, compare, fewest_members, named, simulate, variants
 
     scenario = named("uneven")
     one = variants(scenario, assignors="sticky", members=4)
@@ -205,6 +205,10 @@ def test_what_ifs_take_one_or_several_and_say_what_they_take() -> None:
         (lambda: simulate("uneven"), "cannot simulate 'uneven': give a Scenario, such as"),  # type: ignore[arg-type]
         (lambda: simulate(scenario, seed=-1), "-1 cannot be a seed: give a whole number from 0 on"),
         (lambda: variants(scenario, members=2.5), "2.5 cannot be a number of members"),  # type: ignore[arg-type]
+        (lambda: variants(scenario, settings={"renew": True}), "settings are given by label"),  # type: ignore[dict-item]
+        (lambda: variants(scenario, settings=[{}]), "settings are given by label"),
+        (partial(fewest_members, scenario, goal="age<30s"), "unknown measure 'age': choose one of"),
+        (lambda: check_assignor("simple", [], {"t": 3}), "'t' is 3: give a mapping with parti"),  # type: ignore[dict-item]
     ]
     for ask, said in mistakes:
         with pytest.raises(InputError) as found:

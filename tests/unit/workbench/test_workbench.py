@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from html.parser import HTMLParser
 from importlib import import_module
 from pathlib import Path
@@ -371,6 +372,28 @@ def test_a_moment_later_than_all_that_was_given_is_answered_in_part(demo: Workbe
             assert one.endswith(f", to {iso(moment)}")
             assert (iso(last) in one) == bool(len(given))  # else the last record is named
     assert "what happened from" not in " ".join(demo.at(last).lag().lacks)
+
+
+def test_topics_that_are_not_there_are_named(demo: Workbench) -> None:
+    for topics, lacking in (
+        (["nope"], "nope"),
+        (["clicks", "nope"], "nope"),
+        ({"clicks": [0, 9], "emails": []}, "clicks:9"),
+    ):
+        bench = sharelag.open("demo", engine="local", topics=topics)
+        for answer in (bench.lag(), bench.explain(), bench.members()):
+            assert any(f"no share partition of {lacking} was found" in one for one in answer.notes)
+    assert not demo.lag().notes
+
+
+def test_a_group_that_was_deleted_has_a_past() -> None:
+    bench = sharelag.open("chapters", engine="local")
+    for name in ("history", "events"):
+        for mine in (getattr(bench, name)("trial"), getattr(bench.only("trial"), name)()):
+            assert mine.table.num_rows >= 7
+        for answer in (partial(getattr(bench, name), "tril"), getattr(bench.only("tril"), name)):
+            with pytest.raises(InputError, match="no state of share group 'tril'"):
+                answer()
 
 
 # ---- how it looks --------------------------------------------------------------------------------
