@@ -316,7 +316,7 @@ def _drop_aborted(a: Any, p: Any, entry: Any, taken: Any, low: Any, high: Any) -
     """
     slot, bases, is_any = a[SLOT], a[p + BASES_AT], False
     for batch in range(low, high + 1):
-        if _has_flag(a, p, batch, IS_ABORTED) and not _has_flag(a, p, batch, IS_REMOVED):
+        if _has_flag(a, p, batch, IS_ABORTED):
             base, last = a[bases + batch], a[bases + batch + 1] - 1
             begin, is_any = floor(a, p, base), True
             if begin < 0:
@@ -334,8 +334,6 @@ def _drop_aborted(a: Any, p: Any, entry: Any, taken: Any, low: Any, high: Any) -
         for batch in range(low, high + 1):
             base, last = a[bases + batch], a[bases + batch + 1] - 1
             if last < begin or base > end or not _has_flag(a, p, batch, IS_ABORTED):
-                continue
-            if _has_flag(a, p, batch, IS_REMOVED):
                 continue
             if base > begin:
                 _add_to_slot(a, p, begin, base - 1, times)

@@ -191,11 +191,9 @@ class Core:
         self._use(_take(2 * self._sizes.count_fixed(self._window) + rows + known + drawn))
         self._capacity = 0  # of lives
         self.next_event = 0
-        self._writes: list[Longs] = []
-        self._runs: list[Longs] = []
-        self._all_runs: list[Longs] = []
-        self._requests: list[Longs] = []
-        self._written = self._ran = 0
+        self._writes: list[tuple[Longs, Longs]] = []
+        self._runs = [np.zeros((0, at.RUN), np.int64)]
+        self._requests = [np.zeros((0, at.REQUEST), np.int64)]
         self._missing: dict[int, Longs] = {}  # by place, rows of offsets without a record
         self._globals(requests)
         begins = [0, *accumulate(chunks)]
@@ -219,11 +217,6 @@ class Core:
             found: tuple[int, int] = call_kernel(self._view, what, at, number)
             return found
         return self._form(self.a, what, at, number)
-
-    @property
-    def written(self) -> int:
-        """The number of writes."""
-        return self._written + self[at.WRITES]
 
     def allocate(self, size: int) -> int:
         """Allocate words, and return their address."""
@@ -328,7 +321,8 @@ class Core:
         removed = np.diff(np.searchsorted(np.array(log.removed, np.int64), bases))
         is_removed = removed == np.diff(bases)
         flags = at.IS_REMOVED * is_removed
-        flags |= at.IS_ABORTED * np.isin(bases[:-1], np.array(list(log.aborted), np.int64))
+        is_aborted = np.isin(bases[:-1], np.array(list(log.aborted), np.int64)) & ~is_removed
+        flags |= at.IS_ABORTED * is_aborted
         if flags.any():
             if not self[p + at.FLAGS_AT]:
                 self[p + at.FLAGS_AT] = self.allocate(len(flags))
@@ -503,18 +497,17 @@ class Core:
     def runs(self) -> list[Longs]:
         """Return all runs that were written, in several parts."""
         self._flush()
-        return self._all_runs
+        return self._runs
 
     def requests(self) -> Longs:
         """Return all requests, as rows of the layout."""
         self._flush()
         return np.concatenate(self._requests)
 
-    def take_writes(self) -> tuple[list[Longs], list[Longs]]:
-        """Return the writes since the last call, and their runs, in several parts."""
+    def take_writes(self) -> list[tuple[Longs, Longs]]:
+        """Return the writes since the last call with their runs, in several parts."""
         self._flush()
-        taken = self._writes, self._runs
-        self._writes, self._runs, self._ran = [], [], 0
+        taken, self._writes = self._writes, []
         return taken
 
     def _ensure_room(self, where: int, room: int, size: int, needed: int) -> bool:
@@ -526,15 +519,12 @@ class Core:
         return True
 
     def _flush(self) -> None:
-        writes = self._rows(at.WRITES_AT, at.WRITES, at.WRITE_ROW)
-        writes[:, at.WRITE_ROW - 1] += self._ran
-        self._writes.append(writes)
-        runs = self._rows(at.RUNS_AT, at.RUNS, at.RUN)
-        self._runs.append(runs)
-        self._all_runs.append(runs)
-        self._requests.append(self._rows(at.REQUESTS_AT, at.REQUESTS, at.REQUEST))
-        self._written += self[at.WRITES]
-        self._ran += self[at.RUNS]
+        if self[at.WRITES]:
+            self._runs.append(self._rows(at.RUNS_AT, at.RUNS, at.RUN))
+            writes = self._rows(at.WRITES_AT, at.WRITES, at.WRITE_ROW)
+            self._writes.append((writes, self._runs[-1]))
+        if self[at.REQUESTS]:
+            self._requests.append(self._rows(at.REQUESTS_AT, at.REQUESTS, at.REQUEST))
         self[at.WRITES] = self[at.RUNS] = self[at.REQUESTS] = self[at.OPEN] = 0
 
     def _rows(self, where: int, count: int, size: int) -> Longs:

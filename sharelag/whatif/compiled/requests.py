@@ -136,11 +136,10 @@ def type_at(a: Any, m: Any, slot: Any, p: Any, attempt: Any, offset: Any) -> Any
     return type_
 
 
-def add_single_rows(
-    a: Any, m: Any, slot: Any, ack: Any, entry: Any, offset: Any, to_entry: Any, to: Any
-) -> Any:
+def add_single_rows(a: Any, m: Any, slot: Any, ack: Any, entry: Any, offset: Any) -> Any:
     """Add the rows of one place within a part; return the first entry of the next place."""
     p, before = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_PLACE], a[ack + A_ROWS]
+    to_entry, to = a[slot + ACK_TO_ENTRY], a[slot + ACK_TO]
     while entry <= to_entry:
         at = slot + SLOT_HEAD + entry * ENTRY_SIZE
         if a[at + E_PLACE] != p:
