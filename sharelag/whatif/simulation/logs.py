@@ -85,15 +85,6 @@ class Log:
         """The end offset at the time of the last call."""
         return self.bases[self._at]
 
-    @property
-    def batch_counts(self) -> tuple[int, int]:
-        """The numbers of record batches that existed, and were readable, at the last calls."""
-        return self._at, self._readable_at
-
-    def seen(self, batches: int) -> None:
-        """Take over the number of record batches that the kernels have seen."""
-        self._at = max(self._at, batches)
-
     def end_then(self, time: int) -> int:
         """Return the end offset at an earlier time."""
         return self.bases[bisect_right(self.times, time)]
