@@ -402,8 +402,6 @@ def handle_acks(a: Any, m: Any, ack: Any, then: Any) -> None:
         at = max(a[NOW], check_acks(a, ack)) + a[NETWORK]
     if then >= 0:
         push(a, at, then, m, 0)
-    else:
-        a[NUMBER] += 1
 
 
 def _is_unreachable(a: Any, ack: Any) -> bool:

@@ -140,6 +140,9 @@ class _Appended(NamedTuple):
     keys: Longs  # -1 without
 
 
+_NOTHING = _Appended(*(np.zeros(0, kind) for kind in ("i8", "i8", "i8", "?", "?", "i8")))
+
+
 def logs(scenario: Scenario, seed: int, modelled: int | None = None) -> list[list[Log]]:
     """Return the logs of all topics by partition, with at most ``modelled`` backlog records each.
 
@@ -200,16 +203,7 @@ def _build_log(
     parts = np.clip((end - bases) / max(end - first, 1), 0, 1)
     past = -np.rint(parts * start.oldest_age_ms * 1000).astype(np.int64)
     read = past if open_from is None else np.where(bases < open_from, past, _NEVER)
-    if not arriving:
-        return Log(
-            np.append(bases, end),
-            past,
-            start.log_start_offset,
-            start.missing,
-            readable=None if open_from is None else read,
-            modelled_until=modelled_until,
-        )
-    later = _merge(arriving)
+    later = _merge(arriving or [_NOTHING])
     edges = end + np.concatenate([[0], np.cumsum(later.sizes)])
     # Records behind an open transaction become readable when it ends.
     ends = later.ends if open_from is None else np.full_like(later.ends, _NEVER)
