@@ -322,11 +322,10 @@ def _drop_aborted(a: Any, p: Any, entry: Any, taken: Any, low: Any, high: Any) -
         begin, end, times = a[at + E_FIRST], a[at + E_LAST], a[at + E_COUNT]
         for batch in range(low, high + 1):
             base, last = a[bases + batch], a[bases + batch + 1] - 1
-            if last < begin or base > end or not _has_flag(a, p, batch, IS_ABORTED):
-                continue
-            if base > begin:
-                _add_to_slot(a, p, begin, base - 1, times)
-            begin = last + 1
+            if last >= begin and base <= end and _has_flag(a, p, batch, IS_ABORTED):
+                if base > begin:
+                    _add_to_slot(a, p, begin, base - 1, times)
+                begin = last + 1
         if begin <= end:
             _add_to_slot(a, p, begin, end, times)
     # The remaining entries were appended behind all acquired ones: move them forward.

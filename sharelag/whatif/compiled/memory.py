@@ -228,6 +228,12 @@ class Core:
             self._use(larger)
         return begin
 
+    def put(self, values: Longs | memoryview[int] | Sequence[int]) -> int:
+        """Store numbers, and return their address."""
+        begin = self.allocate(len(values))
+        self.a[begin : self._end] = values
+        return begin
+
     def _globals(self, requests: bool) -> None:
         scenario, sizes = self._scenario, self._sizes
         costs = scenario.costs
@@ -278,8 +284,8 @@ class Core:
             at.LOCKS_AT: self.allocate(2 * self._window * at.LOCK_SIZE),
             at.EARLY_LOCKS_AT: self.allocate(2 * self._window * at.LOCK_SIZE),
             at.WINDOW_AT: self.allocate(self._window * at.OFFSET),
-            at.BASES_AT: self.allocate(len(log.bases)),
-            at.TIMES_AT: self.allocate(len(log.times)),
+            at.BASES_AT: self.put(log.bases),
+            at.TIMES_AT: self.put(log.times),
             at.BATCHES: len(log.times),
             at.CHUNK_AT: chunk,
             at.FIRST_CHUNK: log.bases[0] // at.CHUNK,
@@ -292,13 +298,9 @@ class Core:
         }
         fields[at.READS_AT] = fields[at.TIMES_AT]
         if log.readable is not log.times:
-            fields[at.READS_AT] = self.allocate(len(log.readable))
-        a = self.a
+            fields[at.READS_AT] = self.put(log.readable)
         for field, value in fields.items():
-            a[p + field] = value
-        a[fields[at.BASES_AT] :][: len(log.bases)] = log.bases
-        a[fields[at.TIMES_AT] :][: len(log.times)] = log.times
-        a[fields[at.READS_AT] :][: len(log.readable)] = log.readable
+            self[p + field] = value
         if log.removed or log.missing or log.aborted:
             self.remove(number, log)
         return p
@@ -314,9 +316,7 @@ class Core:
         rows = np.concatenate([known, np.column_stack([new, np.full(len(new), since)])])
         self._missing[number] = rows = rows[np.argsort(rows[:, at.M_OFFSET])]
         if len(new):
-            begin = self.allocate(rows.size)
-            self.a[begin : self._end] = rows.reshape(-1)
-            self[p + at.MISSING], self[p + at.MISSING_AT] = len(rows), begin
+            self[p + at.MISSING], self[p + at.MISSING_AT] = len(rows), self.put(rows.reshape(-1))
         bases = np.array(log.bases)
         removed = np.diff(np.searchsorted(np.array(log.removed, np.int64), bases))
         is_removed = removed == np.diff(bases)
@@ -336,8 +336,7 @@ class Core:
     def set_poison(self, place: int, poison: Mapping[int, tuple[int, int, int]]) -> None:
         """Set the failing records of a place: how, in how many deliveries, and how long held."""
         p, rows = self.places[place], sorted((offset, *how) for offset, how in poison.items())
-        begin = self.allocate(len(rows) * at.POISON)
-        self.a[begin : self._end] = np.array(rows, np.int64).reshape(-1)
+        begin = self.put([number for row in rows for number in row])
         self[p + at.POISONS], self[p + at.POISONS_AT] = len(rows), begin
 
     def load_state(self, p: int, start: int, batches: Iterable[StateBatch], now_ms: int) -> None:
@@ -413,16 +412,7 @@ class Core:
 
     def add_service(self, fixed: Sequence[int]) -> int:
         """Allocate the processing times of a service: fixed ones by place, and drawn chunks."""
-        address = self.allocate(len(fixed) + self._chunks)
-        self.a[address : self._end] = -1
-        self.a[address : address + len(fixed)] = fixed
-        return address
-
-    def put_chunk(self, address: int, drawn: Longs) -> None:
-        """Store random numbers, and set their address."""
-        begin = self.allocate(len(drawn))
-        self.a[begin : self._end] = drawn
-        self[address] = begin
+        return self.put([*fixed, *[-1] * self._chunks])
 
     def put_accidents(self, m: int, drawn: Longs) -> None:
         """Replace the used random numbers for the accidents of a life."""

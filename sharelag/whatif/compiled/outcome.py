@@ -114,9 +114,9 @@ class Writes:
 
     def _take(self) -> None:
         if self._core is not None:
-            self._waiting += (partial(self._each, *part) for part in self._core.take_writes())
+            self._waiting += (partial(self._unpack, *part) for part in self._core.take_writes())
 
-    def _each(self, writes: Longs, runs: Longs) -> Iterator[Call]:
+    def _unpack(self, writes: Longs, runs: Longs) -> Iterator[Call]:
         """Yield the calls of writes, as rows of the layout."""
         begin, of_writes = 0, runs.tolist()
         for place, _, time, start, complete, epoch, end in writes.tolist():

@@ -249,7 +249,7 @@ class Simulation(Loop[Client]):
         if code == at.DRAW_WORK:
             life = self.lives[core[of + at.MEMBER_INDEX]]
             address = core[of + at.WORK_AT] + len(core.places) + number
-            core.put_chunk(address, life.work[place].draw(chunk, count))
+            core[address] = core.put(life.work[place].draw(chunk, count))
         else:
             address = core[at.CHANCES_AT] + (of - 1) * core[at.CHUNKS] + number
-            core.put_chunk(address, self.outcomes[place].draw(of, chunk, count))
+            core[address] = core.put(self.outcomes[place].draw(of, chunk, count))

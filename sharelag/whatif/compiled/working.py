@@ -99,8 +99,8 @@ def is_rest_silent(a: Any, m: Any, slot: Any, entry: Any, offset: Any) -> bool:
 def build_ack(a: Any, m: Any, slot: Any, broker: Any, renews: bool) -> Any:
     """Return the request that acknowledges a part to a broker, or -1 if it has no rows.
 
-    If it ``renews``, it is about all unacknowledged records instead. Sets ``FOUND`` to a number
-    above 0 if the broker leads a place of it.
+    If it ``renews``, it is about all unacknowledged records instead. Sets ``FOUND`` to whether the
+    broker leads a place of it.
     """
     ack, is_over = new_ack(a, m), False
     a[FOUND] = 0
@@ -142,7 +142,7 @@ def _add_part(a: Any, m: Any, slot: Any, ack: Any, broker: Any, renews: bool) ->
         if a[p + LEADER] != broker:
             a[ack + A_ROWS] = begin
         elif a[ack + A_ROWS] > begin:
-            a[FOUND] += 1
+            a[FOUND] = 1
             if a[p + LEADER_EPOCH] != epoch:
                 refuse(a, ack, begin, a[ack + A_ROWS])
                 a[ack + A_ROWS] = begin
