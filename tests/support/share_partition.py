@@ -344,11 +344,11 @@ class SharePartition(Seen):
         core.grow()
         core[at.CAUSE], core[at.CAUSE_NUMBER] = at.EXPIRY, at.NOBODY
         states.advance(core, self._p, now)
-        writes, runs = map(np.concatenate, core.take_writes())
-        begin = 0
-        for _, _, time, start, complete, epoch, end in writes.tolist():
-            self._persist(self._made(time, start, complete, epoch, runs[begin:end].tolist()))
-            begin = end
+        for writes, runs in core.take_writes():
+            begin = 0
+            for _, _, time, start, complete, epoch, end in writes.tolist():
+                self._persist(self._made(time, start, complete, epoch, runs[begin:end].tolist()))
+                begin = end
 
     def _made(
         self, time: int, start: int, complete: int, epoch: int, runs: Sequence[Sequence[int]]

@@ -241,7 +241,6 @@ def simple(group: Group) -> Assignment:
 
     Returns
     -------
-        The members, their topics and the partitions of each, in the order in which the coordinator
         Members, their topics and the partitions of each, in the order in which the coordinator
         writes them.
 

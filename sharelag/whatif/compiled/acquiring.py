@@ -23,7 +23,7 @@ def next_fetch_offset(a: Any, p: Any) -> Any:
     """Return the next fetch offset; reset the search flag if nothing is to be redelivered."""
     nothing = not a[p + IN_MEMORY] or a[p + START] > a[p + LAST]
     if a[p + FIND] and not nothing:
-        offset = _first_from_gap(a, p) if has_gap(a, p) else _first_available(a, p)
+        offset = _first_available(a, p)
         if offset >= 0:
             return offset
     a[p + FIND] = 0
@@ -31,14 +31,18 @@ def next_fetch_offset(a: Any, p: Any) -> Any:
 
 
 def _first_available(a: Any, p: Any) -> Any:
-    if a[p + AVAILABLE]:
-        at = from_batch(a, p, a[p + AVAILABLE_FROM])
-        while at <= a[p + LAST]:
-            found = _first_available_in(a, p, at)
-            if found >= 0:
-                a[p + AVAILABLE_FROM] = found
-                return found
-            at = after_hole(a, p, a[slot_of(a, p, at) + BATCH_LAST] + 1)
+    """Return the first offset that is available or in a hole of unknown state, or -1."""
+    gap = a[p + GAP_START] if has_gap(a, p) else NEVER
+    at = from_batch(a, p, a[p + AVAILABLE_FROM]) if gap == NEVER else a[p + FIRST]
+    while (a[p + AVAILABLE] or gap < NEVER) and at <= a[p + LAST]:
+        if at > gap:
+            return gap
+        found = _first_available_in(a, p, at)
+        if found >= 0:
+            a[p + AVAILABLE_FROM] = found
+            return found
+        end = a[slot_of(a, p, at) + BATCH_LAST]
+        gap, at = max(gap, end + 1), after_hole(a, p, end + 1)
     a[p + AVAILABLE_FROM] = a[p + LAST] + 1
     return -1
 
@@ -51,21 +55,6 @@ def _first_available_in(a: Any, p: Any, first: Any) -> Any:
     for offset in range(max(first, a[p + AVAILABLE_FROM]), a[batch + BATCH_LAST] + 1):
         if a[slot_of(a, p, offset) + STATE] == S_AVAILABLE:
             return offset
-    return -1
-
-
-def _first_from_gap(a: Any, p: Any) -> Any:
-    """Return the first offset that is available or in a hole of unknown state, or -1."""
-    at, gap = a[p + FIRST], a[p + GAP_START]
-    while at <= a[p + LAST]:
-        if at > gap:
-            return gap
-        found = _first_available_in(a, p, at)
-        if found >= 0:
-            a[p + AVAILABLE_FROM] = found
-            return found
-        end = a[slot_of(a, p, at) + BATCH_LAST]
-        gap, at = max(gap, end + 1), after_hole(a, p, end + 1)
     return -1
 
 
@@ -316,7 +305,7 @@ def _drop_aborted(a: Any, p: Any, entry: Any, taken: Any, low: Any, high: Any) -
     """
     slot, bases, is_any = a[SLOT], a[p + BASES_AT], False
     for batch in range(low, high + 1):
-        if _has_flag(a, p, batch, IS_ABORTED) and not _has_flag(a, p, batch, IS_REMOVED):
+        if _has_flag(a, p, batch, IS_ABORTED):
             base, last = a[bases + batch], a[bases + batch + 1] - 1
             begin, is_any = floor(a, p, base), True
             if begin < 0:
@@ -333,13 +322,10 @@ def _drop_aborted(a: Any, p: Any, entry: Any, taken: Any, low: Any, high: Any) -
         begin, end, times = a[at + E_FIRST], a[at + E_LAST], a[at + E_COUNT]
         for batch in range(low, high + 1):
             base, last = a[bases + batch], a[bases + batch + 1] - 1
-            if last < begin or base > end or not _has_flag(a, p, batch, IS_ABORTED):
-                continue
-            if _has_flag(a, p, batch, IS_REMOVED):
-                continue
-            if base > begin:
-                _add_to_slot(a, p, begin, base - 1, times)
-            begin = last + 1
+            if last >= begin and base <= end and _has_flag(a, p, batch, IS_ABORTED):
+                if base > begin:
+                    _add_to_slot(a, p, begin, base - 1, times)
+                begin = last + 1
         if begin <= end:
             _add_to_slot(a, p, begin, end, times)
     # The remaining entries were appended behind all acquired ones: move them forward.

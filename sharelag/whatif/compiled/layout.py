@@ -66,7 +66,7 @@ STATE, COUNT, OWNER, DEADLINE, LOCK, BATCH, BATCH_LAST, SPLIT, OFFSET = range(9)
 OFFSET_BITS = 3
 # ---- a hole between two batches: its batch is -1, and these are its first and last offset ----
 HOLE_LAST, HOLE_FIRST = BATCH_LAST, DEADLINE
-# ---- flags of a record batch: all records removed, or its transaction aborted ----
+# ---- flags of a record batch: all records removed, or only its transaction aborted ----
 IS_REMOVED, IS_ABORTED = 1, 2
 # ---- an offset without a record, and the number of compactions when it lost the record ----
 M_OFFSET, M_SINCE, MISS = range(3)
@@ -90,10 +90,8 @@ BUFFERED, UNANSWERED = range(31, 33)
 PENDING, WORKING_ON, ENTRY, RECORD = range(33, 37)
 # the current part of the slot
 PART_ENTRY, PART_LAST, CRASHES = range(37, 40)
-# the part to acknowledge
-ACK_ENTRY, ACK_OFFSET, ACK_TO_ENTRY, ACK_TO = range(40, 44)
 # when its poll was called, how long that waits, and until when it fetches nothing, or 0
-POLLED, POLL_WAIT, IDLE_UNTIL, MEMBER = range(44, 48)
+POLLED, POLL_WAIT, IDLE_UNTIL, MEMBER = range(40, 44)
 
 # ---- a share session of a member with a broker, followed by its places twice: all of them, and
 # those of the current fetch in order; a broker ----
@@ -107,7 +105,9 @@ IS_DEAD, BROKER_EPOCH, BROKER = range(3)
 # ---- a slot: records delivered to a member ----
 # `COMPACTED`: the number of compactions when it was answered; `ONE_BY_ONE`: whether it is
 # acknowledged record by record; `HOLDS`: whether only records that are held to the end are left.
-NEXT_FREE, ENTRIES, COMPACTED, ONE_BY_ONE, HOLDS, SLOT_HEAD = range(6)
+NEXT_FREE, ENTRIES, COMPACTED, ONE_BY_ONE, HOLDS = range(5)
+# the part to acknowledge
+ACK_ENTRY, ACK_OFFSET, ACK_TO_ENTRY, ACK_TO, SLOT_HEAD = range(5, 10)
 E_PLACE, E_FIRST, E_LAST, E_COUNT, E_EPOCH, ENTRY_SIZE = range(6)
 # When members acknowledge: with the next poll, after each record, or after an error.
 BY_POLL, BY_RECORD, BY_ERROR = range(3)

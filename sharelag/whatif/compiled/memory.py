@@ -191,11 +191,9 @@ class Core:
         self._use(_take(2 * self._sizes.count_fixed(self._window) + rows + known + drawn))
         self._capacity = 0  # of lives
         self.next_event = 0
-        self._writes: list[Longs] = []
-        self._runs: list[Longs] = []
-        self._all_runs: list[Longs] = []
-        self._requests: list[Longs] = []
-        self._written = self._ran = 0
+        self._writes: list[tuple[Longs, Longs]] = []
+        self._runs = [np.zeros((0, at.RUN), np.int64)]
+        self._requests = [np.zeros((0, at.REQUEST), np.int64)]
         self._missing: dict[int, Longs] = {}  # by place, rows of offsets without a record
         self._globals(requests)
         begins = [0, *accumulate(chunks)]
@@ -220,11 +218,6 @@ class Core:
             return found
         return self._form(self.a, what, at, number)
 
-    @property
-    def written(self) -> int:
-        """The number of writes."""
-        return self._written + self[at.WRITES]
-
     def allocate(self, size: int) -> int:
         """Allocate words, and return their address."""
         begin = self._end
@@ -233,6 +226,12 @@ class Core:
             larger = _allocate(2 * self._end)
             larger[:begin] = self.a[:begin]
             self._use(larger)
+        return begin
+
+    def put(self, values: Longs | memoryview[int] | Sequence[int]) -> int:
+        """Store numbers, and return their address."""
+        begin = self.allocate(len(values))
+        self.a[begin : self._end] = values
         return begin
 
     def _globals(self, requests: bool) -> None:
@@ -285,8 +284,8 @@ class Core:
             at.LOCKS_AT: self.allocate(2 * self._window * at.LOCK_SIZE),
             at.EARLY_LOCKS_AT: self.allocate(2 * self._window * at.LOCK_SIZE),
             at.WINDOW_AT: self.allocate(self._window * at.OFFSET),
-            at.BASES_AT: self.allocate(len(log.bases)),
-            at.TIMES_AT: self.allocate(len(log.times)),
+            at.BASES_AT: self.put(log.bases),
+            at.TIMES_AT: self.put(log.times),
             at.BATCHES: len(log.times),
             at.CHUNK_AT: chunk,
             at.FIRST_CHUNK: log.bases[0] // at.CHUNK,
@@ -299,13 +298,9 @@ class Core:
         }
         fields[at.READS_AT] = fields[at.TIMES_AT]
         if log.readable is not log.times:
-            fields[at.READS_AT] = self.allocate(len(log.readable))
-        a = self.a
+            fields[at.READS_AT] = self.put(log.readable)
         for field, value in fields.items():
-            a[p + field] = value
-        a[fields[at.BASES_AT] :][: len(log.bases)] = log.bases
-        a[fields[at.TIMES_AT] :][: len(log.times)] = log.times
-        a[fields[at.READS_AT] :][: len(log.readable)] = log.readable
+            self[p + field] = value
         if log.removed or log.missing or log.aborted:
             self.remove(number, log)
         return p
@@ -321,14 +316,13 @@ class Core:
         rows = np.concatenate([known, np.column_stack([new, np.full(len(new), since)])])
         self._missing[number] = rows = rows[np.argsort(rows[:, at.M_OFFSET])]
         if len(new):
-            begin = self.allocate(rows.size)
-            self.a[begin : self._end] = rows.reshape(-1)
-            self[p + at.MISSING], self[p + at.MISSING_AT] = len(rows), begin
+            self[p + at.MISSING], self[p + at.MISSING_AT] = len(rows), self.put(rows.reshape(-1))
         bases = np.array(log.bases)
         removed = np.diff(np.searchsorted(np.array(log.removed, np.int64), bases))
         is_removed = removed == np.diff(bases)
         flags = at.IS_REMOVED * is_removed
-        flags |= at.IS_ABORTED * np.isin(bases[:-1], np.array(list(log.aborted), np.int64))
+        is_aborted = np.isin(bases[:-1], np.array(list(log.aborted), np.int64)) & ~is_removed
+        flags |= at.IS_ABORTED * is_aborted
         if flags.any():
             if not self[p + at.FLAGS_AT]:
                 self[p + at.FLAGS_AT] = self.allocate(len(flags))
@@ -342,8 +336,7 @@ class Core:
     def set_poison(self, place: int, poison: Mapping[int, tuple[int, int, int]]) -> None:
         """Set the failing records of a place: how, in how many deliveries, and how long held."""
         p, rows = self.places[place], sorted((offset, *how) for offset, how in poison.items())
-        begin = self.allocate(len(rows) * at.POISON)
-        self.a[begin : self._end] = np.array(rows, np.int64).reshape(-1)
+        begin = self.put([number for row in rows for number in row])
         self[p + at.POISONS], self[p + at.POISONS_AT] = len(rows), begin
 
     def load_state(self, p: int, start: int, batches: Iterable[StateBatch], now_ms: int) -> None:
@@ -419,16 +412,7 @@ class Core:
 
     def add_service(self, fixed: Sequence[int]) -> int:
         """Allocate the processing times of a service: fixed ones by place, and drawn chunks."""
-        address = self.allocate(len(fixed) + self._chunks)
-        self.a[address : self._end] = -1
-        self.a[address : address + len(fixed)] = fixed
-        return address
-
-    def put_chunk(self, address: int, drawn: Longs) -> None:
-        """Store random numbers, and set their address."""
-        begin = self.allocate(len(drawn))
-        self.a[begin : self._end] = drawn
-        self[address] = begin
+        return self.put([*fixed, *[-1] * self._chunks])
 
     def put_accidents(self, m: int, drawn: Longs) -> None:
         """Replace the used random numbers for the accidents of a life."""
@@ -503,18 +487,17 @@ class Core:
     def runs(self) -> list[Longs]:
         """Return all runs that were written, in several parts."""
         self._flush()
-        return self._all_runs
+        return self._runs
 
     def requests(self) -> Longs:
         """Return all requests, as rows of the layout."""
         self._flush()
         return np.concatenate(self._requests)
 
-    def take_writes(self) -> tuple[list[Longs], list[Longs]]:
-        """Return the writes since the last call, and their runs, in several parts."""
+    def take_writes(self) -> list[tuple[Longs, Longs]]:
+        """Return the writes since the last call with their runs, in several parts."""
         self._flush()
-        taken = self._writes, self._runs
-        self._writes, self._runs, self._ran = [], [], 0
+        taken, self._writes = self._writes, []
         return taken
 
     def _ensure_room(self, where: int, room: int, size: int, needed: int) -> bool:
@@ -526,15 +509,12 @@ class Core:
         return True
 
     def _flush(self) -> None:
-        writes = self._rows(at.WRITES_AT, at.WRITES, at.WRITE_ROW)
-        writes[:, at.WRITE_ROW - 1] += self._ran
-        self._writes.append(writes)
-        runs = self._rows(at.RUNS_AT, at.RUNS, at.RUN)
-        self._runs.append(runs)
-        self._all_runs.append(runs)
-        self._requests.append(self._rows(at.REQUESTS_AT, at.REQUESTS, at.REQUEST))
-        self._written += self[at.WRITES]
-        self._ran += self[at.RUNS]
+        if self[at.WRITES]:
+            self._runs.append(self._rows(at.RUNS_AT, at.RUNS, at.RUN))
+            writes = self._rows(at.WRITES_AT, at.WRITES, at.WRITE_ROW)
+            self._writes.append((writes, self._runs[-1]))
+        if self[at.REQUESTS]:
+            self._requests.append(self._rows(at.REQUESTS_AT, at.REQUESTS, at.REQUEST))
         self[at.WRITES] = self[at.RUNS] = self[at.REQUESTS] = self[at.OPEN] = 0
 
     def _rows(self, where: int, count: int, size: int) -> Longs:

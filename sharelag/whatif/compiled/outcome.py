@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -49,7 +50,6 @@ class CoreTally(Tally):
 
 #: A method of `StateTopic`, and its arguments.
 Call: TypeAlias = tuple[Callable[..., object], tuple[Any, ...]]
-_NO_ROWS = np.zeros((0, 0), np.int64)
 
 
 class Writes:
@@ -64,14 +64,11 @@ class Writes:
         self.begins: dict[int, tuple[int, int]] = {}
         self._core: Core | None = core
         self.state_epochs = [0] * len(keys)
-        self._between: list[tuple[int, Call]] = []  # calls, and the number of writes before each
-        self._past = 0  # writes already made
-        self._left: tuple[list[Longs], list[Longs]] = ([], [])  # writes of a finished run
+        self._waiting: list[Callable[[], Iterable[Call]]] = []  # what makes calls, in order
 
     def keep(self) -> None:
         """Keep the writes, and release the memory of the run."""
-        if self._core is not None:
-            self._left = self._core.take_writes()
+        self._take()
         self._core = None
 
     def written(self, place: int) -> tuple[int, int] | None:
@@ -112,34 +109,31 @@ class Writes:
         return self._made().records()
 
     def _call(self, call: Callable[..., object], *arguments: Any) -> None:
-        written = self._core.written if self._core is not None else self._past
-        self._between.append((written, (call, arguments)))
+        self._take()
+        self._waiting.append(lambda: [(call, arguments)])
+
+    def _take(self) -> None:
+        if self._core is not None:
+            self._waiting += (partial(self._unpack, *part) for part in self._core.take_writes())
+
+    def _unpack(self, writes: Longs, runs: Longs) -> Iterator[Call]:
+        """Yield the calls of writes, as rows of the layout."""
+        begin, of_writes = 0, runs.tolist()
+        for place, _, time, start, complete, epoch, end in writes.tolist():
+            own = of_writes[begin:end]
+            parts = tuple(WrittenRun._make((*run[1:3], *run[4:6], bool(run[6]))) for run in own)
+            write = Write(time, start, complete, epoch, self.state_epochs[place], parts)
+            yield self._topic.write, (self.keys[place], write)
+            begin = end
 
     def waiting(self) -> Iterator[Call]:
         """Yield the calls that were not made yet, in order; equal calls make equal records."""
-        left = self._core.take_writes() if self._core is not None else self._left
-        writes, runs = (np.concatenate(rows) if rows else _NO_ROWS for rows in left)
-        made, begin = 0, 0
-        end: Any = None
-        for until, call in [*self._between, (self._past + len(writes), end)]:
-            ready = writes[made : until - self._past].tolist()
-            for place, _, time, start, complete, epoch, last in ready:
-                own = runs[begin:last].tolist()
-                parts = tuple(WrittenRun._make((*run[1:3], *run[4:6], bool(run[6]))) for run in own)
-                state_epoch = self.state_epochs[place]
-                write = Write(time, start, complete, epoch, state_epoch, parts)
-                yield self._topic.write, (self.keys[place], write)
-                begin = last
-            made = until - self._past
-            if call is not None:
-                yield call
-        if self._core is not None:
-            self._past += len(writes)
-            self._between.clear()
+        self._take()
+        for calls in self._waiting:
+            yield from calls()
 
     def _made(self) -> StateTopic:
         for call, arguments in self.waiting():
             call(*arguments)
-        self._between.clear()
-        self._left = ([], [])
+        self._waiting.clear()
         return self._topic

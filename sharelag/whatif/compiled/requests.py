@@ -77,8 +77,8 @@ def _add_mixed_rows(a: Any, ack: Any, p: Any, first: Any, begin: Any, end: Any) 
     """Add rows without silent records: long runs of one type, and mixed rows between them."""
     at = begin
     mixed, groups = begin, 0  # start of the mixed row, and the number of runs in it
-    while at < end:
-        one, after = a[at], at + 1
+    while at <= end:
+        one, after = a[at] if at < end else SILENT, at + 1
         while after < end and a[after] == one:
             after += 1
         if one == SILENT or after - at > _SAME_TYPE:
@@ -91,14 +91,11 @@ def _add_mixed_rows(a: Any, ack: Any, p: Any, first: Any, begin: Any, end: Any) 
         else:
             groups += 1
         at = after
-    if end > mixed:
-        type_ = a[mixed] if groups == 1 else -1
-        _add_row(a, ack, p, first + mixed - begin, first + end - begin - 1, type_, mixed)
 
 
 def add_merged_rows(a: Any, m: Any, slot: Any, ack: Any, entry: Any) -> Any:
     """Add the rows of one place, neighbours merged; return the first entry of the next place."""
-    p, count, before = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_PLACE], 0, a[ack + A_ROWS]
+    p, before = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_PLACE], a[ack + A_ROWS]
     count = a[slot + ENTRIES]
     is_typed = not a[m + ACCEPTS_ALL] or a[p + POISONS] > 0 or a[p + MISSING] > 0
     while entry < count and a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_PLACE] == p:
@@ -136,11 +133,10 @@ def type_at(a: Any, m: Any, slot: Any, p: Any, attempt: Any, offset: Any) -> Any
     return type_
 
 
-def add_single_rows(
-    a: Any, m: Any, slot: Any, ack: Any, entry: Any, offset: Any, to_entry: Any, to: Any
-) -> Any:
+def add_single_rows(a: Any, m: Any, slot: Any, ack: Any, entry: Any, offset: Any) -> Any:
     """Add the rows of one place within a part; return the first entry of the next place."""
     p, before = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_PLACE], a[ack + A_ROWS]
+    to_entry, to = a[slot + ACK_TO_ENTRY], a[slot + ACK_TO]
     while entry <= to_entry:
         at = slot + SLOT_HEAD + entry * ENTRY_SIZE
         if a[at + E_PLACE] != p:
@@ -312,11 +308,8 @@ def refuse(a: Any, ack: Any, begin: Any, end: Any) -> None:
 
 def refuse_all(a: Any, ack: Any) -> None:
     """Refuse a whole request, because its broker cannot be reached."""
-    row = 0
-    while row < a[ack + A_ROWS]:
-        end = rows_end(a, ack, row)
-        refuse(a, ack, row, end)
-        row = end
+    for row in range(a[ack + A_ROWS]):
+        refuse(a, ack, row, row + 1)
     free_ack(a, ack)
 
 
@@ -409,8 +402,6 @@ def handle_acks(a: Any, m: Any, ack: Any, then: Any) -> None:
         at = max(a[NOW], check_acks(a, ack)) + a[NETWORK]
     if then >= 0:
         push(a, at, then, m, 0)
-    else:
-        a[NUMBER] += 1
 
 
 def _is_unreachable(a: Any, ack: Any) -> bool:

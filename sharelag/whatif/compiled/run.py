@@ -65,8 +65,6 @@ def in_flight(core: Core, p: int, members: Sequence[str]) -> list[InFlight]:
 
 #: Above all numbers of events.
 _LAST = (1 << 62) - 1
-#: Kinds of requests by their number in `layout`.
-_WHAT = ("fetch", "acknowledge", "close")
 
 
 class LoopClock(Clock):
@@ -153,7 +151,6 @@ class Simulation(Loop[Client]):
         drawn = streams.topic_ids(seed, scenario.topics)
         self.coordinator = Coordinator(scenario, self.clock, self.brokers, self.first, drawn)
         self._watch = Watch(scenario, self.clock, self.brokers, self.states, self.tally)
-        self.requests: list[tuple[int, int, int, int, str]] = []
         self._work_at: dict[Service, int] = {}
         self._clients: dict[int, Client] = {}
         self._begin()
@@ -208,11 +205,7 @@ class Simulation(Loop[Client]):
             self.core.remove(place, self.logs[place])
 
     def _lag_and_age(self, metric: Metric) -> tuple[int | None, int]:
-        seen = self._watch.lag_and_age(metric)
-        # The watch has advanced the readable end, which fetches share.
-        for log, p in zip(self.logs, self.core.places, strict=True):
-            self.core[p + at.READABLE] = max(self.core[p + at.READABLE], log.batch_counts[1])
-        return seen
+        return self._watch.lag_and_age(metric)
 
     def _observe_places(self) -> Longs:
         core = self.core
@@ -229,16 +222,9 @@ class Simulation(Loop[Client]):
         return sum(self.core.call(calls.HELD_IN, p)[0] for p in self.core.places)
 
     def _settle(self) -> None:
-        core = self.core
-        for log, p in zip(self.logs, core.places, strict=True):
-            log.seen(core[p + at.AT])
         self.states.keep()
-        self._counted.read(core)
-        if core[at.NOTES_REQUESTS]:
-            self.requests += [
-                (time, number, broker, epoch, _WHAT[what])
-                for time, number, broker, epoch, what in core.requests().tolist()
-            ]
+        self._counted.read(self.core)
+        self.requests = self.core.requests()
         super()._settle()
 
     def _call(self, code: int, m: int) -> None:
@@ -263,7 +249,7 @@ class Simulation(Loop[Client]):
         if code == at.DRAW_WORK:
             life = self.lives[core[of + at.MEMBER_INDEX]]
             address = core[of + at.WORK_AT] + len(core.places) + number
-            core.put_chunk(address, life.work[place].draw(chunk, count))
+            core[address] = core.put(life.work[place].draw(chunk, count))
         else:
             address = core[at.CHANCES_AT] + (of - 1) * core[at.CHUNKS] + number
-            core.put_chunk(address, self.outcomes[place].draw(of, chunk, count))
+            core[address] = core.put(self.outcomes[place].draw(of, chunk, count))

@@ -205,13 +205,9 @@ def split(a: Any, p: Any, batch: Any) -> None:
 
 
 def renew(a: Any, p: Any, at: Any, first: Any, last: Any) -> None:
-    """Renew the lock of acquired offsets: single ones, or a whole batch if ``last`` is -1."""
-    ends, number = a[p + STATE_MS] + a[LOCK_MS], a[p + LOCK_NUMBER]
-    a[at + DEADLINE], a[at + LOCK] = ends, number
-    for offset in range(first + 1, last + 1):
-        at = slot_of(a, p, offset)
-        a[at + DEADLINE], a[at + LOCK] = ends, number + offset - first
-    lock_offsets(a, p, first, last, ends)
+    """Renew the lock of an acquired offset, or of a whole batch if ``last`` is -1."""
+    a[at + DEADLINE], a[at + LOCK] = a[p + STATE_MS] + a[LOCK_MS], a[p + LOCK_NUMBER]
+    lock_offsets(a, p, first, last, a[at + DEADLINE])
 
 
 parts(globals())

@@ -63,8 +63,7 @@ def measure_part(a: Any, m: Any, slot: Any, is_part: Any) -> Any:
                     return total
             offset += 1
         entry += 1
-        if entry < a[slot + ENTRIES]:
-            offset = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_FIRST]
+        offset = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_FIRST]
     return total
 
 
@@ -93,88 +92,67 @@ def is_rest_silent(a: Any, m: Any, slot: Any, entry: Any, offset: Any) -> bool:
                 return False
             offset += 1
         entry += 1
-        if entry < a[slot + ENTRIES]:
-            offset = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_FIRST]
+        offset = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_FIRST]
     return True
 
 
-def build_ack(a: Any, m: Any, slot: Any, broker: Any) -> Any:
+def build_ack(a: Any, m: Any, slot: Any, broker: Any, renews: bool) -> Any:
     """Return the request that acknowledges a part to a broker, or -1 if it has no rows.
 
-    The part is that of the member's ``ACK`` fields. Sets ``FOUND`` to the number of its places
-    that the broker leads. The client itself refuses places whose leader changed since the delivery.
+    If it ``renews``, it is about all unacknowledged records instead. Sets ``FOUND`` to whether the
+    broker leads a place of it.
     """
-    ack, entry, offset = new_ack(a, m), a[m + ACK_ENTRY], a[m + ACK_OFFSET]
+    ack, is_over = new_ack(a, m), False
     a[FOUND] = 0
-    while entry <= a[m + ACK_TO_ENTRY]:
-        begin, at = a[ack + A_ROWS], slot + SLOT_HEAD + entry * ENTRY_SIZE
-        p, epoch = a[at + E_PLACE], a[at + E_EPOCH]
-        if a[slot + ONE_BY_ONE]:
-            to_entry, to = a[m + ACK_TO_ENTRY], a[m + ACK_TO]
-            entry = add_single_rows(a, m, slot, ack, entry, offset, to_entry, to)
-            offset = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_FIRST]
-        else:
-            entry = add_merged_rows(a, m, slot, ack, entry)
-        _keep_rows(a, ack, p, epoch, begin, broker)
-    return _ack_or_none(a, ack)
-
-
-def _keep_rows(a: Any, ack: Any, p: Any, epoch: Any, begin: Any, broker: Any) -> None:
-    """Keep new rows about a place if the broker that delivered its records still leads it."""
-    if a[ack + A_ROWS] == begin:
-        return
-    if broker >= 0 and a[p + LEADER] != broker:
-        a[ack + A_ROWS] = begin
-        return
-    a[FOUND] += 1
-    if a[p + LEADER_EPOCH] != epoch:
-        refuse(a, ack, begin, a[ack + A_ROWS])
-        a[ack + A_ROWS] = begin
-
-
-def _ack_or_none(a: Any, ack: Any) -> Any:
+    if not renews:
+        _add_part(a, m, slot, ack, broker, False)
+    else:
+        entry, record = a[m + ENTRY], a[m + RECORD]
+        part_entry, part_last, crashes = a[m + PART_ENTRY], a[m + PART_LAST], a[m + CRASHES]
+        while not is_over and a[m + ENTRY] < a[slot + ENTRIES]:
+            measure_part(a, m, slot, True)
+            is_over = a[m + CRASHES] == 1
+            skip_part(a, m, slot)
+            _add_part(a, m, slot, ack, broker, True)
+        a[m + ENTRY], a[m + RECORD] = entry, record
+        a[m + PART_ENTRY], a[m + PART_LAST], a[m + CRASHES] = part_entry, part_last, crashes
     if a[ack + A_ROWS]:
         return ack
     free_ack(a, ack)
     return -1
 
 
-def build_renewal(a: Any, m: Any, slot: Any, broker: Any) -> Any:
-    """Return the request that renews the locks of all unacknowledged records, as `build_ack`."""
-    entry, record = a[m + ENTRY], a[m + RECORD]
-    part_entry, part_last, crashes = a[m + PART_ENTRY], a[m + PART_LAST], a[m + CRASHES]
-    ack, is_over = new_ack(a, m), False
-    a[FOUND] = 0
-    begin, p, epoch = 0, 0, 0
-    while not is_over and a[m + ENTRY] < a[slot + ENTRIES]:
-        measure_part(a, m, slot, True)
-        is_over = a[m + CRASHES] == 1
-        one, offset = a[m + ENTRY], a[m + RECORD]
-        while one <= a[m + PART_ENTRY]:
-            at = slot + SLOT_HEAD + one * ENTRY_SIZE
-            if a[at + E_PLACE] != p:
-                if p:
-                    _keep_rows(a, ack, p, epoch, begin, broker)
-                begin, p, epoch = a[ack + A_ROWS], a[at + E_PLACE], a[at + E_EPOCH]
-            if a[slot + ONE_BY_ONE]:
-                to_entry, to = a[m + PART_ENTRY], a[m + PART_LAST]
-                one = add_single_rows(a, m, slot, ack, one, offset, to_entry, to)
-                offset = a[slot + SLOT_HEAD + one * ENTRY_SIZE + E_FIRST]
-            else:
-                one = add_merged_rows(a, m, slot, ack, one)
+def _add_part(a: Any, m: Any, slot: Any, ack: Any, broker: Any, renews: bool) -> None:
+    """Add the rows of a slot's part about places that the broker leads.
+
+    The client itself refuses places whose leader changed since the delivery.
+    """
+    entry, offset = a[slot + ACK_ENTRY], a[slot + ACK_OFFSET]
+    while entry <= a[slot + ACK_TO_ENTRY]:
+        begin, at = a[ack + A_ROWS], slot + SLOT_HEAD + entry * ENTRY_SIZE
+        p, epoch = a[at + E_PLACE], a[at + E_EPOCH]
+        if a[slot + ONE_BY_ONE]:
+            entry = add_single_rows(a, m, slot, ack, entry, offset)
+            offset = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_FIRST]
+        else:
+            entry = add_merged_rows(a, m, slot, ack, entry)
+        if renews:
             for row in range(begin, a[ack + A_ROWS]):
                 a[ack + ACK_HEAD + row * ROW + R_TYPE] = RENEWAL
-        skip_part(a, m, slot)
-    if p:
-        _keep_rows(a, ack, p, epoch, begin, broker)
-    a[m + ENTRY], a[m + RECORD] = entry, record
-    a[m + PART_ENTRY], a[m + PART_LAST], a[m + CRASHES] = part_entry, part_last, crashes
-    return _ack_or_none(a, ack)
+        if a[p + LEADER] != broker:
+            a[ack + A_ROWS] = begin
+        elif a[ack + A_ROWS] > begin:
+            a[FOUND] = 1
+            if a[p + LEADER_EPOCH] != epoch:
+                refuse(a, ack, begin, a[ack + A_ROWS])
+                a[ack + A_ROWS] = begin
 
 
 def skip_part(a: Any, m: Any, slot: Any) -> None:
-    """Move a member behind a part; after a held record, to the next held one."""
+    """Move a member behind a part, the slot's to acknowledge; after a held record, to the next."""
     entry, last = a[m + PART_ENTRY], a[m + PART_LAST]
+    a[slot + ACK_ENTRY], a[slot + ACK_OFFSET] = a[m + ENTRY], a[m + RECORD]
+    a[slot + ACK_TO_ENTRY], a[slot + ACK_TO] = entry, last
     if last == a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_LAST]:
         entry += 1
         last = a[slot + SLOT_HEAD + entry * ENTRY_SIZE + E_FIRST] - 1
@@ -270,7 +248,7 @@ def _acknowledge(a: Any, m: Any, slot: Any, each: Any, then: Any, renews: bool) 
     """
     last, last_ack = -1, -1
     for broker in range(a[BROKERS]):
-        ack = build_renewal(a, m, slot, broker) if renews else build_ack(a, m, slot, broker)
+        ack = build_ack(a, m, slot, broker, renews)
         if a[FOUND]:
             if last >= 0:
                 _send(a, m, last, each, last_ack)
@@ -426,12 +404,12 @@ def _fetch(a: Any, m: Any) -> None:
     if slot >= 0:
         for broker in range(a[BROKERS]):
             if not _may_fetch_from(a, m, broker, is_limited, only):
-                ack = build_ack(a, m, slot, broker)
+                ack = build_ack(a, m, slot, broker, False)
                 if a[FOUND]:
                     _send(a, m, broker, ACKS_ARRIVE, ack)
     for broker in range(a[BROKERS]):
         if _may_fetch_from(a, m, broker, is_limited, only):
-            _fetch_from(a, m, broker, build_ack(a, m, slot, broker) if slot >= 0 else -1)
+            _fetch_from(a, m, broker, build_ack(a, m, slot, broker, False) if slot >= 0 else -1)
     if slot >= 0:
         free(a, slot)
 
@@ -511,16 +489,10 @@ def _has_records(a: Any, slot: Any) -> bool:
 
 def _acknowledge_gaps(a: Any, m: Any, slot: Any, kind: Any) -> None:
     """Acknowledge an answer without records, separately from other acknowledgements."""
-    pending, entry, offset = a[m + PENDING], a[m + ACK_ENTRY], a[m + ACK_OFFSET]
-    to_entry, to = a[m + ACK_TO_ENTRY], a[m + ACK_TO]
-    last = a[slot + ENTRIES] - 1
-    a[m + ACK_ENTRY], a[m + ACK_OFFSET] = 0, a[slot + SLOT_HEAD + E_FIRST]
-    a[m + ACK_TO_ENTRY], a[m + ACK_TO] = last, a[slot + SLOT_HEAD + last * ENTRY_SIZE + E_LAST]
+    a[slot + ACK_ENTRY], a[slot + ACK_TO_ENTRY] = 0, a[slot + ENTRIES] - 1
     a[slot + HOLDS] = a[slot + ONE_BY_ONE] = 0
-    a[m + PENDING] = slot
-    _send_pending(a, m, kind)
-    a[m + PENDING], a[m + ACK_ENTRY], a[m + ACK_OFFSET] = pending, entry, offset
-    a[m + ACK_TO_ENTRY], a[m + ACK_TO] = to_entry, to
+    _acknowledge(a, m, slot, kind, kind, False)
+    free(a, slot)
 
 
 def _idle(a: Any, m: Any) -> None:
@@ -614,8 +586,6 @@ def end_part(a: Any, m: Any) -> None:
         free(a, slot)
         call_python(a, CRASH_NOW, m)
         return
-    a[m + ACK_ENTRY], a[m + ACK_OFFSET] = a[m + ENTRY], a[m + RECORD]
-    a[m + ACK_TO_ENTRY], a[m + ACK_TO] = a[m + PART_ENTRY], a[m + PART_LAST]
     skip_part(a, m, slot)
     entry, record = a[m + ENTRY], a[m + RECORD]
     is_last = entry == a[slot + ENTRIES]

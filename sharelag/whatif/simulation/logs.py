@@ -85,15 +85,6 @@ class Log:
         """The end offset at the time of the last call."""
         return self.bases[self._at]
 
-    @property
-    def batch_counts(self) -> tuple[int, int]:
-        """The numbers of record batches that existed, and were readable, at the last calls."""
-        return self._at, self._readable_at
-
-    def seen(self, batches: int) -> None:
-        """Take over the number of record batches that the kernels have seen."""
-        self._at = max(self._at, batches)
-
     def end_then(self, time: int) -> int:
         """Return the end offset at an earlier time."""
         return self.bases[bisect_right(self.times, time)]
@@ -147,6 +138,9 @@ class _Appended(NamedTuple):
     is_marker: NDArray[np.bool_]
     is_aborted: NDArray[np.bool_]
     keys: Longs  # -1 without
+
+
+_NOTHING = _Appended(*(np.zeros(0, kind) for kind in ("i8", "i8", "i8", "?", "?", "i8")))
 
 
 def logs(scenario: Scenario, seed: int, modelled: int | None = None) -> list[list[Log]]:
@@ -209,16 +203,7 @@ def _build_log(
     parts = np.clip((end - bases) / max(end - first, 1), 0, 1)
     past = -np.rint(parts * start.oldest_age_ms * 1000).astype(np.int64)
     read = past if open_from is None else np.where(bases < open_from, past, _NEVER)
-    if not arriving:
-        return Log(
-            np.append(bases, end),
-            past,
-            start.log_start_offset,
-            start.missing,
-            readable=None if open_from is None else read,
-            modelled_until=modelled_until,
-        )
-    later = _merge(arriving)
+    later = _merge(arriving or [_NOTHING])
     edges = end + np.concatenate([[0], np.cumsum(later.sizes)])
     # Records behind an open transaction become readable when it ends.
     ends = later.ends if open_from is None else np.full_like(later.ends, _NEVER)

@@ -192,6 +192,8 @@ class Loop(ABC, Generic[L]):
         """Return the number of records that members work on."""
 
     def _settle(self) -> None:
+        for log in self.logs:
+            log.end(self.clock.now)
         for life in self.lives:
             life.finish()
 

@@ -116,9 +116,11 @@ REQUESTS = pa.schema(
         ("member", pa.string()),
         ("broker", pa.int32()),
         ("session_epoch", pa.int32()),  # 0 opens, -1 closes
-        ("request", pa.string()),  # fetch, acknowledge, close
+        ("request", pa.string()),
     ]
 )
+#: Kinds of requests by their number in `sharelag.whatif.compiled.layout`.
+_WHAT = ("fetch", "acknowledge", "close")
 
 
 def deliveries(tally: Tally, names: Sequence[tuple[str, int]], clients: Sequence[Life]) -> pa.Table:
@@ -147,9 +149,12 @@ def members(tally: Tally, clients: Sequence[Life], now: int) -> pa.Table:
     return table(rows, MEMBERS)
 
 
-def requests(made: Sequence[tuple[int, int, int, int, str]], clients: Sequence[Life]) -> pa.Table:
-    """Return the requests of all sessions."""
-    rows = [(time / MS, clients[number].member.name, *rest) for time, number, *rest in made]
+def requests(made: Longs, clients: Sequence[Life]) -> pa.Table:
+    """Return the requests of all sessions, given as rows of time, member, and the last columns."""
+    rows = [
+        (time / MS, clients[number].member.name, *session, _WHAT[what])
+        for time, number, *session, what in made.tolist()
+    ]
     return table(rows, REQUESTS)
 
 

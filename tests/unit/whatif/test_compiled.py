@@ -225,6 +225,7 @@ def test_it_is_compiled_once_python_has_taken_as_long(monkeypatch: pytest.Monkey
     monkeypatch.setattr(support, "begin_later", later.append)
     monkeypatch.setattr(support, "_so_far", 0)
     monkeypatch.setattr(support, "_is_loaded", False)
+    monkeypatch.setattr(support, "_has_begun", False)
     monkeypatch.setattr("sharelag.whatif.compiled.ready.is_ready", lambda: False)
     monkeypatch.setattr("sharelag.whatif.compiled.ready.make_ready", lambda: made.append(True))
     long = replace(BUSY, duration_ms=22_000)

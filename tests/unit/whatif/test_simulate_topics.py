@@ -104,6 +104,10 @@ def test_producers_produce_what_the_scenario_says() -> None:
     assert weighted[0] / sum(weighted) == pytest.approx(0.75, abs=0.02)
     skewed = ends(Producer("t", 100, keys=100, key_skew=1.5), 100, 4)
     assert max(skewed) > 2 * min(skewed)
+    late = Scenario((Topic("t", 2),), (), (Producer("t", 10, "steady"),), duration_ms=10_950)
+    result, twin = simulate(late), consumer_group_twin(late)  # some arrive after the last step
+    assert only(result.summary)["arrived"] == only(twin.summary)["arrived"] == 109
+    assert sum(result.offsets().column("end_offset").to_pylist()) == 109
     with pytest.raises(InputError, match="24"):
         Producer("t", 1, day=(1.0,))
 
