@@ -5,7 +5,7 @@ import { announcer, button, failureOf, make, ownsKeys } from "../shared/dom.js";
 import { counted, duration, local, unitsOf, utc, words } from "../shared/format.js";
 import { hearing } from "../shared/hearing.js";
 import { menu } from "../shared/menu.js";
-import { chooseTheme, watchTheme } from "../shared/theme.js";
+import { chooseTheme, isDark, watchTheme } from "../shared/theme.js";
 
 const WATCHED = ["title", "level", "as_of", "above", "units", "source", "about", "help", "finding", "facts", "unknown", "notes", "failure", "code", "names", "busy", "earlier", "live", "every", "paused", "stale_after"];
 const [TICK, KNOCK] = [1000, 5000];
@@ -171,7 +171,7 @@ function render({ model, el }) {
     return [...lines, ...notes.map((text) => make("p", {}, bdi(text)))];
   }
   const themed = () => {
-    const theme = root.dataset.theme === "dark" ? "dark" : "light";
+    const theme = isDark(root) ? "dark" : "light";
     if (!main || get("theme") === theme) return;
     model.set("theme", theme);
     model.save_changes();
