@@ -1,8 +1,8 @@
 // A plotly figure: in the theme of the page, with points that the keyboard reaches, and its numbers as a table.
 
+import { isDark } from "./shared/dark.js";
 import { button, make, named, ownsKeys, takesKeys } from "./shared/dom.js";
 import { counted, number, utc } from "./shared/format.js";
-import { isDark } from "./shared/theme.js";
 import { view } from "./shared/view.js";
 import { asTitle, isOurs, isTime, keyOf, pointsOf, textTrace, tickOf, timeOf, withArrays } from "./plot_math.js";
 import { awaitPlotly } from "./plotly_once.js";

@@ -1,11 +1,12 @@
 // The header of a dashboard and of its parts: moment, age, definitions and unknown values.
 
 import { codeButtons } from "../shared/code.js";
+import { isDark } from "../shared/dark.js";
 import { announcer, button, failureOf, make, ownsKeys } from "../shared/dom.js";
 import { counted, duration, local, unitsOf, utc, words } from "../shared/format.js";
 import { hearing } from "../shared/hearing.js";
 import { menu } from "../shared/menu.js";
-import { chooseTheme, isDark, watchTheme } from "../shared/theme.js";
+import { chooseTheme, watchTheme } from "../shared/theme.js";
 
 const WATCHED = ["title", "level", "as_of", "above", "units", "source", "about", "help", "finding", "facts", "unknown", "notes", "failure", "code", "names", "busy", "earlier", "live", "every", "paused", "stale_after"];
 const [TICK, KNOCK] = [1000, 5000];

@@ -42,11 +42,6 @@ export function chooseTheme(element, theme) {
   document.dispatchEvent(new Event(CHOSEN));
 }
 
-/** Whether a view is on dark paper: of forced colours, the browser tells as if the system was light or dark. */
-export function isDark({ dataset: { theme } }) {
-  return theme === "dark" || (theme === "forced" && matchMedia(QUERIES[0]).matches);
-}
-
 /** light, dark or forced. */
 function themeOf(root) {
   if (matchMedia("(forced-colors: active)").matches) return "forced";
