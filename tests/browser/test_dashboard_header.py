@@ -344,9 +344,21 @@ def test_nothing_is_urged_where_nothing_is_wrong(open_desk: OpenDesk) -> None:
     verdict = Verdict({}, level="critical", actions=[["worst", "Show the worst", ""]])
     desk = open_desk(verdict)
     for level, urged in (("critical", 1), ("ok", 0), ("warning", 1), ("unknown", 0)):
-        verdict.level = level
+        verdict.level, verdict.sentence = level, f"It is {level}."
         desk.settle()
         expect(desk.page.locator(".sl-primary")).to_have_count(urged)
+    expect(desk.page.get_by_role("status")).to_have_text("unknown It is unknown.")
+
+
+def test_forced_colours_are_dark_or_light_and_what_is_urged_is_read(open_desk: OpenDesk) -> None:
+    """Chromium paints paper behind words, which were of the paper's colour."""
+    view, _ = header()
+    verdict = Verdict({}, level="critical", actions=[["worst", "Show the worst", ""]])
+    desk = open_desk(view, verdict, forced_colors="active", color_scheme="dark")
+    urged = desk.page.locator(".sl-primary")
+    expect(urged).to_have_css("forced-color-adjust", "none")
+    desk.settle()
+    assert view.theme == "dark"  # of charts by Python
 
 
 def row(name: str, **found: Any) -> dict[str, Any]:

@@ -227,6 +227,30 @@ def test_every_column_is_read_and_what_belongs_together_stays(wide: Watched, wid
     wide.assert_quiet()
 
 
+# The name and place of what has the focus; how far its ring is from its edge, which is its background's
+# colour; and whether the bar covers it.
+FOCUS = """() => { const one = document.activeElement, bar = one.closest('.sharelag-now')?.querySelector('.sharelag-bar');
+    const { outlineStyle, outlineWidth, outlineOffset } = getComputedStyle(one), box = one.getBoundingClientRect();
+    const isSeen = outlineStyle === 'solid' && outlineWidth === '2px' && (one.tagName !== 'BUTTON' || outlineOffset !== '-1px');
+    const isCovered = !bar?.contains(one) && box.top < bar?.getBoundingClientRect().bottom;
+    return bar ? { left: box.left, inBar: bar.contains(one), bad: !isSeen || isCovered ? one.outerHTML : '' } : null; }"""
+
+
+def test_the_focus_goes_as_one_reads_and_is_seen_everywhere(opened: Watched) -> None:
+    page, board = opened.page, board_of(opened.page)
+    settle(page)
+    board.locator("summary").last.focus()
+    found: list[dict[str, Any]] = []
+    while one := page.evaluate(FOCUS):
+        found.append(one)
+        page.keyboard.press("Shift+Tab")
+    assert len(found) > 60
+    assert [one["bad"] for one in found if one["bad"]] == []
+    places = [one["left"] for one in found if one["inBar"]]
+    assert places == sorted(places, reverse=True)
+    opened.assert_quiet()
+
+
 @pytest.mark.exhaustive
 def test_the_bar_stays_in_sight_and_the_theme_can_be_chosen(opened: Watched) -> None:
     page, board = opened.page, board_of(opened.page)

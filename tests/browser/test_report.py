@@ -128,6 +128,14 @@ def test_the_tables_say_what_the_verdict_says(made: Any, opened: Opened) -> None
     for row, group in zip(plain, made.verdict["groups"], strict=True):
         assert row[0].endswith(group["level"])
         assert row[2].split()[0] == ("-" if group["lag"] is None else str(group["lag"]))
+    # So do charts: each point in the words of its label, once, whatever traces have it.
+    fold = page.locator(".sr-chart details").first
+    fold.locator("summary").click()
+    opened.eventually("document.querySelectorAll('.sr-chart table').length", 1)
+    said = fold.locator("td").all_inner_texts()
+    assert len({*said}) == len(said) > 10
+    assert [one for one in said if not re.search(r", \S+ \S+ UTC, lag .+, age ", one)] == []
+    fold.locator("summary").click()
 
 
 def test_time_travel_works_without_python(opened: Opened) -> None:

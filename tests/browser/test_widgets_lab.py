@@ -80,6 +80,11 @@ def test_keys_stay_in_the_view_and_cells_stay_where_they_are(opened: Watched) ->
     assert page.evaluate(active) == before == 1
     found = page.evaluate("window.jupyterapp.shell.currentWidget.content.widgets.length")
     assert found == len(CELLS)
+    # But the one that saves is.
+    dirty = "window.jupyterapp.shell.currentWidget.context.model.dirty"
+    page.evaluate(f"{dirty} = true")
+    page.keyboard.press("Control+s")
+    page.wait_for_function(f"!{dirty}")
     page.wait_for_function(IDLE)
     opened.assert_quiet()
 

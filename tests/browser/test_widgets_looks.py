@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 import pytest
 from numpy.typing import NDArray
 from PIL import Image, ImageCms
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from sharelag_widgets import LagTable, PartitionGrid, PlotView, Selection, WindowStrip
 from tests.support.browser.desk import CONTRAST, Desk, OpenDesk, axe_violations, faint_texts
@@ -190,6 +190,10 @@ def test_forced_colours_leave_patterns(light: Desk) -> None:
         ".sl-grid .sl-swatch", "all => all.map(one => one.toDataURL())"
     )
     assert len(set(steps)) == len(steps) == 8
+    light.root(TABLE).locator("tr[data-place]").first.click()
+    picked = light.root(TABLE).locator("[aria-selected=true] td").first
+    expect(picked).to_have_css("border-left-width", "4px")
+    light.root(TABLE).locator("table").press("Escape")
     light.page.emulate_media(forced_colors="none")
     light.page.wait_for_function("document.querySelector('.sl').dataset.theme === 'light'")
     light.assert_quiet()

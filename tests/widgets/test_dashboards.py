@@ -113,6 +113,8 @@ def test_every_part_says_moment_and_unit(kind: type[Dashboard], poison: Workbenc
         if isinstance(part, ChartPart | TablePart):
             assert part.header.help, part.header.title
             assert not {*part.header.notes} & {*board.header.notes}  # which are said once
+        if isinstance(part, TablePart) and part.view is not None:
+            assert part.view.title == part.header.title  # by which screen readers call it
         if isinstance(part, ChartPart) and part.view.data:
             assert part.header.finding == part.view.figure.layout.meta["title"]
             said = " ".join(part.header.facts)

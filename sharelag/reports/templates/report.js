@@ -112,20 +112,24 @@ const row = (kind, texts) => {
   line.append(...texts.map((text) => cell(kind, text)));
   return line;
 };
-function pointTable({ data }, most = 500) {
-  const rows = [];
-  for (const { name = "", x, y, z, _fullLayout } of data) {
+// Texts of our charts are escaped for plotly; each point has words, which several traces may share.
+const plain = (text) => new DOMParser().parseFromString(text.replaceAll("<br />", " ").replaceAll("<br>", ", "), "text/html").body.textContent;
+const wordsOf = ({ hoverinfo, hovertext, text }) => (hoverinfo === "text" ? [hovertext ?? text].flat(2).filter(Boolean) : []);
+function pointTable({ data, layout }, most = 500) {
+  const rows = [...new Set(layout.meta?.facts ? data.flatMap(wordsOf) : [])].map((text) => [plain(text)]);
+  const heads = rows.length ? ["Points in words"] : ["Trace", ...["x", "y"].map((letter) => plain(layout[`${letter}axis`]?.title?.text ?? letter))];
+  for (const { name = "", x, y, z } of rows.length ? [] : data) {
     const [across, down] = [x ?? [], y ?? []].map((values) => Array.from(values));
     if (z) Array.from(z).forEach((line, n) => Array.from(line).forEach((value, m) => rows.push([name, across[m] ?? m, down[n] ?? n, value])));
     else for (let n = 0; n < Math.max(across.length, down.length); n++) rows.push([name, across[n] ?? n, down[n] ?? n]);
   }
-  const withZ = rows.some((one) => one.length > 3);
   const [table, head, body] = ["table", "thead", "tbody"].map((kind) => document.createElement(kind));
   table.className = "sr-table";
   const text = (value) => (value === null || value === undefined || Number.isNaN(value) ? "-" : typeof value === "number" ? String(Number(value.toPrecision(9))) : String(value));
-  head.append(row("th", ["Trace", "x", "y", ...(withZ ? ["Value"] : [])]));
+  head.append(row("th", [...heads, ...(rows.some((one) => one.length > 3) ? ["Value"] : [])]));
   body.append(...rows.slice(0, most).map((one) => row("td", one.map(text))));
-  table.append(cell("caption", rows.length > most ? `The first ${most} of ${rows.length} points` : `All ${rows.length} points`), head, body);
+  const count = `${rows.length} point${rows.length === 1 ? "" : "s"}`;
+  table.append(cell("caption", rows.length > most ? `The first ${most} of ${count}` : `All ${count}`), head, body);
   return table;
 }
 

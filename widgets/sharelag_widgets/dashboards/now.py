@@ -136,9 +136,9 @@ class Now(PastGroup):
         return [self.range, self._group_choice()], [self.verdict, self.columns, *below]
 
     def _top(self) -> Sequence[W.Widget]:
-        """Return the sticky bar."""
+        """Return the sticky bar; its controls come before those of the header, as they are seen."""
         self.controls.add_class("sharelag-controls")
-        bar = W.Box(super()._top(), layout=W.Layout(width="100%"))
+        bar = W.Box(super()._top()[::-1], layout=W.Layout(width="100%"))
         bar.add_class("sharelag-bar")
         return [bar]
 

@@ -568,8 +568,10 @@ class TablePart(Part):
             self.view.rows = rows
             self.view.hints = self._hints()
             return
-        of = self._selection
-        view = LagTable.of(rows, columns=names, keys=of.columns, sort=order, selection=of, title="")
+        of, title = self._selection, self.header.title
+        view = LagTable.of(
+            rows, columns=names, keys=of.columns, sort=order, selection=of, title=title
+        )
         view.hints = self._hints()
         for name, value in self._looks.items():
             setattr(view, name, value)

@@ -4,7 +4,7 @@
 export function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
-    if (value === null || value === undefined || value === false) continue;
+    if ((value ?? false) === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (name === "data") Object.assign(element.dataset, value);
     else if (name === "style") Object.assign(element.style, value);
@@ -19,8 +19,16 @@ export function make(tag, attributes = {}, ...children) {
  * element that has the focus.
  */
 export function ownsKeys(...elements) {
+  addEventListener("keydown", letSave, true); // once, however often
   for (const element of elements) element.setAttribute("data-lm-suppress-shortcuts", "true");
   return elements[0];
+}
+
+// But JupyterLab saves from anywhere: it hears that key after the window does.
+function letSave({ target, key, ctrlKey, metaKey }) {
+  if (key !== "s" || !(ctrlKey || metaKey) || !target.dataset.lmSuppressShortcuts) return;
+  delete target.dataset.lmSuppressShortcuts;
+  setTimeout(ownsKeys, 0, target);
 }
 
 /** Handle a key and hide it from the page; `actOf` returns its action, or nothing. */
