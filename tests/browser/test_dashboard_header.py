@@ -422,8 +422,15 @@ def decision() -> str:
     return render.as_html(compared(runs(**variants)).presentation())
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [830, 420])  # all of a notebook's column at 1,010 pixels, or half
+# All of a notebook's column at 1,010 pixels, or half.
+@pytest.mark.parametrize(
+    ("width", "theme"),
+    [
+        *((830, "light"), (420, "dark")),
+        pytest.param(830, "dark", marks=pytest.mark.exhaustive),
+        pytest.param(420, "light", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_it_fits_or_scrolls_beside_the_names_of_its_variants(
     decision: str, browser: Browser, tmp_path: Path, width: int, theme: str
 ) -> None:

@@ -9,8 +9,11 @@ from playwright.sync_api import Browser, Locator, Page, expect
 import sharelag
 from tests.support.browser.desk import Watched, axe_violations, box_of, faint_texts
 from tests.support.browser.jupyter import IDLE, NOW_AND_THEN, Lab, change_theme
-from tests.support.cases import Cases
 
+# In each run: the dashboard that has these parts in a lab (`test_now.py`), the parts with hostile
+# names in plain pages (`test_dashboard_header.py`, `test_widgets_looks.py`), and what is linked and
+# fails in Python (`tests/widgets/test_dashboards.py`).
+pytestmark = pytest.mark.exhaustive
 SETUP = """import ipywidgets, sharelag
 from sharelag.workbench import Workbench
 from sharelag_widgets import Selection
@@ -21,6 +24,8 @@ demo, picked = sharelag.open('chapters', engine='local'), Selection()
 writes = [Write(50, 10, group=HOSTILE), Write(3, 12, ((20, 24, 0, 3),), group=HOSTILE)]
 hostile = Workbench(WrittenInput(writes), engine="local")
 demo"""
+KINDS = ["PoisonHunt", "FleetView", "WindowExplorer", "ImbalanceView", "GroupView"]
+KINDS += ["StateTopicHealth", "WhatIfLab", "Now"]
 CELLS = [
     SETUP,
     "fleet = FleetView(demo, selection=picked)\nfleet",
@@ -32,35 +37,23 @@ CELLS = [
     ),
     "unknown = GroupView(demo, 'biling')\nunknown",
     "unreachable = FleetView(sharelag.open('127.0.0.1:1', timeout=1, engine='local'))\nunreachable",
-    "names = ipywidgets.VBox([kind(hostile) for kind in ({kinds},)])\nnames",
+    f"names = ipywidgets.VBox([kind(hostile) for kind in ({', '.join(KINDS)})])\nnames",
     "state = StateTopicHealth(demo)\nstate",
 ]
 FLEET, GROUP, HUNT, LAB, UNKNOWN, UNREACHABLE, NAMES, STATE = range(1, 9)
-#: The first is small enough for axe to look at every cell, in each run. The others consist of the
-#: same parts, and the two that people see first have tests of their own (`test_now.py`,
-#: `test_what_if.py`).
-KINDS = ["PoisonHunt", "FleetView", "WindowExplorer", "ImbalanceView", "GroupView"]
-KINDS += ["StateTopicHealth", "WhatIfLab", "Now"]
 
 
 @pytest.fixture(scope="module")
-def hostile(cases: Cases) -> int:
-    """How many dashboards there are of a group with a hostile name."""
-    return cases(1, len(KINDS))
-
-
-@pytest.fixture(scope="module")
-def opened(lab: Lab, browser: Browser, hostile: int) -> Iterator[Watched]:
+def opened(lab: Lab, browser: Browser) -> Iterator[Watched]:
     """The notebook after a full run."""
-    kinds = ", ".join(KINDS[:hostile])
-    lab.write("dashboards", [one.replace("{kinds}", kinds) for one in CELLS])
+    lab.write("dashboards", CELLS)
     watched = lab.page(browser)
     page = lab.open(watched, "dashboards.ipynb")
     page.set_default_timeout(90_000)
     page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
     page.wait_for_function(
         "count => document.querySelectorAll('.sl-level-2[data-loaded]').length === count",
-        arg=len(CELLS) - 2 + hostile,
+        arg=len(CELLS) - 2 + len(KINDS),
         polling=NOW_AND_THEN,
     )
     page.wait_for_function(IDLE, polling=NOW_AND_THEN)
@@ -83,7 +76,6 @@ def test_every_dashboard_is_there_and_nothing_leaves_the_machine(opened: Watched
         box = box_of(cell(page, number).locator(".sharelag-dashboard"))
         assert box["height"] > 600
         assert cell(page, number).locator(".sl-failure:visible").count() == 0
-    # Their tables are short: axe looks at every cell.
     cell(page, NAMES).locator(".jp-OutputArea").first.evaluate(
         "output => { output.dataset.axe = ''; }"
     )
@@ -91,7 +83,6 @@ def test_every_dashboard_is_there_and_nothing_leaves_the_machine(opened: Watched
     opened.assert_quiet()
 
 
-@pytest.mark.exhaustive
 @pytest.mark.parametrize(("width", "columns"), [(1000, 1), (1920, 2)])
 def test_wide_pages_have_parts_side_by_side(opened: Watched, width: int, columns: int) -> None:
     page = opened.page
@@ -176,9 +167,9 @@ def test_failures_are_sentences_with_what_to_do(opened: Watched) -> None:
     opened.assert_quiet()
 
 
-def test_hostile_names_are_text(opened: Watched, hostile: int) -> None:
+def test_hostile_names_are_text(opened: Watched) -> None:
     page, boards = opened.page, cell(opened.page, NAMES).locator(".sharelag-dashboard")
-    assert boards.count() == hostile
+    assert boards.count() == len(KINDS)
     assert cell(page, NAMES).locator(".jp-OutputArea img:not(.sl-drawing)").count() == 0
     for board in boards.all():
         said = board.inner_text()
@@ -194,7 +185,6 @@ def test_hostile_names_are_text(opened: Watched, hostile: int) -> None:
     opened.assert_quiet()
 
 
-@pytest.mark.exhaustive
 def test_results_show_themselves_in_the_theme_of_the_lab(opened: Watched) -> None:
     page, result = opened.page, cell(opened.page, 0).locator(".sharelag-result")
     shown = "dark => [...document.querySelectorAll('.sl-head')].every(one => (one.dataset.theme === 'dark') === dark)"

@@ -324,6 +324,7 @@ def test_brokers_that_disagree_have_no_value(caplog: pytest.LogCaptureFixture) -
         assert "(200, missing): the value is unknown" in caplog.text
 
 
+@pytest.mark.exhaustive  # a broker of its own
 def test_a_setting_that_a_brokers_version_lacks_is_left_out() -> None:
     with KafkaBroker(version=EARLIER_VERSION) as broker:  # its file sets the interval
         found = settings(client_config(broker.bootstrap_servers), ["g"], []).to_pylist()

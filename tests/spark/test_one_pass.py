@@ -272,7 +272,10 @@ def test_one_reading_is_one_pass(
     kept.close()
 
 
-@pytest.mark.parametrize(("chosen", "tasks"), [(None, range(1, 9)), ("false", {40})])
+@pytest.mark.parametrize(
+    ("chosen", "tasks"),
+    [(None, range(1, 9)), pytest.param("false", {40}, marks=pytest.mark.exhaustive)],
+)
 def test_cached_records_are_in_few_partitions_unless_the_user_chose_otherwise(
     chosen: str | None, tasks: Container[int], raw: DataFrame, ends: DataFrame
 ) -> None:

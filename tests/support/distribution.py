@@ -21,7 +21,6 @@ LONGEST = (
     "tests/kafka/test_brokers.py",
     "tests/kafka/test_archive.py",
     "tests/kafka/test_broker_killed.py",
-    "tests/browser/test_dashboards.py",
     "tests/spark/test_equal.py",
     "tests/spark/test_raw_files.py",
     "tests/unit/test_agreement.py",
