@@ -389,9 +389,7 @@ class Core:
             before = self._capacity
             self._capacity = max(2 * number, self._sizes.members, 1)
             for where, size in ((at.COUNTS_AT, at.COUNTS), (at.NODES_AT, at.NODE_OF_PLACE)):
-                old, begin = self[where], self.allocate(self._capacity * places * size)
-                self.a[begin:][: before * places * size] = self.a[old:][: before * places * size]
-                self[where] = begin
+                self._enlarge(where, before * places * size, self._capacity * places * size)
         m = self.allocate(at.MEMBER)
         self.members.append(m)
         self[at.MEMBERS] = self[at.MEMBERS] + 1
@@ -433,11 +431,9 @@ class Core:
         self._ensure_room(at.WRITES_AT, at.WRITES_ROOM, at.WRITE_ROW, changes)
         self._ensure_room(at.RUNS_AT, at.RUNS_ROOM, at.RUN, changes)
         self._ensure_room(at.REQUESTS_AT, at.REQUESTS_ROOM, at.REQUEST, 4 * self[at.BROKERS] + 16)
-        before, count = self[at.EVENTS_AT], self[at.EVENTS]
+        count = self[at.EVENTS]
         needed = count + 4 * (members + self[at.BROKERS]) + 8 * sizes.places + 64
-        if self._ensure_room(at.EVENTS_AT, at.EVENTS_ROOM, at.EVENT, needed):
-            begin = self[at.EVENTS_AT]
-            self.a[begin:][: count * at.EVENT] = self.a[before:][: count * at.EVENT]
+        self._ensure_room(at.EVENTS_AT, at.EVENTS_ROOM, at.EVENT, needed, count)
         each = self[at.SLOTS_EACH]
         if self[at.FREE_SLOTS] < members * each + 1:
             for _ in range(members * (each + 1) + 2 - self[at.FREE_SLOTS]):
@@ -480,9 +476,8 @@ class Core:
         locked = self[p + at.HELD] + self[at.LOCKS] + 2 * self[p + at.SPARE]
         self[p + at.LOCK_ROOM] = max(self[p + at.LOCK_ROOM], 2 * min(larger, locked))
         for field, to in ((at.LOCKS_AT, at.LOCKS_TO), (at.EARLY_LOCKS_AT, at.EARLY_LOCKS)):
-            begin, size = self[p + field], self[p + to] * at.LOCK_SIZE
-            self[p + field] = self.allocate(self[p + at.LOCK_ROOM] * at.LOCK_SIZE)
-            self.a[self[p + field] :][:size] = self.a[begin:][:size]
+            size = self[p + at.LOCK_ROOM] * at.LOCK_SIZE
+            self._enlarge(p + field, self[p + to] * at.LOCK_SIZE, size)
 
     def runs(self) -> list[Longs]:
         """Return all runs that were written, in several parts."""
@@ -500,13 +495,15 @@ class Core:
         taken, self._writes = self._writes, []
         return taken
 
-    def _ensure_room(self, where: int, room: int, size: int, needed: int) -> bool:
-        """Allocate a larger table of rows if needed; return whether it was."""
-        if self[room] >= needed:
-            return False
-        rows = 2 * max(needed, _ROWS)
-        self[where], self[room] = self.allocate(rows * size), rows
-        return True
+    def _ensure_room(self, where: int, room: int, size: int, needed: int, used: int = 0) -> None:
+        """Move the used rows of a table to a larger one if needed."""
+        if self[room] < needed:
+            self[room] = 2 * max(needed, _ROWS)
+            self._enlarge(where, used * size, self[room] * size)
+
+    def _enlarge(self, where: int, used: int, size: int) -> None:
+        before, self[where] = self[where], self.allocate(size)
+        self.a[self[where] :][:used] = self.a[before:][:used]
 
     def _flush(self) -> None:
         if self[at.WRITES]:
