@@ -10,7 +10,6 @@ import pytest
 
 from sharelag.errors import InputError
 from sharelag.whatif import (
-    ASSIGNORS,
     Behaviour,
     Fault,
     Group,
@@ -36,10 +35,7 @@ from sharelag.whatif.assignors.group import AssignorError
 from sharelag.whatif.assignors.simple import JavaMap
 from sharelag.wire.placement import abs_hash
 from tests.support.groups_to_assign import check, counts, figures, going_on, members, pairs, slowest
-from tests.support.own_process import run_by_any_hashes
 
-#: As this is imported: other tests add assignors.
-SHIPPED = [*ASSIGNORS]
 MADE = {"a": {"orders": [0, 2]}, "b": {"orders": [1, 2]}, "c": {}}
 UNEVEN = (Producer("orders", 400.0, batch_records=10, weights=(0.9, 0.1, 0, 0)),)
 
@@ -179,18 +175,6 @@ def test_a_bin_that_java_would_order_in_its_own_way_is_said() -> None:
     with pytest.warns(RuntimeWarning, match="Kafka's assignor may choose other members"):
         crowded.put(keys[8], None)
     assert list(crowded) == list(keys)
-
-
-def test_the_same_group_gets_the_same_answer_in_every_process() -> None:
-    group = [{"id": f"m{n}", "subscribed": ["t", "u"][: 1 + n % 2]} for n in range(9)]
-    topics = {name: {"partitions": 7, "lag": {n: (n * 37) % 11 for n in range(7)}} for name in "tu"}
-    code = f"""
-from sharelag.whatif import assign
-for name in {SHIPPED}:
-    print(name, assign(name, {group}, {topics}))
-"""
-    answer = run_by_any_hashes(code)
-    assert [line.split()[0] for line in answer.splitlines()] == SHIPPED
 
 
 # ---- what users bring ----------------------------------------------------------------------------

@@ -582,16 +582,24 @@ def test_the_ledger_sees_what_is_wrong() -> None:
 
 # ---- the same again ----
 @pytest.mark.slow
-def test_everything_at_once_is_the_same_in_every_process() -> None:
-    code = (
-        "from random import Random; from sharelag.whatif.simulate import simulate\n"
-        "from tests.support.simulation_scenarios import *; from tests.support.simulations import "
-        "digest\n"
-        "print(digest(simulate(EVERYTHING, 1, requests=True)))\n"
-        "for n in range(4): "
-        "print(digest(simulate(random_scenario(Random(n), n % 2 == 0), n, requests=True)))"
-    )
-    assert len(set(run_by_any_hashes(code).split())) == 5
+def test_simulations_the_suite_and_assignments_are_the_same_in_every_process() -> None:
+    group = [{"id": f"m{n}", "subscribed": ["t", "u"][: 1 + n % 2]} for n in range(9)]
+    topics = {name: {"partitions": 7, "lag": {n: (n * 37) % 11 for n in range(7)}} for name in "tu"}
+    code = f"""
+from random import Random
+from sharelag.whatif import ASSIGNORS, assign, simulate, suite, to_json
+from tests.support.simulation_scenarios import EVERYTHING, random_scenario
+from tests.support.simulations import digest
+print(digest(simulate(EVERYTHING, 1, requests=True)))
+for n in range(4):
+    print(digest(simulate(random_scenario(Random(n), n % 2 == 0), n, requests=True)))
+print([*map(to_json, suite(100))])
+for name in ASSIGNORS:
+    print(name, assign(name, {group}, {topics}))
+"""
+    lines = run_by_any_hashes(code).splitlines()
+    assert len({*lines[:5]}) == 5
+    assert {"simple", "optimal"} <= {line.split()[0] for line in lines[6:]}
 
 
 #: Work and arrivals by chance, records that fail, a member that dies: all streams of chance are

