@@ -87,7 +87,8 @@ class Evidence(Displayable):
         ``is_past``: the moment is before the last; ``generation``: that of the decoding.
         """
         rejected = gaps.of_rejected(self.rejected, generation)
-        past = (_OF_NOW,) if is_past else ()
+        is_known = self.lag_only or self.settings.num_rows or self.logs.num_rows
+        past = (_OF_NOW,) if is_past and is_known else ()
         if self.lag_only:  # without groups and settings
             return (*rejected, *past, *gaps.of_missing(self.gaps.num_rows, 0))
         stateless = count_stateless(self.groups, self.windows)

@@ -372,6 +372,8 @@ def test_a_moment_later_than_all_that_was_given_is_answered_in_part(demo: Workbe
             assert one.endswith(f", to {iso(moment)}")
             assert (iso(last) in one) == bool(len(given))  # else the last record is named
     assert "what happened from" not in " ".join(demo.at(last).lag().lacks)
+    current = [["current" in one for one in on.explain().unknown] for on in (bench, demo.at(last))]
+    assert [any(one) for one in current] == [False, True]  # records alone have no settings at all
 
 
 def test_topics_that_are_not_there_are_named(demo: Workbench) -> None:
