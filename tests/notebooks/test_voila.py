@@ -71,6 +71,8 @@ def test_a_notebook_is_a_page_that_lives(voila: str, browser: Browser) -> None:
     page.wait_for_function(DRAWN)
     assert empty_views(page) == []
     assert axe_violations(page, ".sl-strip") == []
+    # Above a bar that stays in sight, nothing else is.
+    expect(page.locator("#rendered_cells")).to_have_css("padding-top", "0px")
     page.set_viewport_size({"width": 768, "height": 900})
     # The charts still count as drawn: each follows the page's width some frames later.
     page.wait_for_function("document.documentElement.scrollWidth <= innerWidth")
