@@ -78,8 +78,13 @@ def from_json(text: str | bytes) -> Scenario:
                 raise ValueError(f"the key {key!r} is there twice")
         return dict(pairs)
 
+    def whole(digits: str) -> int:
+        if abs(number := int(digits)) >= 1 << 63:
+            raise ValueError(f"{digits} is more than any offset or time")
+        return number
+
     try:
-        given = json.loads(text, parse_constant=refuse, object_pairs_hook=distinct)
+        given = json.loads(text, parse_constant=refuse, parse_int=whole, object_pairs_hook=distinct)
     except RecursionError:
         raise InputError("a scenario cannot be read: it is nested too deeply") from None
     except ValueError as error:

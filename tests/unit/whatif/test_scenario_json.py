@@ -189,6 +189,7 @@ PRODUCER, SPAN = {"topic": "t", "rate": 1}, {"begin_ms": "2s", "end_ms": "1s"}
         ({"topics": [TOPIC | {"partitions": 10**9}]}, "1,000,000,000 partitions are more than 1,0"),
         ({"topics": [TOPIC | {"partitions": 900_000}] * 2}, "1,800,000 partitions are more than"),
         ({"members": [{"count": 10**9}]}, "1,000,000,000 members are too many: give at most 1,000"),
+        ({"topics": [TOPIC | {"backlog": 1 << 63}]}, "9223372036854775808 is more than any offset"),
         ({"members": [{"count": 1000}] * 11}, "has 11,000 members: give at most 10,000"),
         ({"topics": [{}] * 9}, "and 13 more"),
         ('{"members": [], "topics": [], "members": []}', "key 'members' is there twice"),
