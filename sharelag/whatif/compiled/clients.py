@@ -5,15 +5,17 @@ The kernels in `working` poll, process and acknowledge.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 
 from sharelag.whatif.compiled import calls
 from sharelag.whatif.compiled import layout as at
-from sharelag.whatif.compiled.coordinator import Target
+from sharelag.whatif.compiled.brokers import Brokers
+from sharelag.whatif.compiled.coordinator import Coordinator, Target
 from sharelag.whatif.compiled.memory import Core, behaviour_fields
-from sharelag.whatif.simulation.clock import MS
+from sharelag.whatif.scenario import Scenario
+from sharelag.whatif.simulation.clock import MS, Clock
 from sharelag.whatif.simulation.life import Birth, Life
 from sharelag.whatif.simulation.streams import WHOLE_BITS, Longs
 
@@ -21,12 +23,25 @@ from sharelag.whatif.simulation.streams import WHOLE_BITS, Longs
 _ACCIDENTS = 64
 
 
+class World(Protocol):
+    """The simulation of a share group, as its members see it."""
+
+    scenario: Scenario
+    clock: Clock
+    brokers: Brokers
+    coordinator: Coordinator
+    first: dict[str, int]  # the first place of each topic
+    core: Core
+
+
 class Client(Life):
     """One life of a share consumer."""
 
-    def __init__(self, world: Any, birth: Birth, work_at: int) -> None:
-        self._core: Core = world.core
-        self.address, member = self._core.add_member(), birth.member
+    _world: World
+
+    def __init__(self, world: World, birth: Birth, work_at: int) -> None:
+        self._core, member = world.core, birth.member
+        self.address = world.core.add_member()
         fields = {
             at.MAX_POLL: member.max_poll_records,
             at.RECORD_LIMIT: int(member.acquire_mode == "record_limit"),
@@ -53,7 +68,7 @@ class Client(Life):
         arrives = max(self._clock.now + self._network, self._world.brokers.coordinated_from)
         self._clock.at(arrives, self._world.coordinator.leave, self.id)
 
-    def _heartbeat(self, _owned: frozenset[int]) -> Any:
+    def _heartbeat(self, _owned: frozenset[int]) -> Target | bool | None:
         joins = not self._known
         return self._world.coordinator.heartbeat(self.id, self._topics, self.member, joins)
 
