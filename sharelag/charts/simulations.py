@@ -400,7 +400,7 @@ def clearing_figure(cells: pa.Table, theme: Theme = "light") -> Figure:
     members = list(dict.fromkeys(row["members"] for row in rows))
     places = [(members.index(row["members"]), assignors.index(row["assignor"])) for row in rows]
     texts = [(drain_words(row), *costs_in_words(row)) for row in rows]
-    # How often it drains has a line of its own: narrow pages have no room for both.
+    # How often it drains has a separate line: narrow pages have no room for both.
     shown = [
         f"<b>{re.sub(' (?=in [0-9]+ of)', '<br>', first)}</b>" + "<br>".join(["", *more])
         for first, *more in (map(text.escape, each) for each in texts)
