@@ -204,6 +204,8 @@ def next_batch(records: MemoryRecords, what: str) -> DefaultRecordBatch | None:
         batch = records.next_batch() if records.has_next() else None
     except (KafkaError, struct.error) as error:
         raise InputError(f"{what} cannot be read ({error})") from error
+    except AssertionError as error:  # on the length of a format of before Kafka 0.11
+        raise InputError(f"{what} is corrupt (its length is wrong)") from error
     if batch is not None and not isinstance(batch, DefaultRecordBatch):
         raise InputError(f"{what} cannot be read (a format of before Kafka 0.11)")
     return batch

@@ -154,6 +154,13 @@ def test_a_corrupt_length_is_named(tmp_path: Path, length: int, offset: int) -> 
         read_all_control(folder)
 
 
+def test_a_corrupt_length_of_an_old_format_is_named(tmp_path: Path) -> None:
+    octets = bytearray(b"".join(walk_batches()))
+    struct.pack_into(">i4xb", octets, 8, -256, 0)
+    with pytest.raises(InputError, match=r"is corrupt .its length"):
+        read_all(write_state(tmp_path, bytes(octets)))
+
+
 def test_users_records_between_control_records_are_not_missing(tmp_path: Path) -> None:
     rows = control(1)
     for at, each in enumerate(rows):
