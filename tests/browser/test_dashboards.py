@@ -49,7 +49,6 @@ def opened(lab: Lab, browser: Browser) -> Iterator[Watched]:
     lab.write("dashboards", CELLS)
     watched = lab.page(browser)
     page = lab.open(watched, "dashboards.ipynb")
-    page.set_default_timeout(90_000)
     page.evaluate("() => window.jupyterapp.commands.execute('notebook:run-all-cells')")
     page.wait_for_function(
         "count => document.querySelectorAll('.sl-level-2[data-loaded]').length === count",

@@ -84,9 +84,7 @@ def open_page(browser: Browser, alone: bool = False, site: str = _A_FILE, **sett
     """
     size = settings.pop("viewport", None)
     colours = {name: settings.pop(name) for name in _COLOURS if name in settings}
-    page = (
-        browser.new_context(**settings) if alone else _shared(browser, site, settings)
-    ).new_page()
+    page = (_context(browser, settings) if alone else _shared(browser, site, settings)).new_page()
     if size:
         page.set_viewport_size(size)
     if colours:
@@ -102,10 +100,17 @@ def _shared(browser: Browser, site: str, settings: dict[str, Any]) -> BrowserCon
         contexts.pop(key, None)
 
     if key not in contexts:
-        made = contexts[key] = browser.new_context(**settings)
+        made = contexts[key] = _context(browser, settings)
         made.on("close", forget)
         made.new_page().goto(site)
     return contexts[key]
+
+
+def _context(browser: Browser, settings: dict[str, Any]) -> BrowserContext:
+    """Make a context whose pages may be slow: they share the processors with brokers and Spark."""
+    made = browser.new_context(**settings)
+    made.set_default_timeout(120_000)
+    return made
 
 
 @contextmanager

@@ -59,7 +59,6 @@ class Watched:
         self.page.on("request", lambda request: self._note_request(request.url))
         self.page.on("popup", lambda opened: self._note_request(opened.url))
         self.page.on("websocket", lambda socket: self._note_request(socket.url))
-        self.page.set_default_timeout(60_000)
         self.page.on("console", self._note_error)
         self.page.on("pageerror", lambda error: self._note(error.stack or str(error)))
         self.page.on("dialog", lambda dialog: self.complaints.append(dialog.message))

@@ -78,7 +78,6 @@ class Lab(NamedTuple):
         # The lab keeps the theme that the last test of another notebook chose.
         (_settings_of(self.folder) / _THEMES).unlink(missing_ok=True)
         page = watched.page
-        page.set_default_timeout(60_000)
         # A workspace for each: the lab would load again where another page of the browser has it.
         space = notebook.removesuffix(".ipynb").replace("/", "-")
         where = f"{self.url}/lab/workspaces/{space}{place}"
