@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -462,11 +461,10 @@ def _print_all(output: str, since: str | None, options: dict[str, Any]) -> int |
     with open_bench(source, options) as bench:
         read = bench.reading
         begin, base = begin_of(since, read.now), bench.base(read)
-        tables = read.history_tables(begin)
-        first = list(islice(tables, 1))  # has groups that were deleted, too
-        groups = groups_in(read.table("windows")).union(*map(groups_in, first))
+        groups = groups_in(read.table("windows"))
+        groups |= set() if bench.choice.topics else groups_in(read.table("deleted"))
         require_rows(bench.choice, bench.as_of or begin, groups, source, base.rejected)
         answered = Answered(base, source, groups, bench.choice, options["as_of"])
-        rows = (row for table in chain(first, tables) for row in each_row(table))
+        rows = (row for table in read.history_tables(begin) for row in each_row(table))
         answered.write(output, rows, None)
         return answered.note(output)

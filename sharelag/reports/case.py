@@ -146,7 +146,7 @@ def read(
     if not evidence.lag.num_rows:
         why = without_records(bench.source, requested)
         pruned = f"{why} (sharelag capture --follow keeps what Kafka prunes)"
-        lacking = bench.choice.lacking(evidence.lag)
+        lacking = bench.choice.lacking(evidence.lag) if requested is None else []
         raise InputError(f"nothing to report on: {not_found(lacking) if lacking else pruned}")
     if rules:
         judged = check_reading(bench.reading, read_rules(Path(rules))).table

@@ -233,8 +233,8 @@ def _build_topics(
             ageless.append(f"{row['topic']}:{number}")
     if not by_topic:
         raise InputError(
-            "the end offsets of the group's topics are not known then, so nothing can be "
-            "simulated: give a later moment, or an input with end offsets, such as a capture"
+            "the end offsets of the group's topics are not known, so nothing can be simulated: "
+            "give another moment, or an input with end offsets, such as a cluster or a capture"
         )
     logs = {place_of(row): row for row in evidence.logs.to_pylist()}
     topics = []

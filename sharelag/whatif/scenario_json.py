@@ -75,7 +75,7 @@ def from_json(text: str | bytes) -> Scenario:
     def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         for key, times in Counter(key for key, _ in pairs).items():
             if times > 1:  # the last would count, and the others be ignored
-                raise ValueError(f"the key {key!r} is there twice")
+                raise ValueError(f"the key {key!r} is there more than once")
         return dict(pairs)
 
     def whole(digits: str) -> int:
@@ -88,7 +88,10 @@ def from_json(text: str | bytes) -> Scenario:
     except RecursionError:
         raise InputError("a scenario cannot be read: it is nested too deeply") from None
     except ValueError as error:
-        raise InputError(f"a scenario cannot be read: it is not valid JSON ({error})") from error
+        why = (
+            f"it is not valid JSON ({error})" if isinstance(error, json.JSONDecodeError) else error
+        )
+        raise InputError(f"a scenario cannot be read: {why}") from error
     try:
         given = _in_milliseconds(given)
     except InputError as error:

@@ -333,9 +333,11 @@ class Opened:
     def _not_found(self, lag: pa.Table) -> tuple[str, ...]:
         """Return sentences on selected topics without a share partition, or on no records."""
         found = () if len(lag) else self._without_records()
-        if not found and (lacking := self.choice.lacking(lag)):
-            return (not_found(lacking),)
-        return found
+        # Names may be right though a group has no state of a topic, or a moment none of any.
+        if found or self.as_of is not None or self.choice.groups:
+            return found
+        lacking = self.choice.lacking(self.reading.table("lag"))
+        return (not_found(lacking),) if lacking else ()
 
     def _other_groups(self) -> list[str]:
         """Return all groups with state, if only some were read."""

@@ -116,7 +116,8 @@ const row = (kind, texts) => {
 const plain = (text) => new DOMParser().parseFromString(text.replaceAll("<br />", " ").replaceAll("<br>", ", "), "text/html").body.textContent;
 const wordsOf = ({ hoverinfo, hovertext, text }) => (hoverinfo === "text" ? [hovertext ?? text].flat(2).filter(Boolean) : []);
 function pointTable({ data, layout }, most = 500) {
-  const rows = [...new Set(layout.meta?.facts ? data.flatMap(wordsOf) : [])].map((text) => [plain(text)]);
+  const words = data.filter(({ hoverinfo }) => hoverinfo !== "skip").map(wordsOf);
+  const rows = [...new Set(layout.meta?.facts && words.every((some) => some.length) ? words.flat() : [])].map((text) => [plain(text)]);
   const heads = rows.length ? ["Points in words"] : ["Trace", ...["x", "y"].map((letter) => plain(layout[`${letter}axis`]?.title?.text ?? letter))];
   for (const { name = "", x, y, z } of rows.length ? [] : data) {
     const [across, down] = [x ?? [], y ?? []].map((values) => Array.from(values));

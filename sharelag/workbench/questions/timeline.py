@@ -218,7 +218,8 @@ def _are_few(bench: Opened, moments: Sequence[datetime]) -> bool:
 def _of_known(t: Tables, table: pa.Table, group: str | None) -> pa.Table:
     """Return the rows of a group, or all; groups that never had any state are an error."""
     chosen = () if t.bench.asks_once else sorted(t.bench.choice.groups)
-    then = pc.unique(table.column("group_id")).to_pylist()  # some may be deleted by now
+    deleted = t.read.table("deleted").column("group_id").to_pylist()
+    then = {*pc.unique(table.column("group_id")).to_pylist(), *deleted}
     for name in (*chosen, group):
         if name not in then:
             t.bench.require_group(t.read.table("lag"), name)

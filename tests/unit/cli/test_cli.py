@@ -483,6 +483,7 @@ def test_a_deleted_group_has_a_past(words: str) -> None:
     assert len(mine) >= 7
     shown = sharelag(*words.split(), "--capture", "chapters", "--group", "trial", code=0).stdout
     assert shown.count(" trial ") == len(mine)
+    assert rows("history --since 1s --capture chapters --group trial") == []
     assert "no state of share group 'tril'" in refused(
         *words.split(), "--capture", "chapters", "--group", "tril"
     )

@@ -192,7 +192,7 @@ PRODUCER, SPAN = {"topic": "t", "rate": 1}, {"begin_ms": "2s", "end_ms": "1s"}
         ({"topics": [TOPIC | {"backlog": 1 << 63}]}, "9223372036854775808 is more than any offset"),
         ({"members": [{"count": 1000}] * 11}, "has 11,000 members: give at most 10,000"),
         ({"topics": [{}] * 9}, "and 13 more"),
-        ('{"members": [], "topics": [], "members": []}', "key 'members' is there twice"),
+        ('{"members": [], "topics": [], "members": []}', "key 'members' is there more than once"),
         ({"producers": [PRODUCER | SPAN]}, "end_ms of Producer 't' is 1000, before begin_ms 2000"),
         (
             {"producers": [PRODUCER | {"bursts": [SPAN | {"factor": 2}]}]},

@@ -386,6 +386,11 @@ def test_topics_that_are_not_there_are_named(demo: Workbench) -> None:
         for answer in (bench.lag(), bench.explain(), bench.members()):
             assert any(f"no share partition of {lacking} was found" in one for one in answer.notes)
     assert not demo.lag().notes
+    # A group has no state of each topic, and none of any had some at each moment.
+    both = sharelag.open("chapters", engine="local", topics=["orders", "clicks"])
+    then = both.at("2026-11-21T11:40:00Z")
+    for answer in (both.explain("billing"), both.only("billing").lag(), then.lag()):
+        assert not any("was found" in one for one in answer.notes)
 
 
 def test_a_group_that_was_deleted_has_a_past() -> None:

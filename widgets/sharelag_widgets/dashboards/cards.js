@@ -30,7 +30,6 @@ function build({ model, get, root, voice }) {
   }
   function paint() {
     state.replaceChildren(make("strong", {}, bdi(get("group"))), " ", bdi(get("state")));
-    voice.say(state.textContent);
     list.replaceChildren(...get("cards").map(card));
     list.hidden = !get("cards").length;
   }

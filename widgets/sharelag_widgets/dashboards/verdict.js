@@ -17,10 +17,10 @@ function build({ model, get, root, voice }) {
 
   function paint() {
     const level = get("level");
+    if (root.dataset.level !== level || sentence.textContent !== get("sentence")) voice.say(`${level} ${get("sentence")}`);
     root.dataset.level = level;
     badge.textContent = level ? `${MARKS[level] ?? ""} ${level}` : "";
     badge.hidden = !level;
-    if (sentence.textContent !== get("sentence")) voice.say(`${level} ${get("sentence")}`);
     sentence.textContent = get("sentence");
     const wanted = JSON.stringify(["level", "actions", "copies", "busy"].map(get));
     if (wanted !== buttons) renew(wanted);
