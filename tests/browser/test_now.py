@@ -227,13 +227,17 @@ def test_every_column_is_read_and_what_belongs_together_stays(wide: Watched, wid
     wide.assert_quiet()
 
 
-# The name and place of what has the focus; how far its ring is from its edge, which is its background's
-# colour; and whether the bar covers it.
-FOCUS = """() => { const one = document.activeElement, bar = one.closest('.sharelag-now')?.querySelector('.sharelag-bar');
-    const { outlineStyle, outlineWidth, outlineOffset } = getComputedStyle(one), box = one.getBoundingClientRect();
-    const isSeen = outlineStyle === 'solid' && outlineWidth === '2px' && (one.tagName !== 'BUTTON' || outlineOffset !== '-1px');
-    const isCovered = !bar?.contains(one) && box.top < bar?.getBoundingClientRect().bottom;
-    return bar ? { left: box.left, inBar: bar.contains(one), bad: !isSeen || isCovered ? one.outerHTML : '' } : null; }"""
+# The place of what has the focus, and itself if its ring is not seen or the bar covers it. A ring at
+# -1 pixel lies on a button's border, which may have its colour.
+FOCUS = """() => { const one = document.activeElement, board = one.closest('.sharelag-now');
+    if (!board) return null;
+    const bar = board.querySelector('.sharelag-bar'), box = one.getBoundingClientRect();
+    const { outlineStyle, outlineWidth, outlineOffset } = getComputedStyle(one);
+    const isSeen = outlineStyle === 'solid' && outlineWidth === '2px'
+        && (one.tagName !== 'BUTTON' || outlineOffset !== '-1px');
+    const inBar = bar.contains(one), below = bar.getBoundingClientRect().bottom;
+    const isCovered = !inBar && box.top < below;
+    return { left: box.left, inBar, bad: !isSeen || isCovered ? one.outerHTML : '' }; }"""
 
 
 def test_the_focus_goes_as_one_reads_and_is_seen_everywhere(opened: Watched) -> None:

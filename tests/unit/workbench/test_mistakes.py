@@ -198,6 +198,7 @@ def test_what_ifs_take_one_or_several_and_say_what_they_take() -> None:
     scenario = named("uneven")
     one = variants(scenario, assignors="sticky", members=4)
     assert one == variants(scenario, assignors=["sticky"], members=[4])
+    # Type checkers refuse what is ignored here: people without one make these mistakes.
     mistakes: list[tuple[Callable[[], Any], str]] = [
         (lambda: compare(scenario), "variants are scenarios by name: give {'as it is': scenario"),  # type: ignore[arg-type]
         (lambda: compare(one, seeds=3), "seeds are several numbers: give range(3) or [3]"),  # type: ignore[arg-type]

@@ -16,12 +16,12 @@ function build({ model, get, root, voice }) {
   let buttons = "";
 
   function paint() {
-    const level = get("level");
-    if (root.dataset.level !== level || sentence.textContent !== get("sentence")) voice.say(`${level} ${get("sentence")}`);
+    const [level, said] = [get("level"), get("sentence")];
+    if (root.dataset.level !== level || sentence.textContent !== said) voice.say(`${level} ${said}`);
     root.dataset.level = level;
     badge.textContent = level ? `${MARKS[level] ?? ""} ${level}` : "";
     badge.hidden = !level;
-    sentence.textContent = get("sentence");
+    sentence.textContent = said;
     const wanted = JSON.stringify(["level", "actions", "copies", "busy"].map(get));
     if (wanted !== buttons) renew(wanted);
   }
