@@ -1,6 +1,7 @@
 """The log of a topic partition, drawn for the whole run in advance.
 
-Producers do not react to consumers, so all future record batches are drawn at once.
+Producers do not react to consumers, so all future record batches are drawn at once, in steps
+between which the simulation can be cancelled: those of a busy day take a while.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from sharelag.errors import InputError
 from sharelag.whatif.scenario import PartitionStart, Producer, Scenario
+from sharelag.whatif.simulation.clock import check
 from sharelag.whatif.simulation.streams import ARRIVALS, Longs, generator
 
 _HOUR_MS = 3_600_000
@@ -186,6 +188,7 @@ def _build_log(
     modelled: int | None,
     kept_ms: float,
 ) -> Log:
+    check()
     known = start.window is not None and start.window.start_offset >= 0
     # No fetch needs earlier records; from there on, whole record batches follow each other.
     first = max(start.log_start_offset, start.window.start_offset if start.window and known else 0)
@@ -230,6 +233,7 @@ def _merge(arriving: Sequence[_Appended]) -> _Appended:
 
 def _append(producer: Producer, times: Longs, keys: Longs, chance: Generator) -> _Appended:
     """Return the record batches of one partition, and the markers of their transactions."""
+    check()
     count, each = len(times), producer.transaction_batches
     sizes, no = np.full(count, producer.batch_records, np.int64), np.zeros(count, np.bool_)
     if not each or not count:
@@ -285,6 +289,7 @@ def expect_records(
 
 def _draw_places(producer: Producer, there: Longs, chance: Generator) -> tuple[Longs, Longs]:
     """Return the partition and key of each record batch; ``there`` counts partitions by then."""
+    check()
     count = len(there)
     none = np.full(count, -1, np.int64)
     if producer.keys:
