@@ -141,11 +141,15 @@ def unknown_group(
     return f"{message}: its groups are {list_names(names)}{meant(group, names)}"
 
 
+#: Advice where names of topics may be hidden.
+RIGHTS = ", and your right to DESCRIBE the topics"
+
+
 def not_found(topics: Iterable[str]) -> str:
     """Return the sentence on selected topics, or partitions of them, without share partitions."""
     return (
         f"no share partition of {list_names(list(topics))} was found: check the names of topics "
-        "and the partitions, and your right to DESCRIBE the topics"
+        f"and the partitions{RIGHTS}"
     )
 
 

@@ -90,9 +90,8 @@ def ask(name: str, options: dict[str, Any], **given: Any) -> Answered:
                 return result, set()
             # Without changes there are no events, but the group exists.
             there = groups_in(result.table if asked.stands_alone else bench.reading.table("lag"))
-            if "history" in asked.needs:  # groups that were deleted have some, too
-                there |= groups_in(result.table)
-                there |= set() if choice.topics else groups_in(bench.reading.table("deleted"))
+            if asked.of_deleted:
+                there |= groups_in(bench.reading.ever)
             if "groups" in asked.needs and not choice.topics:  # members can come before state
                 there |= groups_in(bench.reading.table("groups"))
             return result, there

@@ -23,6 +23,7 @@ import click
 
 from sharelag.cli.options import Call, choice_of, moment_of, source_of
 from sharelag.errors import (
+    RIGHTS,
     InputError,
     NoLeaderError,
     ShareLagError,
@@ -163,8 +164,13 @@ def plain(rows: Any) -> Any:
     return plain_rows(rows) if hasattr(rows, "schema") else rows
 
 
-def require_rows(choice: Any, moment: Any, groups: set[str], source: Any, rejected: int) -> None:
-    """Report chosen groups and topics that were not found; without current rows, raise."""
+def require_rows(
+    choice: Any, moment: Any, groups: set[str], source: Any, rejected: int, needed: bool = False
+) -> None:
+    """Report chosen groups and topics that were not found; without current rows, raise.
+
+    With ``needed``, raise without rows of an earlier moment, too.
+    """
     from sharelag.engine import engines
 
     missing = sorted(choice.groups - groups)
@@ -176,23 +182,22 @@ def require_rows(choice: Any, moment: Any, groups: set[str], source: Any, reject
     is_read = missing or (rejected and not groups)
     known = engines.group_names(source, choice.generation) if is_read else []
     kinds = engines.other_groups(source) if missing else {}
-    rights = ", and your right to DESCRIBE the topics"  # without it topic names are unknown
     problems = [
         f"share group {name!r} had no state at that moment: choose a later one"
         if moment is not None and name in known and not where
         # A group with state in other topics is not misspelt.
         else unknown_group(name, [] if name in known else known, where, kinds)
-        + (rights if where and name in known else "")
+        + (RIGHTS if where and name in known else "")
         for name in missing
     ]
     is_empty = not (groups or known or kinds) and engines.choose("auto", source) == "local"
     if is_empty and rejected:  # regardless of the choice
         raise InputError(engines.only_rejects(rejected, choice.generation))
-    if not groups and moment is None:
-        if not problems and where:
+    if not groups and (needed or moment is None):
+        if not problems and where and moment is None:
             raise InputError(not_found(requested))
         if is_empty or not problems:
-            problems.append(engines.without_records(source))
+            problems.append(engines.without_records(source, moment))
         raise InputError("; ".join(problems))
     tell(*problems)
 
@@ -279,11 +284,16 @@ def read_by(evidence: Any, source: Any, past: bool = False, lacks: Iterable[str]
 
 @contextmanager
 def reading_of(
-    engine: str, over: timedelta, options: dict[str, Any], is_spared: bool = True
+    engine: str,
+    over: timedelta,
+    options: dict[str, Any],
+    is_spared: bool = True,
+    needed: bool = False,
 ) -> Iterator[tuple[Any, Any]]:
     """Open a reading of the chosen groups and topics; yield it with its input.
 
-    With ``is_spared``, a local engine skips unneeded imports; see `start`.
+    With ``is_spared``, a local engine skips unneeded imports; see `start`. With ``needed``, a
+    moment without state is an error.
     """
     from sharelag.engine import engines
 
@@ -292,7 +302,8 @@ def reading_of(
         engine = start(engine, source) if is_spared else engine
         with engines.read(read, engine, moment, choice, over) as reading:
             groups = groups_in(reading.evidence.lag)
-            require_rows(choice, moment, groups, source, reading.record_counts.rejected)
+            rejected = reading.record_counts.rejected
+            require_rows(choice, moment, groups, source, rejected, needed)
             if not groups:
                 tell(engines.without_records(source, moment))
             yield reading, source

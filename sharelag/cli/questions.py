@@ -460,9 +460,8 @@ def _print_all(output: str, since: str | None, options: dict[str, Any]) -> int |
     source = source_of(options)
     with open_bench(source, options) as bench:
         read = bench.reading
-        begin, base = begin_of(since, read.now), bench.base(read)
-        groups = groups_in(read.table("windows"))
-        groups |= set() if bench.choice.topics else groups_in(read.table("deleted"))
+        begin, base = begin_of(since, read.now), bench.base(read, read.ever)
+        groups = groups_in(read.ever)
         require_rows(bench.choice, bench.as_of or begin, groups, source, base.rejected)
         answered = Answered(base, source, groups, bench.choice, options["as_of"])
         rows = (row for table in read.history_tables(begin) for row in each_row(table))

@@ -303,7 +303,7 @@ def past_of(options: dict[str, Any]) -> Past:
 
     source = source_of(options)
     with open_bench(source, options) as bench:
-        require_rows(bench.choice, bench.as_of, set(bench.groups), source, 0)
+        require_rows(bench.choice, bench.as_of, set(bench.groups), source, 0, needed=True)
         return gather_past(bench, None, options["since"], options["until"], _service(options))
 
 
@@ -332,7 +332,8 @@ def evidence_of(options: dict[str, Any]) -> Evidence:
     """Gather the evidence of the given groups."""
     # A sweep starts Spark after this, which needs files that others can do without.
     is_spared = not options["sweep"]
-    with reading_of(options["engine"], options["over"], options, is_spared) as (reading, _):
+    given = options["engine"], options["over"], options
+    with reading_of(*given, is_spared, needed=True) as (reading, _):
         evidence: Evidence = reading.evidence
     return evidence
 

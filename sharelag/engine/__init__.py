@@ -199,14 +199,18 @@ class Reading(ABC):
     @property
     def topic_ids(self) -> list[str]:
         """The topic ids of the share partitions."""
-        return sorted(pc.unique(self.table("windows").column("topic_id")).to_pylist())
+        return self._ids("windows")
+
+    def _ids(self, *names: str) -> list[str]:
+        each = (self.table(name).column("topic_id").to_pylist() for name in names)
+        return sorted({one for ids in each for one in ids})
 
     @property
     def now(self) -> datetime:
         """The moment; unless it is a time, the time of the end offsets or the last record."""
         requested: datetime | None = None
         if self.as_of is None:
-            requested = pc.max(self.table("lag").column("as_of")).as_py()
+            requested = pc.max(self.table("offsets").column("as_of")).as_py()
         return requested or self.end
 
     @property
@@ -231,7 +235,8 @@ class Reading(ABC):
         source = self.source
         return {
             # The state is read before the end offsets; otherwise lag could be negative.
-            "offsets": lambda: source.offsets(self.topic_ids, self.as_of),
+            # Histories name topics of deleted states, too.
+            "offsets": lambda: source.offsets(self._ids("windows", "deleted"), self.as_of),
             "past_offsets": lambda: source.past_offsets(self.topic_ids, self._moments()),
             "logs": lambda: source.logs(self.topic_ids),
             "leaders": lambda: source.leaders(self.topic_ids, self.as_of),
@@ -320,6 +325,19 @@ class Reading(ABC):
     def brief(self) -> pa.Table:
         """Return lag and its terms in Kafka, as `sharelag.schemas.BRIEF_LAG`."""
         return self.table("lag").select(schemas.BRIEF_LAG.names)
+
+    @property
+    def ever(self) -> pa.Table:
+        """Return the share partitions with a state now or before: null lag where it was deleted."""
+        lag, gone = self.table("lag"), self.table("deleted")
+        gone = self.choice.of(add_topic_names(gone, self.table("offsets")))
+        gone = gone.filter(
+            pc.invert(pc.is_in(*(keys(one, schemas.SHARE_PARTITION) for one in (gone, lag))))
+        )
+        names = [*schemas.SHARE_PARTITION, "topic"]
+        gone = gone.group_by(names, use_threads=False).aggregate([])
+        known = lag.select([*names, "lag"])
+        return pa.concat_tables([known, gone], promote_options="default").sort_by(ORDER)
 
     @property
     def lag_evidence(self) -> Evidence:

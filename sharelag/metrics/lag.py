@@ -221,7 +221,7 @@ def timeline_arrow(history: Arrow, past_offsets: Arrow, moments: Sequence[dateti
     ``past_offsets`` has one row per topic partition and moment, and other moments are ignored.
     There is one row per moment and share partition that existed then, of the state that Kafka read,
     or may have existed, as records before its first one may be missing. Lag is null if the end
-    offset at the moment is unknown or below finished offsets, or if earlier records are missing.
+    offset at the moment is unknown or below finished offsets, or the start offset is unknown.
     """
     times = np.unique(np.array([milliseconds(moment) for moment in moments], np.int64))
     if history.num_rows == 0 or not len(times):
@@ -295,7 +295,7 @@ def _add_lag(then: pa.Table, ends: pa.Table, as_of: pa.Array) -> pa.Table:
     is_whole = bools(then, "from_snapshot")
     lag = end - start - count
     reasons = {
-        gaps.RECORDS_MISSING: ~is_whole,
+        gaps.RECORDS_MISSING: ~has_start & ~is_whole,
         gaps.NO_START_OFFSET: ~has_start,
         gaps.NO_END_OFFSET_THEN: ~has_end,
         gaps.NO_COMPLETE_COUNT: ~has_count,

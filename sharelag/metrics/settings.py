@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,7 +23,7 @@ from sharelag.model.settings.queues import CREATED, PREFIX, TOPIC, Queues, begin
 from sharelag.model.settings.rules import OF_GROUP, Problem, value_in
 from sharelag.model.versions import ASSUMED, NEWEST, RELEASES, Basis, basis
 from sharelag.schemas import IN_FORCE, LINT, SETTINGS_DRIFT
-from sharelag.tables.arrow import ascending
+from sharelag.tables.arrow import as_table, ascending, with_columns
 from sharelag.tables.words import client_words, shell_word
 
 _FACTOR = "share.coordinator.state.topic.replication.factor"
@@ -103,13 +105,19 @@ def settings_in_force(
     profile = choose_basis(settings, kafka_version, FIRST).version
     queues = Queues.of(settings)
     rows: list[dict[str, Any]] = []
-    checked: dict[tuple[Value, ...], list[dict[str, Any]]] = {}  # most groups have the same values
-    for group, force in found.items():
-        if (values := tuple(force.values())) not in checked:
-            checked[values] = list(_rows(force, given or {}, "group", profile, queues=queues))
-        rows += ({**row, "group_id": group} for row in checked[values])
-    rows += _rows(theirs, given or {}, "broker", profile, brokers)
-    return pa.Table.from_pylist(rows, schema=IN_FORCE)
+    checked: dict[int, range] = {}  # most groups have the same values, in the same mapping
+    for force in found.values():
+        if id(force) not in checked:
+            first = len(rows)
+            rows += _rows(force, given or {}, "group", profile, queues=queues)
+            checked[id(force)] = range(first, len(rows))
+    each = [checked[id(force)] for force in found.values()]
+    of_brokers = list(_rows(theirs, given or {}, "broker", profile, brokers))
+    places = [*chain.from_iterable(each), *range(len(rows), len(rows) + len(of_brokers))]
+    table = pa.Table.from_pylist([*rows, *of_brokers], schema=IN_FORCE).take(pa.array(places))
+    names = pa.array([*found, None], pa.string())
+    of_each = np.repeat(np.arange(len(names)), [*map(len, each), len(of_brokers)])
+    return as_table(with_columns(table, {"group_id": names.take(pa.array(of_each))}))
 
 
 def choose_basis(

@@ -59,7 +59,9 @@ def _column(values: Any, kind: pa.DataType, rows: int) -> Any:
     """Return a column of a type, or one that repeats a single value."""
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values if values.type == kind else values.cast(kind)
-    return pa.nulls(rows, kind) if values is None else pa.repeat(pa.scalar(values, kind), rows)
+    if values is None or not rows:  # Arrow cannot repeat a list 0 times
+        return pa.nulls(rows, kind)
+    return pa.repeat(pa.scalar(values, kind), rows)
 
 
 def of_distinct(

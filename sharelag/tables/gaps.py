@@ -220,10 +220,11 @@ def of_settings(settings: pa.Table, groups: Iterable[str] = ()) -> tuple[str, ..
     unread = settings.column("value").null_count
     queues = Queues.of(settings).unknown()
     described = set(settings.column("entity").to_pylist())
-    new = (group for group in groups if group not in described)
+    new = sorted(set(groups) - described)
+    whose = f"share group{'s' * (len(new) > 1)} {list_names([*map(repr, new)])}"
     return (
         *(["some settings, unreadable or differing (Kafka's defaults are assumed)"] * bool(unread)),
-        *(f"the settings of share group {group!r} (a new group has these)" for group in new),
+        *([f"the settings of {whose} (a new group has these)"] if new else []),
         *([f"whether dead-letter queues take letters: {list_names(queues)}"] if queues else []),
     )
 

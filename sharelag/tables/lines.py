@@ -16,7 +16,6 @@ Sentences are wrapped and never truncated; ``-o json`` has everything that is le
 from __future__ import annotations
 
 import csv
-import io
 import json
 import re
 import shutil
@@ -25,6 +24,7 @@ import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import zip_longest
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -372,14 +372,12 @@ def json_text(value: object) -> str:
 
 
 def _csv(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    writer = None
-    for row in rows:
-        buffer = io.StringIO()
-        if writer is None:
-            csv.writer(buffer, lineterminator="\n").writerow(row)
-        writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerow([_csv_cell(name, value) for name, value in row.items()])
-        yield buffer.getvalue().rstrip("\n")
+    # It returns what the function that writes returns.
+    line = csv.writer(SimpleNamespace(write=lambda text: text[:-1]), lineterminator="\n").writerow
+    for place, row in enumerate(rows):
+        if place == 0:
+            yield line(row)
+        yield line([_csv_cell(name, value) for name, value in row.items()])
 
 
 def _csv_cell(name: str, value: Any) -> Any:

@@ -34,6 +34,7 @@ from sharelag.whatif.comparison.intervals import Floats, by_variant_and_seed, on
 from sharelag.whatif.comparison.tables import MEASURED
 from sharelag.whatif.consumers import MOST_MEMBERS
 from sharelag.whatif.grid import AS_IT_IS, Progress, Runs, in_turn, require_fixed
+from sharelag.whatif.horizon import rates
 from sharelag.whatif.knobs import MEMBERS, Edge, Knob, Value, as_it_is, knobs, text_of, to_set, turn
 from sharelag.whatif.presenting import present
 from sharelag.whatif.scenario import Scenario
@@ -231,7 +232,7 @@ def tune(
     ------
     InputError
         No goal is given, a goal lies beyond the end of the scenario, the processing time is
-        unknown, a range is invalid, or nothing may be changed.
+        unknown, there is no work, a range is invalid, or nothing may be changed.
     """
     given = [goals] if isinstance(goals, str) else goals
     wanted = tuple(Goal.parse(one, confidence) for one in given)
@@ -240,6 +241,12 @@ def tune(
     for goal in wanted:
         require_seen(goal, scenario)
     require_fixed(scenario)
+    work = rates(scenario)
+    if not work.waiting and not work.arriving:
+        raise InputError(
+            "nothing waits and nothing arrives, so all settings do the same: choose a group or a "
+            "moment with work"
+        )
     if trials < 1 or seeds < 2:
         raise InputError("tuning needs at least one trial, and two seeds for its answer: give more")
     each = knobs(scenario, ranges, settings, kafka_version)

@@ -53,6 +53,7 @@ class Question:
     stands_alone: bool = False
     sums_with: str | None = None  # an option with which rows are sums
     any_group: bool = False  # whether the group may be one without state
+    of_deleted: bool = False  # whether the group may be one whose state was deleted
     #: An option with which it also needs the state after each record.
     history_with: str | None = None
 

@@ -114,7 +114,8 @@ class Opened:
             named = () if self.asks_once else sorted(self.choice.groups)
             for group in () if question.any_group else (*named, options.get("group")):
                 if group is not None:
-                    self.require_group(read.table("lag"), group)
+                    there = read.ever if question.of_deleted else read.table("lag")
+                    self.require_group(there, group)
             return question.answer(Tables(self, read), **options)
 
         key = (name, *options.items())
@@ -135,12 +136,13 @@ class Opened:
             reading.read_ahead()  # on Spark one pass collects the tables of later questions, too
         return reading
 
-    def base(self, read: Reading, of_groups: bool = False) -> Result:
+    def base(self, read: Reading, there: pa.Table | None = None, of_groups: bool = False) -> Result:
         """Return a result with the source of a reading and what is missing in it.
 
+        ``there`` has the share partitions that the answer can be about, by default those with lag.
         ``of_groups``: the answer uses the groups' own records, too.
         """
-        notes = self._not_found(read.table("lag"))
+        notes = self._not_found(read.table("lag") if there is None else there)
         found = self._describe_reading(read, read.record_counts, self._lacks(of_groups), notes)
         rejected = of_rejected_groups(read.group_record_counts.rejected) if of_groups else ()
         return replace(found, as_of=read.now, unknown=(*rejected, *found.unknown))
@@ -308,11 +310,11 @@ class Opened:
         self.require_group(found.lag, group)
         return found.of_group(group)
 
-    def require_group(self, lag: pa.Table, group: str | None) -> None:
-        """Raise `InputError` if the lag has no row of a group."""
+    def require_group(self, rows: pa.Table, group: str | None) -> None:
+        """Raise `InputError` if a group has no row."""
         if group is not None and not isinstance(group, str):
             raise InputError(f"share groups have names: give a string, not {group!r}")
-        there = sorted(pc.unique(lag.column("group_id")).to_pylist())
+        there = sorted(pc.unique(rows.column("group_id")).to_pylist())
         if group is not None and group not in there:
             if not there and (why := self._without_records()):
                 raise InputError(*why)
@@ -330,13 +332,13 @@ class Opened:
             return ()
         return (engines.without_records(self.source, self.as_of),)
 
-    def _not_found(self, lag: pa.Table) -> tuple[str, ...]:
+    def _not_found(self, there: pa.Table) -> tuple[str, ...]:
         """Return sentences on selected topics without a share partition, or on no records."""
-        found = () if len(lag) else self._without_records()
+        found = () if len(there) else self._without_records()
         # Names may be right though a group has no state of a topic, or a moment none of any.
         if found or self.as_of is not None or self.choice.groups:
             return found
-        lacking = self.choice.lacking(self.reading.table("lag"))
+        lacking = self.choice.lacking(there)
         return (not_found(lacking),) if lacking else ()
 
     def _other_groups(self) -> list[str]:
@@ -351,7 +353,7 @@ class Opened:
 
     def base_of(self, evidence: Evidence) -> Result:
         """Return the source and gaps of an answer from this evidence."""
-        notes, log = self._not_found(evidence.lag), self.requests
+        notes, log = self._not_found(self.reading.table("lag")), self.requests
         notes += self.of_past_ends(evidence.lag)
         if evidence.lag_only:
             lacks = engines.rejects_of(self.reading)

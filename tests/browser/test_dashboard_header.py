@@ -365,6 +365,10 @@ def test_forced_colours_are_dark_or_light_and_what_is_urged_is_read(open_desk: O
     expect(urged).to_have_css("forced-color-adjust", "none")
     desk.settle()
     assert view.theme == "dark"  # of charts by Python
+    desk.page.emulate_media(forced_colors="active", color_scheme="light")
+    desk.page.wait_for_function("document.querySelector('.sl-head').dataset.paper === 'light'")
+    desk.settle()
+    assert view.theme == "light"
 
 
 def row(name: str, **found: Any) -> dict[str, Any]:

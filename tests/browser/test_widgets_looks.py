@@ -194,6 +194,11 @@ def test_forced_colours_leave_patterns(light: Desk) -> None:
     picked = light.root(TABLE).locator("[aria-selected=true] td").first
     expect(picked).to_have_css("border-left-width", "4px")
     light.root(TABLE).locator("table").press("Escape")
+    text = light.page.locator(".xtick text").first
+    inks: dict[Any, str] = {"dark": "rgb(255, 255, 255)", "light": "rgb(0, 0, 0)"}
+    for scheme, ink in inks.items():
+        light.page.emulate_media(forced_colors="active", color_scheme=scheme)
+        expect(text).to_have_css("fill", ink)
     light.page.emulate_media(forced_colors="none")
     light.page.wait_for_function("document.querySelector('.sl').dataset.theme === 'light'")
     light.assert_quiet()

@@ -458,16 +458,16 @@ class AssignmentEditor(RowsView):
 
     def _columns(self) -> dict[str, Column]:
         columns = super()._columns()
-        columns["_label"] = column_of(labels_of(self.rows, self._row_keys, None), "label")
-        columns["_topic"] = column_of(self.rows.column("topic").cast(pa.string()), "topic")
-        columns["_partition"] = column_of(self.rows.column("partition"), "partition")
+        columns["_label"] = column_of(labels_of(self.rows, self._row_keys, None))
+        columns["_topic"] = column_of(self.rows.column("topic").cast(pa.string()))
+        columns["_partition"] = column_of(self.rows.column("partition"))
         members = tuple(self._base)
         pairs = [(n, row) for n, rows in enumerate(self._base.values()) for row in sorted(rows)]
         of_pairs = np.array(pairs, np.uint32).reshape(-1, 2)
         columns["_member"] = Column(np.arange(len(members), dtype=np.int32), "text", members)
         columns["_pair_member"], columns["_pair_row"] = (Column(numbers) for numbers in of_pairs.T)
         if self.measure:
-            columns[self.measure] = column_of(self.rows.column(self.measure), self.measure)
+            columns[self.measure] = column_of(self.rows.column(self.measure), is_exact=False)
         return columns
 
     def _take(self, rows: pa.Table) -> None:

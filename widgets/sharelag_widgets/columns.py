@@ -24,10 +24,6 @@ Rows: TypeAlias = Any
 
 #: The largest exact integer of JavaScript's numbers.
 LARGEST = 2**53
-NOT_EXACT = (
-    "which a browser cannot show exactly: print the result, use a command, "
-    "or cast the column to text"
-)
 _MAGIC = b"SLC1"
 _TYPES = {"float64": "f64", "int32": "i32", "uint32": "u32", "uint16": "u16", "uint8": "u8"}
 _WORTH_PACKING = 1 << 12
@@ -70,8 +66,11 @@ def require(rows: pa.Table, names: Iterable[str], what: str = "the table", more:
         raise InputError(f"{what} has no column {', '.join(missing)}; {has}{more}")
 
 
-def column_of(values: pa.ChunkedArray | pa.Array, name: str) -> Column:
-    """Convert a column for the browser, whose integers are exact up to 2^53."""
+def column_of(values: pa.ChunkedArray | pa.Array, is_exact: bool = True) -> Column:
+    """Convert a column for the browser.
+
+    An integer beyond `LARGEST` makes it one of texts, unless colours and bars need no exact ones.
+    """
     kind = values.type
     if pa.types.is_dictionary(kind):
         values, kind = values.cast(kind.value_type), kind.value_type
@@ -81,8 +80,8 @@ def column_of(values: pa.ChunkedArray | pa.Array, name: str) -> Column:
         return _texts(pc.if_else(values, "yes", "no"))
     if pa.types.is_integer(kind):
         ends = pc.min_max(values).as_py().values()
-        if any(abs(end) > LARGEST for end in ends if end is not None):
-            raise InputError(f"{name} has a number beyond 2^53, {NOT_EXACT}")
+        if is_exact and any(abs(end) > LARGEST for end in ends if end is not None):
+            return _texts(values.cast(pa.string()))
         return Column(floats(values))
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return Column(floats(values))

@@ -114,7 +114,7 @@ class LagTable(RowsView):
     def _columns(self) -> dict[str, Column]:
         shown = dict.fromkeys([*self.names, *([self.sort] if self.sort else [])])
         return super()._columns() | {
-            name: _in_words(column_of(self.rows.column(name), name), name) for name in shown
+            name: _in_words(column_of(self.rows.column(name)), name) for name in shown
         }
 
 

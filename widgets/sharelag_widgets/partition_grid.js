@@ -124,7 +124,7 @@ function build({ model, root, link, say, later }) {
       focus: colour("--sl-focus"), bandName: (band) => columns._band.texts[band], marked: get("marked"),
     });
     const spent = performance.now() - begun;
-    if (mark !== arranged || legend.dataset.theme !== root.dataset.theme) writeLegend(column, steps, stepAt);
+    if (mark !== arranged || legend.dataset.look !== root.dataset.look) writeLegend(column, steps, stepAt);
     arranged = mark;
     write(column);
     Object.assign(root.dataset, { cells: cells.length, rows: column.values.length, pitch: made.pitch, paintMs: spent.toFixed(2) });
@@ -143,7 +143,7 @@ function build({ model, root, link, say, later }) {
     if (counts.has(-1)) items.push([-1, "not known"]);
     legend.classList.toggle("sl-steps", !column.texts);
     legend.replaceChildren(...items.map(([step, text]) => make("li", { data: { step }, title: column.texts ? null : `${text}: ${number(counts.get(step) ?? 0)}` }, stepSwatch(step, column.texts, root.dataset.theme), make("span", {}, text), make("strong", {}, number(counts.get(step) ?? 0)))));
-    legend.dataset.theme = root.dataset.theme;
+    legend.dataset.look = root.dataset.look;
     root.dataset.steps = JSON.stringify(Object.fromEntries(counts));
   }
   function write(column) {

@@ -135,18 +135,18 @@ class PartitionGrid(RowsView):
 
     def _columns(self) -> dict[str, Column]:
         columns = super()._columns()
-        columns["_label"] = column_of(labels_of(self.rows, self._row_keys, self.labels), "label")
+        columns["_label"] = column_of(labels_of(self.rows, self._row_keys, self.labels))
         bands = self.rows.column(self.band) if self.band else pa.nulls(len(self.rows))
-        columns["_band"] = column_of(pc.fill_null(bands.cast(pa.string()), ""), "band")
-        return columns | {name: _to_column(self.rows.column(name), name) for name in self.measures}
+        columns["_band"] = column_of(pc.fill_null(bands.cast(pa.string()), ""))
+        return columns | {name: _to_column(self.rows.column(name)) for name in self.measures}
 
 
-def _to_column(values: pa.ChunkedArray, name: str) -> Column:
+def _to_column(values: pa.ChunkedArray) -> Column:
     """Return a column as numbers, or as verdicts sorted by name.
 
     There are `MOST_VERDICTS` looks; the rarest of more verdicts share the last one.
     """
-    column = column_of(values, name)
+    column = column_of(values, is_exact=False)
     words = column.texts
     if words is None:
         return column

@@ -1,6 +1,5 @@
 // A plotly figure: in the theme of the page, with points that the keyboard reaches, and its numbers as a table.
 
-import { isDark } from "./shared/dark.js";
 import { button, make, named, ownsKeys, takesKeys } from "./shared/dom.js";
 import { counted, number, utc } from "./shared/format.js";
 import { view } from "./shared/view.js";
@@ -125,7 +124,7 @@ function build({ model, root, link, say, later, failed }) {
     // One line through all that goes over the same time, and what is nearest says it all: a label for each trace would cover the chart.
     if (isOverTime()) Object.assign(layout.xaxis, { showspikes: true, spikemode: "across", spikesnap: "cursor", spikethickness: 1, spikedash: "dot", spikecolor: ink });
     return {
-      colorway: COLOURS[isDark(root) ? "dark" : "light"], margin: { t: layout.title ? 48 : 16, r: 16, b: 44, l: 56 }, height: 340, hovermode: "closest", ...titled(layout),
+      colorway: COLOURS[root.dataset.paper], margin: { t: layout.title ? 48 : 16, r: 16, b: 44, l: 56 }, height: 340, hovermode: "closest", ...titled(layout),
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", uirevision: "kept",
       font: { family: getComputedStyle(root).fontFamily, size: 12, ...layout.font, color: ink }, autosize: true,
       ...(get("times") && { dragmode: false }), ...(isOverTime() && { hovermode: "closest", hoverdistance: -1, spikedistance: -1 }),
@@ -169,7 +168,7 @@ function build({ model, root, link, say, later, failed }) {
   }
   async function draw() {
     const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
-    figure = figures[isDark(root) ? "dark" : "light"];
+    figure = figures[root.dataset.paper];
     const layout = layoutOf(colour);
     const shapes = [...(layout.shapes ?? [])];
     if (get("times") && get("picked_moment") !== null) {
@@ -216,7 +215,7 @@ function build({ model, root, link, say, later, failed }) {
     Object.assign(root.dataset, { keys: JSON.stringify(get("picked_keys")), pickedMoment: get("picked_moment") ?? "" });
     library ??= globalThis.Plotly ?? null;
     if (!library) return askForLibrary();
-    const mark = JSON.stringify([root.dataset.loaded, root.dataset.theme, root.dataset.contrast, get("picked_keys"), get("picked_moment"), stage.clientWidth]);
+    const mark = JSON.stringify([root.dataset.loaded, root.dataset.look, get("picked_keys"), get("picked_moment"), stage.clientWidth]);
     if (mark === drawn || stage.clientWidth === 0) return null;
     drawn = mark;
     return draw().catch((error) => {

@@ -84,7 +84,7 @@ export function seriesWords(values) {
 /** Rows as CSV, as they are sorted, with the columns' own names; unknown is empty, times are ISO 8601. */
 export function csv(columns, names, rows) {
   const lines = [csvLine(names)];
-  for (const row of rows) lines.push(csvLine(names.map((name) => plain(columns[name], row))));
+  for (const row of rows) lines.push(csvLine(names.map((name) => plain(columns[name], row)), names));
   return `${lines.join("\n")}\n`;
 }
 

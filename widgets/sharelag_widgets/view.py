@@ -370,7 +370,7 @@ class RowsView(View):
         self.data = pack(self._columns()) if len(self._rows) else b""
 
     def _columns(self) -> dict[str, Column]:
-        return {"_key": column_of(key_texts(self._rows, self._key_columns), "key")}
+        return {"_key": column_of(key_texts(self._rows, self._key_columns))}
 
     def _picked(self, _: str) -> dict[str, Any]:
         chosen = np.frombuffer(self.picked, np.uint32)

@@ -209,7 +209,7 @@ function build({ model, root, link, say, later }) {
   function writeLegend(counts) {
     const shownKinds = KINDS.map((_, kind) => kind).filter((kind) => counts[kind] || kind === 0 || kind === 2 || kind === 4);
     const last = lastCount(pieces, get("limit"));
-    const mark = `${root.dataset.theme} ${shownKinds} ${last > 0}`;
+    const mark = `${root.dataset.look} ${shownKinds} ${last > 0}`;
     if (legend.dataset.mark !== mark) {
       legend.dataset.mark = mark;
       legend.replaceChildren(...shownKinds.map((kind) =>

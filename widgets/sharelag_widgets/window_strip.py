@@ -24,7 +24,7 @@ from sharelag.tables import words
 
 from . import still
 from .bundle import script, style
-from .columns import LARGEST, NOT_EXACT, Column, Rows, floats, pack, smallest, table_of
+from .columns import LARGEST, Column, Rows, floats, pack, smallest, table_of
 from .view import SHARE_PARTITION, Key, Selection, View, isolate, key_text, keys_of, selection_for
 
 #: Columns with the moment of a row; the first that the table has is used.
@@ -67,6 +67,7 @@ class Moments(NamedTuple):
     itemised: bool
     runs_at: NDArray[np.int64]
     runs: NDArray[np.int64]  # runs x 4
+    left_out: int  # rows with offsets beyond `LARGEST`
 
     def runs_of(self, row: int) -> NDArray[np.int64]:
         """Return the runs of a row."""
@@ -88,6 +89,9 @@ def moments_of(
             f"the table has no column {', '.join(missing)}: give windows or a history, as "
             "sharelag.windows and sharelag.history return them"
         )
+    every = len(rows)
+    for name in _NUMBERS.values():
+        rows = rows.filter(pa.array(~(numbers_of(rows, name) > LARGEST)))
     by_row = keys_of(rows, keys)
     time = next((name for name in _TIMES if name in rows.schema.names), None)
     times = numbers_of(rows, time)
@@ -107,8 +111,6 @@ def moments_of(
     numbers = {ours: numbers_of(rows, theirs) for ours, theirs in _NUMBERS.items()}
     numbers["time"] = times
     numbers["head"] = np.where(np.isnan(numbers["head"]), numbers["start"], numbers["head"])
-    if any(np.nanmax(values, initial=0) > LARGEST for values in numbers.values()):
-        raise InputError(f"an offset is beyond 2^53, {NOT_EXACT}")
     at = np.searchsorted(codes[order], np.arange(len(chosen) + 1))
     about = {"topic", "topic_id", "partition", "group_id"} & {*rows.schema.names} | {*keys}
     first = rows.select(sorted(about)).take(pa.array(at[:-1])).to_pylist()
@@ -116,7 +118,8 @@ def moments_of(
     last = at[1:] - 1
     offsets = np.array([end.offset for end in known_ends], np.float64)
     numbers["end"][last] = np.where(np.isnan(numbers["end"][last]), offsets, numbers["end"][last])
-    return Moments(chosen, words, at, numbers, itemised, runs_at, runs)
+    left_out = every - len(by_row)
+    return Moments(chosen, words, at, numbers, itemised, runs_at, runs, left_out)
 
 
 def _with_now(
@@ -186,6 +189,10 @@ def _label(row: dict[str, Any], key: Key) -> str:
 #: Kinds of offsets beyond Kafka's delivery states, by their names in `counts` and the legend.
 OTHER_KINDS = ("unknown", "unread", "finished", "other", "window")
 KINDS = tuple(state.name.lower() for state in DeliveryState) + OTHER_KINDS
+_TOO_FAR = (
+    "windows have offsets beyond 2^53, which a browser cannot draw exactly: print the result, or "
+    "use a command"
+)
 _EMPTY = (
     "There is no window to show: the table has no rows. Is the group's name right, and "
     "has it fetched?"
@@ -456,7 +463,9 @@ class WindowStrip(View):
     def _publish(self) -> None:
         there = bool(self._moments.keys)
         self.data = pack(moment_columns(self._moments)) if there else b""
-        self.note = "" if there else _EMPTY
+        left_out = self._moments.left_out
+        far = f"{left_out:,} of {len(self._rows):,} {_TOO_FAR}" if left_out else ""
+        self.note = far or ("" if there else _EMPTY)
 
     def _last(self) -> int:
         at = self._moments.at[self.shown : self.shown + 2]

@@ -37,7 +37,7 @@ test("only the rows in sight are made, at any length", () => {
 test("CSV: names, unknown is empty, quotes are doubled, formulas are text, times are ISO 8601", () => {
   const columns = { topic: texts([0, 1, -1], ['=cmd|" /C calc"!A0', "a,b\nc"]), lag: numbers(1234567, NaN, 0.5), at: { values: Float64Array.from([0, NaN, 1500]), kind: "time" } };
   assert.equal(csv(columns, ["topic", "lag", "at"], [0, 1, 2]),
-    'topic,lag,at\n"\'=cmd|"" /C calc""!A0",1234567,1970-01-01T00:00:00.000Z\n"a,b\nc",,\n,0.5,1970-01-01T00:00:01.500Z\n');
+    'topic,lag,at\n"\'=cmd|"" /C calc""!A0",1234567,1970-01-01T00:00:00.000Z\n"a,b\\nc",,\n,0.5,1970-01-01T00:00:01.500Z\n');
   // The same first characters as in what commands print (sharelag/tables/lines.py).
   for (const first of "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20") assert.match(csvLine([`${first}1`]), /^"?'/);
 });

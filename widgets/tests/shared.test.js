@@ -45,7 +45,7 @@ test("a name from right to left turns nothing but itself", () => {
 });
 
 test("CSV cells that would run are text", () => {
-  assert.equal(csvLine(["=1", "+1", "-1", "@x", "\ta", -1, null, "plain"]), "'=1,'+1,'-1,'@x,'\ta,-1,,plain");
+  assert.equal(csvLine(["=1", "+1", "-1", "@x", "\ta", -1, null, "plain"]), "'=1,'+1,'-1,'@x,'\\ta,-1,,plain");
 });
 
 test("bytes of row numbers go there and back", () => {

@@ -23,6 +23,7 @@ PREFIX = f"{_QUEUE}.topic.name.prefix"
 SHARE_VERSION = "share.version"
 #: The source of `ENABLED` if the topic does not exist.
 MISSING = "missing"
+_COLUMNS = ("scope", "entity", "name", "value", "source")
 _LEGAL = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 _PREFIX = re.compile(r"(?!__)[a-zA-Z0-9._-]{0,249}")
 
@@ -42,14 +43,12 @@ class Queues:
     @classmethod
     def of(cls, settings: pa.Table) -> Queues:
         """Read `sharelag.schemas.SETTINGS`."""
-        rows = settings.select(["scope", "entity", "name", "value", "source"]).to_pylist()
-        of_groups = {row["entity"]: row["value"] for row in rows if row["name"] == TOPIC}
-        enabled = (row for row in rows if row["name"] == ENABLED)
-        of_brokers = (row for row in rows if row["scope"] == "broker" and row["value"] is not None)
+        columns = (settings.column(one).to_pylist() for one in _COLUMNS)
+        rows = [*zip(*columns, strict=True)]
         return cls(
-            {group: topic for group, topic in of_groups.items() if topic},
-            {row["entity"]: (row["value"], row["source"]) for row in enabled},
-            {row["name"]: row["value"] for row in of_brokers},
+            {entity: value for _, entity, name, value, _ in rows if name == TOPIC and value},
+            {entity: (value, by) for _, entity, name, value, by in rows if name == ENABLED},
+            {name: v for scope, _, name, v, _ in rows if scope == "broker" and v is not None},
         )
 
     def problem(self, topic: str) -> Problem | None:

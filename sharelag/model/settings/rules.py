@@ -228,13 +228,15 @@ def each_in_force(settings: pa.Table, groups: Iterable[str]) -> dict[str, dict[s
     """Return the result of `in_force` for several groups."""
     own: defaultdict[str, dict[str, tuple[str, str]]] = defaultdict(dict)
     brokers: dict[str, tuple[str, str]] = {}
-    for row in settings.select(["scope", "entity", "name", "value", "source"]).to_pylist():
-        if row["value"] is None:
+    columns = ("scope", "entity", "name", "value", "source")  # a mapping per row takes long
+    each = (settings.column(name).to_pylist() for name in columns)
+    for scope, entity, name, value, source in zip(*each, strict=True):
+        if value is None:
             continue
-        if row["scope"] == "broker":
-            brokers[row["name"]] = (row["value"], row["source"])
-        elif row["scope"] == "group" and row["entity"] is not None:
-            own[row["entity"]][row["name"]] = (row["value"], row["source"])
+        if scope == "broker":
+            brokers[name] = (value, source)
+        elif scope == "group" and entity is not None:
+            own[entity][name] = (value, source)
 
     def value_of(setting: Setting, mine: Mapping[str, tuple[str, str]]) -> Value:
         given = mine.get(setting.name) if setting.scope == "group" else brokers.get(setting.name)

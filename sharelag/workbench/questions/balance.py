@@ -61,7 +61,7 @@ def skew(t: Tables, group: str | None = None) -> Result:
     return base.answer("Where is the lag concentrated?", table, views.SKEW, unknown=unknown)
 
 
-@question("history", "lag")
+@question("history", "lag", of_deleted=True)
 def imbalance_trend(
     t: Tables, every: timedelta, by: str | None = None, group: str | None = None
 ) -> Result:

@@ -95,19 +95,19 @@ def windows(t: Tables, group: str | None = None, held: bool = False) -> Result:
     return _windows_answer(t, group, extra)
 
 
-@question("windows", "offsets", "lag", "records")
+@question("windows", "offsets", "lag", "records", of_deleted=True)
 def moments(t: Tables, group: str, topic: str | None = None, most: int = MOST_MOMENTS) -> Result:
     """Return the windows of a group after each of its records."""
-    lag = only(t.read.table("lag"), group)
+    ever = only(t.read.ever, group)
     if topic is not None:
-        topics = lag.column("topic").to_pylist()
+        topics = ever.column("topic").to_pylist()
         if topic not in topics:
             raise InputError(unknown_topic(topic, topics, group))
-        lag = lag.filter(pc.equal(lag.column("topic"), topic))
+        ever = ever.filter(pc.equal(ever.column("topic"), topic))
     if not isinstance(most, Integral) or most < 1:
         raise InputError(f"cannot show {most!r} moments: give a whole number above 0")
-    most = max(min(int(most), MOST_WINDOWS // max(lag.num_rows, 1)), 1)
-    table = add_topic_names(t.read.windows_at(lag, most), lag)
+    most = max(min(int(most), MOST_WINDOWS // max(ever.num_rows, 1)), 1)
+    table = add_topic_names(t.read.windows_at(ever, most), ever)
     return _windows_answer(t, group, LagExtras(table))
 
 

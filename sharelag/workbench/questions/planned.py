@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from numbers import Real
+from numbers import Integral
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -118,9 +118,9 @@ def require_target(to: Target, shift_by: int | None) -> Target:
         raise InputError(f"one target is needed: {_WANTED}")
     given: Any = shift_by if to is None else to
     # Durations of NumPy are among its numbers.
-    is_number = isinstance(given, Real) and not isinstance(given, bool | np.timedelta64)
+    is_number = isinstance(given, Integral) and not isinstance(given, bool | np.timedelta64)
     is_named = isinstance(to, str) and to in ("earliest", "latest")
-    if not (is_named or isinstance(to, datetime | timedelta) or (is_number and given % 1 == 0)):
+    if not (is_named or is_number or isinstance(to, datetime | timedelta)):
         raise InputError(f"unknown target {given!r}: {_WANTED}")
     if is_number and to is not None and given < 0:
         raise InputError(f"{to!r} is not an offset: {_WANTED}")
@@ -198,8 +198,7 @@ def _without_state(reading: Reading, lag: pa.Table, group: str, topics: Sequence
         return lag.schema.empty_table()
     ends = source.offsets(known)
     ends = ends.filter(pc.invert(pc.is_in(keys(ends, PARTITION), keys(lag, PARTITION))))
-    no_runs = pa.array([[]] * len(ends), schemas.WINDOWS.field("runs").type)
-    empty = {name: ends.column(name) for name in PARTITION} | {"group_id": group, "runs": no_runs}
+    empty = {name: ends.column(name) for name in PARTITION} | {"group_id": group, "runs": []}
     return as_table(lag_arrow(table_of(empty, schemas.WINDOWS, pad=True), ends))
 
 

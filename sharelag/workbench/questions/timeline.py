@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 20_000
 
 
-@question("history", "windows", "lag", any_group=True)
+@question("history", "windows", "lag", of_deleted=True)
 def history(t: Tables, group: str | None = None, since: str | datetime | None = None) -> Result:
     """Return the changes of share partitions, record by record, from a time or duration on."""
     bench, begin = t.bench, begin_of(since, t.read.now)
@@ -46,7 +46,7 @@ def history(t: Tables, group: str | None = None, since: str | datetime | None = 
     mine = None if t.read.record_counts.records <= MOST_ROWS else group
     rows = bench.keep(("history", begin, mine), lambda: t.read.history(begin, MOST_ROWS, mine))
     frame = bench.frame_of(lambda read: read.history_frame(begin, group), rows.left_out)
-    table, base = _of_known(t, rows.table, group), bench.base(t.read)
+    table, base = only(rows.table, group), bench.base(t.read, t.read.ever)
     lost = int(pc.sum(pc.invert(table.column("follows").fill_null(True))).as_py() or 0)
     missing = f"what changed before {lost:,} of {len(table):,} rows: records may be missing there"
     count = count_share_partitions(table)
@@ -73,10 +73,10 @@ def history(t: Tables, group: str | None = None, since: str | datetime | None = 
     )
 
 
-@question("windows", "offsets", "lag")
+@question("windows", "offsets", "lag", of_deleted=True)
 def diff(t: Tables, before: str | Moment) -> Result:
     """Return what changed since an earlier moment, or within the last duration such as ``2h``."""
-    read, base = t.read, t.bench.base(t.read)
+    read, base = t.read, t.bench.base(t.read, t.read.ever)
     if isinstance(before, str):
         before = parse_since(before, lambda: read.now, parse_moment)
     table = read.diff(read.then(as_moment(before))).drop_columns("topic")
@@ -108,7 +108,7 @@ _MOST_ROWS = 5_000_000
 MOST_TIMELINE_ROWS = 200_000
 
 
-@question("history", "windows", "lag")
+@question("history", "windows", "lag", of_deleted=True)
 def timeline(
     t: Tables,
     group: str | None = None,
@@ -132,7 +132,7 @@ def timeline(
         lambda: timeline_of(t.read, moments, step, mine, MOST_TIMELINE_ROWS),
     )
     frame = bench.frame_of(lambda read: timeline_frame(read, moments, step, group), rows.left_out)
-    table, base = only(rows.table, group), bench.base(t.read)
+    table, base = only(rows.table, group), bench.base(t.read, t.read.ever)
     notes = [*bench.of_past_ends(only(t.read.table("lag"), group), is_past=True)]
     if rows.left_out:
         most = pluralize(count_share_partitions(table), "share partition")
@@ -160,17 +160,16 @@ def trends(bench: Opened) -> pa.Table:
     if _are_few(bench, moments):
         return lag_sums(bench.ask("timeline").table)
     read = bench.reading
-    lag = read.table("lag")
-    each = _lags(read, lag, moments, step)
+    each = _lags(read, read.ever, moments, step)
 
     def sums(history: pa.RecordBatch) -> pa.Table:  # runs in Spark's tasks
         return lag_sums(as_table(each(history)))
 
-    some = lag if read.choice.topics else None
+    some = read.ever if read.choice.topics else None
     return bench.keep(("trends", step), lambda: lag_sums(read.over_history(sums, TRENDS, some)))
 
 
-@question("history", "evidence", any_group=True)
+@question("history", "evidence", of_deleted=True)
 def events(
     t: Tables,
     group: str | None = None,
@@ -178,7 +177,8 @@ def events(
     every: timedelta | None = None,
 ) -> Result:
     """Return events: resets, new leaders, archived records, members that joined or left."""
-    bench, base, begin = t.bench, t.bench.base(t.read), begin_of(since, t.read.now)
+    bench, begin = t.bench, begin_of(since, t.read.now)
+    base = bench.base(t.read, t.read.ever)
     step = every or default_step(bench)
     found = bench.keep(
         ("events", begin, every),
@@ -192,7 +192,7 @@ def events(
     missing = gaps.of_missing(t.read.table("gaps").num_rows, 0)
     return base.answer(
         "What happened",
-        _of_known(t, found, group),
+        only(found, group),
         views.EVENTS,
         "happened_at",
         notes=(f"events of one kind within {within} are one row",),
@@ -208,32 +208,18 @@ def default_step(bench: Opened) -> timedelta:
 
 
 def _are_few(bench: Opened, moments: Sequence[datetime]) -> bool:
-    rows: int = len(moments) * bench.reading.table("lag").num_rows
+    rows: int = len(moments) * bench.reading.ever.num_rows
     return rows <= MOST_TIMELINE_ROWS
 
 
 # ---- helpers -----------------------------------------------------------------------------------
 
 
-def _of_known(t: Tables, table: pa.Table, group: str | None) -> pa.Table:
-    """Return the rows of a group, or all; groups that never had any state are an error."""
-    chosen = () if t.bench.asks_once else sorted(t.bench.choice.groups)
-    deleted = t.read.table("deleted").column("group_id").to_pylist()
-    then = {*pc.unique(table.column("group_id")).to_pylist(), *deleted}
-    for name in (*chosen, group):
-        if name not in then:
-            t.bench.require_group(t.read.table("lag"), name)
-    return only(table, group)
-
-
 def regular_moments(
     reading: Reading, every: timedelta, since: datetime | None = None, over: timedelta | None = None
 ) -> list[datetime]:
     """Return at most `MOST_MOMENTS` moments, ascending; the last is that of the reading."""
-    first, requested = since or reading.record_counts.first, None
-    if reading.as_of is None:
-        requested = pc.max(reading.table("offsets").column("as_of")).as_py()
-    last = requested or reading.end
+    first, last = since or reading.record_counts.first, reading.now
     first = max(first, last - over) if first and over else first
     if first is None or first > last:
         return []
@@ -259,8 +245,8 @@ def timeline_of(
     """
     if not moments:
         return Rows(schemas.TIMELINE.empty_table(), 0)
-    lag = reading.table("lag")
-    keys = only(lag, group)
+    ever = reading.ever
+    keys = only(ever, group)
     rows = len(moments) * keys.num_rows
     if most is None and rows > _MOST_ROWS:
         raise InputError(
@@ -270,9 +256,9 @@ def timeline_of(
     if kept < keys.num_rows:
         keys = keys.sort_by([("lag", "descending"), *ORDER]).slice(0, kept)
     each = _lags(reading, keys, moments, every)
-    chosen = None if keys.num_rows == lag.num_rows else keys
+    chosen = None if keys.num_rows == ever.num_rows else keys
     table = reading.over_history(each, schemas.TIMELINE, chosen)
-    table = add_topic_names(table.drop_columns("topic"), lag).select(schemas.TIMELINE.names)
+    table = add_topic_names(table.drop_columns("topic"), ever).select(schemas.TIMELINE.names)
     table = reading.choice.of(table.sort_by([*ORDER, ("as_of", "ascending")]))
     return Rows(table, table.num_rows + rows - kept * len(moments))
 
@@ -302,7 +288,7 @@ def timeline_frame(
     reading: SparkReading, moments: Sequence[datetime], every: timedelta, group: str | None = None
 ) -> DataFrame:
     """Return the whole timeline of a reading on Spark as a DataFrame."""
-    keys = only(reading.table("lag"), group)
+    keys = only(reading.ever, group)
     return reading.timeline_frame(_lags(reading, keys, moments, every), group)
 
 

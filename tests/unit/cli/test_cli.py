@@ -476,11 +476,18 @@ def test_history_has_a_row_a_record() -> None:
     assert heading[:5] == ["TIME", "GROUP", "TOPIC", "PARTITION", "RECORD"]
 
 
-@pytest.mark.parametrize("words", ["history", "history --since 2h", "history --events"])
+@pytest.mark.parametrize(
+    "words",
+    ["history", "history --since 2h", "history --events", "history --every 1s --since 2m"],
+)
 def test_a_deleted_group_has_a_past(words: str) -> None:
     every, mine = (rows(f"{words} --capture chapters{one}") for one in ("", " --group trial"))
     assert len(mine) == sum(row["group_id"] == "trial" for row in every)
     assert len(mine) >= 7
+    assert {row["topic"] for row in mine} == {"clicks", "shipments"}
+    some = rows(f"{words} --capture chapters --group trial --topic clicks")
+    assert some == [row for row in mine if row["topic"] == "clicks"]
+    assert len(some) >= 3
     shown = sharelag(*words.split(), "--capture", "chapters", "--group", "trial", code=0).stdout
     assert shown.count(" trial ") == len(mine)
     assert rows("history --since 1s --capture chapters --group trial") == []

@@ -31,7 +31,14 @@ from sharelag.replay.history import HISTORY_KEY
 from sharelag.replay.state import DELETED
 from sharelag.tables import gaps
 from sharelag.tables.gaps import COUNT_DIFFERS
-from sharelag.wire import SHARE_SNAPSHOT, STATE_KINDS, STATE_TOPIC, decode_arrow, encode_record
+from sharelag.wire import (
+    SHARE_SNAPSHOT,
+    SHARE_UPDATE,
+    STATE_KINDS,
+    STATE_TOPIC,
+    decode_arrow,
+    encode_record,
+)
 from tests.support import generators, readings
 from tests.support.captures import MOMENTS, ends
 from tests.support.chapters import CAPTURE
@@ -294,11 +301,9 @@ def test_what_is_not_known_at_a_moment_is_null_with_a_reason() -> None:
     times, last = history.column("record_timestamp"), moment(MOMENTS[-1])
     when = pc.max(times).as_py()
 
-    partial = with_column(history, "from_snapshot", pa.scalar(False))
     early = with_column(ends, "end_offset", pa.scalar(0))
     for states, known, at, reason in (
         (history, ends, when + timedelta(hours=1), gaps.NO_END_OFFSET_THEN),
-        (partial, ends, last, gaps.RECORDS_MISSING),
         (history, early, last, gaps.NEGATIVE_LAG),
     ):
         rows = timeline_arrow(states, known, [at]).to_pylist()
@@ -312,6 +317,18 @@ def test_what_is_not_known_at_a_moment_is_null_with_a_reason() -> None:
     assert len(rows) == pa.table(pruned.select(names)).group_by(names).aggregate([]).num_rows
     assert {(row["lag"], row["lag_reason"]) for row in rows} == {(None, gaps.RECORDS_MISSING)}
     assert timeline_arrow(history.slice(0, 0), ends, [when]).num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("start", "lag", "reason"), [(90, 10, None), (-1, None, gaps.RECORDS_MISSING)]
+)
+def test_updates_alone_have_the_lag_that_they_tell(
+    start: int, lag: int | None, reason: str | None
+) -> None:
+    update = encode_record(SHARE_UPDATE, row(start, [], leader_epoch=0))
+    with sharelag.open(TableInput(pa.table(raw([update])), offsets(100)), engine="local") as bench:
+        for answer in (bench.lag(), bench.timeline(every="1h")):
+            assert_fields(answer.table.to_pylist()[-1], lag=lag, lag_reason=reason)
 
 
 @pytest.mark.parametrize("column", ["partition", "topic"])

@@ -148,6 +148,7 @@ def test_a_time_goes_to_the_first_record_then_or_later() -> None:
         ({"to": np.timedelta64(5, "m")}, "unknown target"),
         ({"to": date(2026, 11, 21)}, "unknown target"),
         ({"to": math.nan}, "unknown target"),
+        ({"to": 5.0}, "unknown target 5.0"),
         ({"shift_by": 1.5}, "unknown target 1.5"),
         ({"shift_by": "5"}, "unknown target '5'"),
         ({"to": datetime(2026, 11, 21)}, "has no time zone"),

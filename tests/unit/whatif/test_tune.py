@@ -38,7 +38,7 @@ from sharelag.whatif.ranking import draw_scenario
 from tests.support.command import ask, sharelag
 
 GROUP = Scenario(
-    (Topic("orders", 4),),
+    (Topic("orders", 4, backlog=100),),
     (Member(count=4, service=Service(100), max_poll_records=500),),
     duration_ms=600_000,
 )
@@ -256,6 +256,12 @@ def test_values_are_within_what_the_brokers_take() -> None:
 def test_a_range_that_cannot_be_is_refused(ranges: dict[str, Any], why: str) -> None:
     with pytest.raises(InputError, match=why):
         knobs(GROUP, ranges)
+
+
+def test_without_work_nothing_is_tried() -> None:
+    idle = replace(GROUP, topics=(Topic("orders", 4),), members=())
+    with pytest.raises(InputError, match="nothing waits and nothing arrives"):
+        tune(idle, GOALS, runs=Formula())
 
 
 def test_earlier_versions_have_fewer_settings_of_groups() -> None:

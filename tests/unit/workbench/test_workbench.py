@@ -395,12 +395,19 @@ def test_topics_that_are_not_there_are_named(demo: Workbench) -> None:
 
 def test_a_group_that_was_deleted_has_a_past() -> None:
     bench = sharelag.open("chapters", engine="local")
-    for name in ("history", "events"):
-        for mine in (getattr(bench, name)("trial"), getattr(bench.only("trial"), name)()):
-            assert mine.table.num_rows >= 7
+    every: dict[str, dict[str, Any]] = {"history": {}, "events": {}, "timeline": {"every": "1s"}}
+    for name, given in every.items():
+        for asked, chosen in ((bench, {"group": "trial"}), (bench.only("trial"), {})):
+            mine = getattr(asked, name)(**chosen, **given).table
+            assert mine.num_rows >= 7
+            assert {*mine.column("topic").to_pylist()} == {"clicks", "shipments"}
         for answer in (partial(getattr(bench, name), "tril"), getattr(bench.only("tril"), name)):
             with pytest.raises(InputError, match="no state of share group 'tril'"):
                 answer()
+    assert bench.only("trial").reading.now == bench.reading.now
+    assert {*bench.moments("trial").table.column("topic").to_pylist()} == {"clicks", "shipments"}
+    gone = bench.only("trial").diff("2026-11-21T11:44:00Z").table
+    assert gone.column("change").to_pylist() == ["gone"] * 7
 
 
 # ---- how it looks --------------------------------------------------------------------------------

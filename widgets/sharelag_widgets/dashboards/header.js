@@ -1,7 +1,6 @@
 // The header of a dashboard and of its parts: moment, age, definitions and unknown values.
 
 import { codeButtons } from "../shared/code.js";
-import { isDark } from "../shared/dark.js";
 import { announcer, button, failureOf, make, ownsKeys } from "../shared/dom.js";
 import { counted, duration, local, unitsOf, utc, words } from "../shared/format.js";
 import { hearing } from "../shared/hearing.js";
@@ -172,7 +171,7 @@ function render({ model, el }) {
     return [...lines, ...notes.map((text) => make("p", {}, bdi(text)))];
   }
   const themed = () => {
-    const theme = isDark(root) ? "dark" : "light";
+    const theme = root.dataset.paper;
     if (!main || get("theme") === theme) return;
     model.set("theme", theme);
     model.save_changes();

@@ -5,7 +5,7 @@ const CHOSEN = "sharelag-theme";
 const LAB = ["data-jp-theme-light", "data-jp-theme-name", "class", "style"];
 
 /**
- * Mark `root` with its theme (data-theme, data-contrast), now and whenever it changes.
+ * Mark `root` with its theme (data-theme, data-contrast, data-paper; data-look: all), now and whenever it changes.
  * @param {HTMLElement} root
  * @param {() => void} repaint called after each change
  * @returns {() => void} stops watching
@@ -13,8 +13,10 @@ const LAB = ["data-jp-theme-light", "data-jp-theme-name", "class", "style"];
 export function watchTheme(root, repaint) {
   const apply = () => {
     const [theme, contrast] = [themeOf(root), contrastOf()];
-    if (root.dataset.theme === theme && root.dataset.contrast === contrast) return;
-    Object.assign(root.dataset, { theme, contrast });
+    const paper = theme === "forced" ? paperOfSystem() : theme;
+    const look = `${theme} ${contrast} ${paper}`;
+    if (root.dataset.look === look) return;
+    Object.assign(root.dataset, { theme, contrast, paper, look });
     repaint();
   };
   const observer = new MutationObserver(apply);
@@ -56,7 +58,12 @@ function themeOf(root) {
   }
   // Nothing is painted: the browser paints dark only where the page allows it.
   const allowed = getComputedStyle(document.documentElement).colorScheme.includes("dark");
-  return allowed && matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+  return allowed ? paperOfSystem() : "light";
+}
+
+/** light or dark; with forced colours, too, the browser says which they are. */
+function paperOfSystem() {
+  return matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
 }
 
 function contrastOf() {
