@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -75,7 +76,7 @@ def assigned_records(members: Arrow, lag: Arrow) -> pa.Table:
     return pa.concat_tables(parts)
 
 
-def assigned_figure(records: pa.Table, theme: Theme = "light", most: int = 60) -> Figure:
+def assigned_figure(records: pa.Table, theme: Theme = "light", most: int = 30) -> Figure:
     """Draw members as rows and share partitions as columns; colours of assigned ones show lag.
 
     Parameters
@@ -106,6 +107,7 @@ def assigned_figure(records: pa.Table, theme: Theme = "light", most: int = 60) -
     chosen, others = rows.largest(placed, "lag", most)
     columns = rows.labels(chosen)
     people = _members(records, chosen)
+    count = pc.count_distinct(records.column("member_id")).as_py()
     row_of = {member: row for row, member in enumerate([*people][:most])}
     labels = [text.name(people[member]) for member in row_of]
     shape = len(row_of), len(columns)
@@ -142,13 +144,15 @@ def assigned_figure(records: pa.Table, theme: Theme = "light", most: int = 60) -
         )
     cells = text.pluralize(len(unknown), "cell")
     story = Story(
-        title=_assigned_title(records, [one for one in people if one is not None]),
+        title=_assigned_title(records, count),
         as_of=as_of,
         unit="Lag of each share partition in offsets, in the row of every member that has "
         "it assigned.",
         unknown=f"Not known: the lag of {cells}, hatched." * bool(unknown),
         facts=rows.left_out(others, "share partition", "with less lag")
-        + rows.left_out(len(people) - len(row_of), "member", "with fewer share partitions"),
+        + rows.left_out(
+            count - len(row_of.keys() - {None}), "member", "with fewer share partitions drawn"
+        ),
     )
     across = label_axis(columns, "share partition")
     return row_figure(
@@ -156,7 +160,7 @@ def assigned_figure(records: pa.Table, theme: Theme = "light", most: int = 60) -
         story,
         theme,
         labels,
-        across | ({"tickangle": -40} if len(columns) > 6 else {}),
+        across | ({"tickangle": -40 if len(columns) <= 12 else -90} if len(columns) > 6 else {}),
         least=COLOUR_BAR,
         legend=bool(unknown),
         shapes=outlines,
@@ -165,11 +169,15 @@ def assigned_figure(records: pa.Table, theme: Theme = "light", most: int = 60) -
 
 
 def _members(records: pa.Table, chosen: pa.Table) -> dict[str | None, str]:
-    """Return labels by member: no member, then those with the most share partitions."""
-    plain = records.select(_ABOUT).to_pylist()
-    clients = {one["member_id"]: one["client_id"] for one in plain if one["member_id"] is not None}
-    held = chosen.column("member_id").to_pylist()
-    ids = sorted(clients, key=lambda one: (-held.count(one), one))
+    """Return labels by member: no member, then those with the most of the chosen, then idle ones.
+
+    The row of a member that has only others would seem idle.
+    """
+    held = Counter(chosen.column("member_id").to_pylist())
+    plain = records.select([*_ABOUT, "topic_id"]).to_pylist()
+    shown = (one for one in plain if one["topic_id"] is None or held[one["member_id"]])
+    clients = {one["member_id"]: one["client_id"] for one in shown if one["member_id"] is not None}
+    ids = sorted(clients, key=lambda one: (-held[one], one))
     named = {one: f"{clients[one] or 'client not known'} {text.name(one, 11)}" for one in ids}
     return ({None: "no member"} if None in held else {}) | named
 
@@ -188,11 +196,11 @@ def _assigned_lines(one: dict[str, Any]) -> tuple[str, ...]:
     return text.share_partition(one, False, None), who, lag
 
 
-def _assigned_title(records: pa.Table, members: list[str]) -> str:
+def _assigned_title(records: pa.Table, members: int) -> str:
     group = rows.groups_of(records)
     alone = records.filter(records.column("member_id").is_null())
     waiting = pc.sum(pc.greater(alone.column("lag"), 0)).as_py() or 0
-    many = text.pluralize(len(members), "member")
+    many = text.pluralize(members, "member")
     if not members:
         return (
             f"{group}: no member is known, so no one fetches from "

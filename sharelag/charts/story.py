@@ -52,6 +52,8 @@ GROUP_STORY = pa.schema(
 LEFT, RIGHT = 64, 18
 #: Maximum number of shaded causes that can be distinguished, worst first.
 _MOST_CAUSES = 3
+#: Height of the name of a cause, which must not cover the lag, as a share of the panel.
+_NAME = 0.15
 #: Maximum number of share partitions or members that an event names.
 _MOST_PLACES = 3
 _SYMBOLS = {
@@ -130,6 +132,7 @@ def group_story_figure(
         edges = {"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": at, "x1": at}
         borders = [edges | {"line": {"width": 1, "color": PAPER[theme]["soft"]}}]
     shades, names = _shade_causes(causes, begin, as_of, until, theme)
+    above = float(np.nanmax(rows.floats(records, "lag"), initial=0)) * (1 + _NAME * len(names))
     story = Story(
         title=_title(records),
         as_of=as_of,
@@ -147,9 +150,15 @@ def group_story_figure(
         story,
         theme,
         250,
-        xaxis={"type": "date", "anchor": "free", "range": span, "automargin": False},
+        xaxis={"type": "date", "anchor": "free", "range": span, "automargin": "bottom"},
         # The margin has room for 40,000; from 100,000 on, labels are 400k and 4M.
-        yaxis=axis("lag (offsets)", domain=[foot + 0.09, 1], automargin=False, minexponent=4),
+        yaxis=axis(
+            "lag (offsets)",
+            domain=[foot + 0.09, 1],
+            automargin=False,
+            minexponent=4,
+            autorangeoptions={"include": [above]},
+        ),
         yaxis2=axis(f"age ({words})", domain=[0, 0.3], automargin=False, visible=foot > 0),
         yaxis3={
             "domain": [foot, foot + 0.06],

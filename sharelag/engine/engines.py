@@ -147,6 +147,7 @@ def lacks_of(reading: Reading, of_groups: bool) -> tuple[str, ...]:
     from sharelag.wire.placement import missing_in_words
 
     lacks, of = (*rejects_of(reading), *_note_unseen(reading)), reading.source.may_lack
+    lacks += gaps.of_seconds(reading.table("windows"))
     if of_groups:
         lacks += group_rejects_of(reading)
     if not of:

@@ -13,14 +13,14 @@ from sharelag import schemas
 from sharelag.durations import duration
 from sharelag.metrics.brokers import leads
 from sharelag.metrics.causes import CAUSES, OF_GROUP, Cause, Found, known_causes
-from sharelag.metrics.causes.inputs import CauseInputs, texts
+from sharelag.metrics.causes.inputs import CauseInputs
 from sharelag.metrics.evidence import Evidence
 from sharelag.metrics.holders import held_by, lines_of_places
 from sharelag.metrics.measured import describe_measured
 from sharelag.model import milliseconds
 from sharelag.schemas import Bools, Ints
 from sharelag.tables.level import rank
-from sharelag.tables.words import shell_word, spell_out
+from sharelag.tables.words import number, shell_word, spell_out
 
 #: Maximum number of partitions listed by name.
 _NAMED = 20
@@ -160,7 +160,8 @@ def _row(cause: Cause, found: Found, rows: Ints, context: _Context) -> dict[str,
         words["measured"] = context.measured[share_partition]
     if lead := context.led.get(place["group_id"]):
         words["led_by"] = lead
-    shown = [*where.items(), *words.items(), *zip(evidence, texts(evidence.values()), strict=True)]
+    figures = zip(evidence, map(number, evidence.values()), strict=True)
+    shown = [*where.items(), *words.items(), *figures]
     began = None if np.isnan(since).all() else float(np.nanmin(since)) / 1000
     return {
         **place,

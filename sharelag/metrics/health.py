@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
+from sharelag.durations import duration
 from sharelag.metrics.columns import STATE, begins, last_of, mask, present
 from sharelag.model import DeliveryState
 from sharelag.model.versions import Version
@@ -133,8 +134,9 @@ def _holds_pruning(health: Arrow, windows: Arrow) -> list[dict[str, Any]]:
     behind = pc.subtract(flat(pinned.column("last_timestamp")).cast(pa.int64()), written)
     late = pc.greater(behind, _COLD_MS).fill_null(False)
     kept = pc.subtract(flat(pinned.column("end_offset")), flat(pinned.column("needed_from")))
-    places = window.select(_PLACE).append_column("behind", behind).append_column("kept", kept)
-    words = "its last snapshot is {behind} ms older than the last record, so {kept} records "
+    spans = pa.array([None if ms is None else duration(ms) for ms in behind.to_pylist()])
+    places = window.select(_PLACE).append_column("behind", spans).append_column("kept", kept)
+    words = "its last snapshot is {behind} older than the last record, so {kept} records "
     words += "cannot be pruned"
     return _findings("holds_pruning", places.filter(late), words)
 

@@ -18,7 +18,7 @@ from sharelag.metrics.reclaim import archived_by_ttl, reclaimable_arrow
 from sharelag.reports.case import Case
 from sharelag.tables.arrow import rows_by_group, sum_known
 from sharelag.tables.lines import plain_rows
-from sharelag.tables.words import pluralize
+from sharelag.tables.words import THOUSANDS, number, pluralize
 from sharelag.whatif.clearing import ASSIGNORS, Clearing, search, what_clears
 from sharelag.whatif.comparison.rows import unknown_work
 from sharelag.whatif.estimates import Assumption
@@ -116,7 +116,10 @@ def _say_who_kept_up(known: list[dict[str, Any]], behind: list[dict[str, Any]]) 
     unclear = any(row["falls_behind"] == _MAYBE for row in known)
     if behind:
         worst = max(behind, key=lambda row: row["arrival_rate"] - row["completion_rate"])
-        rates = f"{worst['completion_rate']:.3g} of {worst['arrival_rate']:.3g} records/s"
+        done, came = (
+            number(worst[name], THOUSANDS) for name in ("completion_rate", "arrival_rate")
+        )
+        rates = f"{done} of {came} records/s"
         if len(known) == 1:
             return f"{worst['group_id']} fell behind: it finished {rates}."
         clearly = "clearly " if unclear else ""

@@ -69,6 +69,14 @@ NO_PAST_ENDS = (
     "earlier end offsets of the topics, and so how fast records arrive and when the lag is gone"
 )
 
+#: In milliseconds; share groups are younger.
+_SINCE = 10**12
+_SECONDS = (
+    "when records of the state topic were written, and so rates and histories: their timestamps "
+    "are seconds, where Kafka has milliseconds; make times of them by timestamp_seconds in Spark, "
+    "or to_datetime(..., unit='s') in pandas"
+)
+
 # ---- groups and brokers
 #: Advice if the groups' own records are unknown.
 NO_RECORDS = (
@@ -183,6 +191,17 @@ def of_record_times(topics: Sequence[str]) -> tuple[str, ...]:
         "--follow) needs no timestamps"
     )
     return (words,) if topics else ()
+
+
+def of_seconds(windows: pa.Table) -> tuple[str, ...]:
+    """Report times of records that are seconds: a snapshot also has its own, in milliseconds."""
+    written, made = (
+        flat(windows.column(name)).cast(pa.int64()).cast(pa.float64(), safe=False)
+        for name in ("record_timestamp", "write_timestamp")
+    )
+    times = pc.divide(made, written)
+    are_seconds = pc.and_(pc.greater(made, _SINCE), pc.less(pc.abs(pc.subtract(times, 1000)), 250))
+    return (_SECONDS,) if pc.any(are_seconds).as_py() else ()
 
 
 def of_column(table: pa.Table, name: str, what: str, why: Iterable[str] = ()) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from sharelag.metrics.columns import floats
 from sharelag.tables import views
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
-from sharelag.tables.words import moment, percent, pluralize, sentence
+from sharelag.tables.words import THOUSANDS, moment, number, percent, pluralize, sentence
 from sharelag.whatif.compare import PROJECTED, Comparison, Progress, compare
 from sharelag.whatif.comparison.intervals import Interval, half_width
 from sharelag.whatif.past import HAPPENED, Past
@@ -303,7 +303,7 @@ class Otherwise(Displayable):
             "age_max_ms": duration,
             "drain_ms": duration,
             "alert_share": percent,
-            "member_hours": "{:.3g}".format,
+            "member_hours": lambda hours: number(hours, THOUSANDS),
         }
         texts = {one: None if row[one] is None else say(row[one]) for one, say in as_words.items()}
         fired = None if at is None else self._say_fired(row)

@@ -386,7 +386,8 @@ def _scale_work(members: list[Member], counted: int, end: int, assumed: list[str
     service = members[0].service
     service = replace(service, mean_ms=service.mean_ms * factor)
     assumed.append(
-        f"{service.mean_ms:.3g} {WORK} then, since {there:.3g} members were present on average"
+        f"{pluralize(service.mean_ms, WORK, WORK)} then, since {there:.3g} members were present on "
+        "average"
     )
     return [replace(one, service=service) for one in members]
 
@@ -426,5 +427,5 @@ def _fit_work(scenario: Scenario, happened: pa.Table) -> Scenario:
         return scenario
     found = with_factor(brentq(off, least, most, xtol=0.01))
     work = found.members[0].service.mean_ms
-    words = f"{work:.3g} {WORK}, with which the mean lag is the real one"
+    words = f"{pluralize(work, WORK, WORK)}, with which the mean lag is the real one"
     return replace(found, assumed=(*scenario.assumed, words))

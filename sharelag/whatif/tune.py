@@ -27,7 +27,7 @@ from sharelag.tables import views
 from sharelag.tables.declared import trials as declared
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
-from sharelag.tables.words import pluralize
+from sharelag.tables.words import THOUSANDS, number, pluralize
 from sharelag.whatif.compare import Comparison, compared
 from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.intervals import Floats, by_variant_and_seed, on_front
@@ -101,8 +101,10 @@ class Tuned(Displayable):
         over = say_over(self.goals, best, len(best.each_member()))
         if not each:
             return f"{what} {keeps}, and nothing cheaper was found that does, {over}"
-        now, then = (self._rows(name)[0][HOURS] for name in (AS_IT_IS, RECOMMENDED))
-        return f"{what} {keeps} for {then:.3g} member-hours (as it is: {now:.3g}) {over}"
+        now, then = (
+            number(self._rows(name)[0][HOURS], THOUSANDS) for name in (AS_IT_IS, RECOMMENDED)
+        )
+        return f"{what} {keeps} for {then} member-hours (as it is: {now}) {over}"
 
     def gains(self) -> list[str]:
         """Return the gains of the recommendation over the group as it is, by goal and in cost."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag import schemas
-from sharelag.engine import engines
+from sharelag.engine import OVER, engines
 from sharelag.errors import AuthorizationError, TopicMissingError, list_names
 from sharelag.inputs import KafkaInput, RawInput
 from sharelag.inputs.files.captures import CaptureInfo, check_place, share_records, write_capture
@@ -23,7 +23,7 @@ from sharelag.tables import gaps
 from sharelag.tables.arrow import keys
 from sharelag.wire.fields import GROUP_TOPIC, STATE_TOPIC
 
-#: Number of moments in the recorded time at which end offsets are read.
+#: Number of moments in the recorded time, and in its last hour, at which end offsets are read.
 _MOMENTS = 60
 
 
@@ -106,10 +106,13 @@ def _extras(
 
 
 def _moments(records: Path, until: datetime) -> list[datetime]:
-    """Return evenly spaced moments from the first state record on."""
+    """Return evenly spaced moments from the first state record on, and where rates look."""
     first = until
     for batch in RawInput(str(records)).batches(STATE_TOPIC):
         of_state = batch.filter(pc.equal(batch.column("topic"), STATE_TOPIC))
         first = min(first, pc.min(of_state.column("timestamp")).as_py() or first)
-    step = max((until - first) / _MOMENTS, timedelta(milliseconds=1))
-    return [first + n * step for n in range(_MOMENTS) if first + n * step < until]
+    chosen = set[datetime]()
+    for begin in (first, max(first, until - OVER)):
+        step = max((until - begin) / _MOMENTS, timedelta(milliseconds=1))
+        chosen |= {begin + n * step for n in range(_MOMENTS)}
+    return sorted(moment for moment in chosen if moment < until)

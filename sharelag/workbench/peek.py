@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import reduce
+from numbers import Integral
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -234,6 +235,8 @@ def peek(
     ``lag`` and ``windows`` are those of the group; ``place`` is group, topic, partition and offset.
     """
     group, topic, partition, offset = place
+    if not all(isinstance(one, Integral) for one in (partition, offset)):
+        raise InputError(f"{topic}:{partition}:{offset} is not a record: give whole numbers")
     if not isinstance(source, KafkaInput):
         raise InputError(
             f"{source.describe()} has no records of topics, by design: payloads are in no capture. "

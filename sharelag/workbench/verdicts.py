@@ -40,7 +40,15 @@ from sharelag.tables.gaps import NO_AGE, REASONS, judge_lags
 from sharelag.tables.level import LEVELS, SEVERITIES, outcome, rank, worst
 from sharelag.tables.presentation import CauseSummary, GroupSummary
 from sharelag.tables.render import MOST
-from sharelag.tables.words import lag_sum, moment, number, pluralize, shown_name, terminal
+from sharelag.tables.words import (
+    THOUSANDS,
+    lag_sum,
+    moment,
+    number,
+    pluralize,
+    shown_name,
+    terminal,
+)
 
 #: Columns of `sharelag.schemas.PROGRESS` that a forecast needs.
 COLUMNS = ("drain", "drain_ms", "drain_low_ms", "drain_high_ms", "arrival_rate", "completion_rate")
@@ -83,7 +91,7 @@ def forecast(rows: Sequence[Mapping[str, Any]]) -> Forecast:
         growing = [row for row in rows if row["drain"] == NEVER]
         more = sum(row["arrival_rate"] - row["completion_rate"] for row in growing)
         at_least = "at least " if UNKNOWN in kinds else ""
-        return Forecast(NEVER, f"grows {at_least}{more:.3g}/s")
+        return Forecast(NEVER, f"grows {at_least}{number(more, THOUSANDS)}/s")
     for kind in (STALLED, PAUSED, UNKNOWN, UNCERTAIN):
         if kind in kinds:
             return Forecast(kind, kind)

@@ -103,6 +103,14 @@ def test_all_it_says_is_text_with_contrast(paper: str, open_desk: OpenDesk) -> N
 
 
 @pytest.mark.exhaustive  # as of a strip: `test_widgets_strip.py`, two views
+def test_of_many_notes_the_rest_opens(open_desk: OpenDesk) -> None:
+    notes = [f"note {n}" for n in range(9)]
+    facts = open_desk(Header(title="State topic", notes=notes)).root().locator(".sl-facts")
+    assert facts.inner_text().split() == [*" ".join(notes[:5]).split(), "4", "more"]
+    facts.locator("summary").click()
+    expect(facts).to_contain_text("note 8")
+
+
 def test_a_header_that_is_gone_asks_for_nothing(open_desk: OpenDesk) -> None:
     view, requests = header()
     desk = open_desk(view)

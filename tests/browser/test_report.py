@@ -371,6 +371,18 @@ def test_the_index_is_readable(made: Any, browser: Browser) -> None:
     assert seen.page.title().endswith("Daily lag")
 
 
+def test_a_long_name_leaves_the_reasons_in_sight(
+    made: Any, browser: Browser, tmp_path: Path
+) -> None:
+    result = json.loads(json.dumps(made.verdict))
+    result["groups"][0]["group_id"] = "x" * 200
+    outputs = [new_output("execute_result", cells.groups(result)._repr_mimebundle_())]
+    notebook = new_notebook(cells=[new_code_cell("x", outputs=outputs)])
+    (tmp_path / "report.html").write_text(page(notebook, made.run, result), "utf-8")
+    table = Opened(browser, tmp_path / "report.html").page.locator(".sr-scroll")
+    assert table.evaluate("one => one.scrollWidth <= one.clientWidth")
+
+
 # ---- hostile names -------------------------------------------------------------------------------
 def test_hostile_names_are_text_everywhere(made: Any, browser: Browser, tmp_path: Path) -> None:
     result = json.loads(json.dumps(made.verdict))

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,7 @@ import sharelag
 from sharelag.schemas import AMOUNT
 from sharelag_widgets import LagTable, PartitionGrid
 from tests.support.browser.chromium import open_page
-from tests.support.browser.desk import Desk, OpenDesk
+from tests.support.browser.desk import Desk, OpenDesk, box_of
 from tests.support.widgets.samples import BEGIN, TOPIC_ID, lag
 
 CELLS = ".sl-grid canvas[role=slider]"
@@ -221,3 +222,29 @@ def test_amounts_stand_at_the_right(open_desk: OpenDesk) -> None:
     sides = {name: sides for name, sides in desk.page.evaluate(ENDS).items() if name != "Variant"}
     assert {name for name, side in sides.items() if side == ["right"] * 2} == {"Tried", "N"}
     assert {name for name, side in sides.items() if side == ["left"] * 2} == {"Measure", "At"}
+
+
+def test_on_paper_a_table_has_its_rows_and_covers_nothing(open_desk: OpenDesk) -> None:
+    for count, printed in ((40, 40), (600, 500)):
+        rows = pa.table({"topic_id": [TOPIC_ID] * count, "partition": range(count)})
+        desk = open_desk(LagTable.of(rows, keys=["topic_id", "partition"]))
+        media: dict[Literal["print", "screen"], int] = {"print": printed, "screen": 23}
+        for medium, made in media.items():
+            desk.page.emulate_media(media=medium)
+            desk.settle()
+            assert (len(body(desk)), desk.page.locator("th").first.is_visible()) == (made, True)
+            parts = map(desk.page.locator, (".sl-table tbody", ".sl-table"))
+            rows_high, high = (one.evaluate("one => one.scrollHeight") for one in parts)
+            assert (rows_high < high) == (medium == "print")
+
+
+def test_long_names_leave_numbers_in_sight(open_desk: OpenDesk) -> None:
+    names = {"group_id": ["g" * 200], "topic": ["t" * 200], "topic_id": [TOPIC_ID]}
+    rows = pa.table(names | {"partition": [0], "lag": [1_234_567]})
+    desk = open_desk(LagTable.of(rows, columns=["group_id", "topic", "lag"]))
+    for width in (400, 700):
+        desk.page.set_viewport_size({"width": width, "height": 900})
+        desk.settle()
+        lags, scroll = desk.page.locator("td.sl-number"), desk.page.locator(".sl-scroll")
+        ends = [one["x"] + one["width"] for one in map(box_of, (lags, scroll))]
+        assert ends[0] <= ends[1], width

@@ -302,6 +302,22 @@ def test_delta_tables_go_on_where_a_restarted_query_goes_on(
         elsewhere(frame, 0)
 
 
+def test_a_state_deleted_after_the_topic_grew_has_no_lag(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The state in the former state partition is older than the deletion of the latter."""
+    records = decode_arrow(raw([encode_record(SHARE_SNAPSHOT, row(7, []))])).records
+    (before,) = replay_arrow(records).to_pylist()
+    after = before | {"record_partition": 9, "create_timestamp": datetime(2026, 11, 21, tzinfo=UTC)}
+    gone = after | {"deleted": True, "record_timestamp": datetime(2026, 11, 22, tzinfo=UTC)}
+    sink = stream.to_delta(tmp_path, lambda: spark.createDataFrame(offsets(107)))
+    steps = [[{**before, "deleted": False}, {**after, "deleted": False}], [gone], []]
+    for batch, (changes, left) in enumerate(zip(steps, (1, 0, 0), strict=True)):
+        rows = pa.Table.from_pylist(changes, stream.WINDOWS)
+        sink(spark.createDataFrame(rows), batch)
+        assert DeltaTable(str(tmp_path / "lag")).to_pyarrow_table().num_rows == left
+
+
 def test_a_stream_is_watched(
     spark: SparkSession, tmp_path: Path, capture: tuple[pa.Table, pa.Table]
 ) -> None:

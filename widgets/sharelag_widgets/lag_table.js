@@ -12,8 +12,12 @@ import { csv, longestTexts, longestWord, points, seriesWords, spared, widths } f
 
 const ROW = 27;
 const TALLEST = 400;
+/** Rows on paper, which cannot be scrolled. */
+const PRINTED = 500;
+const paper = matchMedia("print");
 /** In pixels: the longest text, a level's sign, a small line, and both sides of a cell, of a dense table and of a tight one; the arrow of what is sorted. */
 const DENSE = { widest: 190, mark: 26, spark: 44, sides: 9 }; // a mark's heading is a button: 24 or more
+const NARROWEST = 90;
 const [TIGHT, ARROW] = [{ widest: 265, spark: 84, sides: 14 }, 14];
 const WATCHED = ["names", "sort", "descending", "filter", "picked", "hints", "narrows", "folded", "dense", "headings", "optional"];
 const HELP = "Up and down: from row to row. Enter or space: pick; with shift, add to what is picked. Ctrl+A: pick all that is shown. Escape: pick nothing. /: to the filter, and Enter back from it. Ctrl+C: copy as CSV.";
@@ -117,7 +121,8 @@ function build({ model, root, link, say, later }) {
       if (isMark(name)) return mark;
       const head = taken(fewest ? longestWord(titles[n]) : titles[n], 600) + (get("sort") === name ? ARROW : 0);
       const most = get("sparks").includes(name) ? spark : Math.max(...longestTexts(columns[name], name).map((text) => taken(text, 400)), 0);
-      return Math.ceil(Math.max(head, Math.min(most, widest))) + sides;
+      // On a narrow page long names do not push the numbers out of sight.
+      return Math.ceil(Math.max(head, Math.min(most, widest, Math.max(NARROWEST, scroll.clientWidth * 0.3)))) + sides;
     });
   }
   // Rows that match a filter or are picked are shown, folded or not.
@@ -173,10 +178,10 @@ function build({ model, root, link, say, later }) {
       arranged = mark;
       if (focused) [...head.querySelectorAll("button")].find((made) => made.dataset.name === focused)?.focus();
     }
-    const { first, end } = inSight(scroll.scrollTop, scroll.clientHeight || TALLEST, ROW, rows.length);
+    const { first, end } = paper.matches ? { first: 0, end: Math.min(rows.length, PRINTED) } : inSight(scroll.scrollTop, scroll.clientHeight || TALLEST, ROW, rows.length);
     const chosen = new Set(picks.rows());
     const made = Array.from(rows.subarray ? rows.subarray(first, end) : rows.slice(first, end), (row, n) => rowOf(row, first + n, chosen.has(row)));
-    body.replaceChildren(...spacer(first), ...made, ...spacer(rows.length - end));
+    body.replaceChildren(...spacer(first), ...made, ...spacer(paper.matches ? 0 : rows.length - end));
     grid.setAttribute("aria-label", model.get("title") || "Rows");
     if (active >= first && active < end) grid.setAttribute("aria-activedescendant", `${id}-${active}`);
     else grid.removeAttribute("aria-activedescendant");
@@ -186,7 +191,8 @@ function build({ model, root, link, say, later }) {
     const count = rows.length === all ? counted(all, "row") : `${number(rows.length)} of ${counted(all, "row")}`;
     const narrow = left.length ? ` No room for ${left.join(", ")}.` : "";
     const hint = rows.length === 0 ? " The filter leaves none: shorten it." : picks.missing ? " What is picked elsewhere is not among these rows." : "";
-    const text = `${count}${chosen.size ? `, ${number(chosen.size)} picked` : ""}.${hint}${narrow}`;
+    const printed = paper.matches && end < rows.length ? ` Printed: the first ${number(end)}.` : "";
+    const text = `${count}${chosen.size ? `, ${number(chosen.size)} picked` : ""}.${hint}${narrow}${printed}`;
     if (root.dataset.told !== text) {
       root.dataset.told = summary.textContent = text;
       say(text);
@@ -222,7 +228,10 @@ function build({ model, root, link, say, later }) {
   function spacer(count) {
     return count > 0 ? [make("tr", { "aria-hidden": "true", class: "sl-spacer" }, make("td", { colspan: names.length, style: { height: `${count * ROW}px` } }))] : [];
   }
-  return { elements: [bar, scroll, make("div", { class: "sl-bar" }, summary, help)], load, paint, hear: picks.hear };
+  // Printing has no next frame.
+  const print = () => columns && paint();
+  paper.addEventListener("change", print);
+  return { elements: [bar, scroll, make("div", { class: "sl-bar" }, summary, help)], load, paint, hear: picks.hear, stop: () => paper.removeEventListener("change", print) };
 }
 
 export default { render: (context) => view(context, "table", build, WATCHED) };

@@ -8,7 +8,7 @@ import { csvLine, duration, formatOf, isolated, local, number, shown, utc, words
 import { hearing } from "../sharelag_widgets/shared/hearing.js";
 import { KINDS, PATTERNS, fillOf, ladder, luminance } from "../sharelag_widgets/shared/palette.js";
 import { awaitPlotly } from "../sharelag_widgets/plotly_once.js";
-import { asText, asTitle, keyOf, pointsOf, textTrace, timeOf, withArrays } from "../sharelag_widgets/plot_math.js";
+import { asText, asTitle, fitted, keyOf, pointsOf, textTrace, timeOf, withArrays } from "../sharelag_widgets/plot_math.js";
 
 test("numbers, times and durations as people read them", () => {
   assert.deepEqual([0, 999, 1000, -1234567, 0.25, 123.456, 1234.5, NaN, null].map(number), ["0", "999", "1,000", "-1,234,567", "0.25", "123", "1,235", "-", "-"]);
@@ -116,6 +116,17 @@ test("names are text for plotly, titles keep their line breaks", () => {
   assert.equal(asText("<b>a&b</b>"), "&lt;b>a&amp;b&lt;/b>");
   assert.equal(asTitle("Lag<br><b>of</b> <img src=x onerror=1> <a href=x>"), "Lag<br><b>of</b> &lt;img src=x onerror=1> &lt;a href=x>");
   assert.deepEqual(textTrace({ name: "<i>", x: ["<a>", 1], y: [1] }), { name: "&lt;i>", x: ["&lt;a>", 1], y: [1] });
+});
+
+test("names on axes are cut, or each n-th is left, until they fit", () => {
+  const plain = (text) => text.replaceAll("&lt;", "<");
+  const rows = { ticktext: ["short", `&lt;${"n".repeat(40)}-7`], tickvals: [0, 1] };
+  assert.deepEqual(fitted(rows, "y", 1000, plain), rows);
+  assert.deepEqual(fitted(rows, "y", 175, plain).ticktext, ["short", "&lt;nnnn\u2026nn-7"]);
+  const columns = { ticktext: [..."abcdefghij"], tickvals: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], tickangle: -90 };
+  assert.deepEqual(fitted(columns, "x", 200, plain), columns);
+  assert.deepEqual(fitted(columns, "x", 60, plain), { ticktext: ["a", "e", "i"], tickvals: [0, 4, 8], tickangle: -90 });
+  assert.deepEqual(fitted({ title: {} }, "x", 60, plain), { title: {} });
 });
 
 test("points of figures: lines, bars, heat maps; whom they are of", () => {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from copy import copy
 from dataclasses import dataclass, field
@@ -412,11 +412,6 @@ def _offsets(windows: pa.Table, column: str, state: int, least: Floats) -> Float
     row = np.repeat(np.arange(len(counts)), counts)
     chosen = (states == state) & (deliveries >= least[row])
     return np.asarray(np.bincount(row[chosen], (last - first + 1)[chosen], len(counts)), float)
-
-
-def texts(values: Iterable[float]) -> list[str]:
-    """Format numbers: integers without a point, others with three digits."""
-    return [f"{value:.0f}" if value == int(value) else f"{value:.3g}" for value in values]
 
 
 # ---- causes --------------------------------------------------------------------------------------

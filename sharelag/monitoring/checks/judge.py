@@ -43,7 +43,7 @@ from sharelag.monitoring.checks.measures import (
 from sharelag.monitoring.checks.rules import TIMED, Rule, Rules, Silence
 from sharelag.replay.moment import Choice, Moment
 from sharelag.tables.level import CRITICAL, OK, UNKNOWN, WARNING, of_rule, rank, worst
-from sharelag.tables.words import pluralize
+from sharelag.tables.words import THOUSANDS, number, pluralize
 from sharelag.workbench.questions.state_topic import judge_state_topic
 
 #: Exit codes of Nagios plug-ins.
@@ -336,7 +336,7 @@ def _describe(rule: Rule, value: float) -> str:
     if rule.measure == "window":
         return f"window {100 * value:.3g} % full"
     if rule.measure == "imbalance":
-        return f"{rule.figure} {value:.3g}"
+        return f"{rule.figure} {number(value, THOUSANDS)}"
     if rule.measure == "lag":
         return f"lag {value:,.0f}"
     held = pluralize(value, "offset")

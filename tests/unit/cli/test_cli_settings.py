@@ -362,6 +362,8 @@ def test_a_property_without_a_value_names_no_group() -> None:
 
 def test_a_group_without_state_and_a_name_that_is_wrong() -> None:
     here = ("--capture", str(CAPTURE), "--group", "nobody", "--engine", "local")
+    both = sharelag("settings", *here, "--group", "none").stderr
+    assert both.count("not known: the settings of share groups 'nobody', 'none' (a new group") == 1
     done = sharelag("settings", *here, "--set", "share.delivery.count.limits=7", "-o", "csv")
     assert "not known: the settings of share group 'nobody' (a new group has these)" in done.stderr
     lines = list(csv.DictReader(io.StringIO(done.stdout)))

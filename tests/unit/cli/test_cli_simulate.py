@@ -500,3 +500,10 @@ def test_the_former_name_of_service_says_what_to_write() -> None:
     given = ("--capture", SLOW, "--service-ms", "3", "--duration", "1s")
     answer = run(*given, "--engine", "local", "--show-scenario", code=0)
     assert "sharelag: --service-ms is deprecated: use --service, such as" in answer.stderr
+
+
+@pytest.mark.parametrize("options", ["", "--group billing", "--members-wanted 10m"])
+def test_a_moment_before_any_state_is_one_error(options: str) -> None:
+    given = ["--capture", "chapters", "--as-of", "2020-01-01T00:00:00Z", *options.split()]
+    done = sharelag("simulate", *given, code=1)
+    assert len(done.stderr.splitlines()) == 1

@@ -23,7 +23,7 @@ from tests.support.captures import with_newer_groups
 from tests.support.cases import few_of
 from tests.support.command import ask, refused, rows_of, sharelag
 from tests.support.log_directory import batch
-from tests.support.records import row
+from tests.support.records import row, with_column
 
 DATA = Path("tests/data")
 STATELESS = "the state of 1 share partition that their groups have initialized"
@@ -59,6 +59,19 @@ def test_a_sum_without_some_of_its_parts_is_refused(part: str) -> None:
     for command in ("explain", "progress"):
         done = sharelag(command, "--raw", part, "--engine", "local", code=3)
         assert f"INCOMPLETE: not known: {STATELESS}" in done.stdout
+
+
+def test_times_in_seconds_make_the_answer_partial(tmp_path: Path) -> None:
+    times = pc.divide(_records()["timestamp"].cast(pa.int64()), 1000).cast(
+        pa.timestamp("ms", "UTC")
+    )
+    raw = tmp_path / "raw.parquet"
+    pq.write_table(with_column(_records(), "timestamp", times), raw)
+    for command in ("windows", "progress"):
+        for one in rows_of(sharelag(command, "--raw", str(raw), "-o", "json", code=3)):
+            assert (one["complete"], one.get("completion_rate")) == (False, None)
+    done = sharelag("windows", "--raw", str(raw), code=3)
+    assert "their timestamps are seconds" in done.stdout
 
 
 @pytest.mark.parametrize("brief", [False, True])

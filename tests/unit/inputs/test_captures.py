@@ -26,13 +26,14 @@ from sharelag.inputs.files.pieces import plan, read_pieces
 from sharelag.inputs.kafka.config import client_config
 from sharelag.inputs.recorded import folder_of
 from sharelag.wire import GROUP_TOPIC, STATE_TOPIC, decode_arrow
+from sharelag.workbench.capture import _moments
 from tests.support.captures import describe
 from tests.support.cases import few_of
 from tests.support.chapters import CAPTURE
 from tests.support.command import ask, refused
 from tests.support.command import sharelag as command
 from tests.support.command import sharelag as sharelag_command
-from tests.support.records import with_column
+from tests.support.records import raw_file, with_column
 
 AS_OF = datetime(2026, 11, 21, 3, 10, 0, 123_000, tzinfo=UTC)
 INFO = CaptureInfo(
@@ -152,6 +153,14 @@ def test_ends_that_were_noted_before_are_used(tmp_path: Path) -> None:
     for ago, end, noted in ((60, 50, earlier[1]), (150, 40, earlier[0]), (240, None, None)):
         (row,) = source.offsets([place["topic_id"]], AS_OF - timedelta(seconds=ago)).to_pylist()
         assert (row["end_offset"], row["as_of"], row["log_start_offset"]) == (end, noted, None)
+
+
+def test_ends_are_noted_over_the_whole_time_and_where_rates_look(tmp_path: Path) -> None:
+    for days, count in ((30, 120), (1 / 48, 60)):
+        first = with_column(_records(0, 1), "timestamp", [AS_OF - timedelta(days=days)])
+        ago = [AS_OF - at for at in _moments(Path(raw_file(tmp_path, first)), AS_OF)]
+        assert (len(ago), max(ago)) == (count, timedelta(days=days))
+        assert sum(one <= timedelta(hours=1) for one in ago) == 60
 
 
 def test_answers_by_earlier_ends_say_whose_times_these_are(tmp_path: Path) -> None:

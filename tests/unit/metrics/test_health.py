@@ -206,7 +206,7 @@ def test_what_keeps_kafka_from_loading_or_pruning_is_found() -> None:
     # renewed.
     assert found_in(state(snapshot(0), *[update(0)] * 600), partitions=None).num_rows == 0
     (line,) = found_in(state(snapshot(0), *[update(0)] * 602), partitions=None).to_pylist()
-    said = "its last snapshot is 601995 ms older than the last record, so 603 records cannot be"
+    said = "its last snapshot is 10m 1s older than the last record, so 603 records cannot be"
     assert_fields(line, finding="holds_pruning", summary=f"{said} pruned")
     assert found_in(state()).num_rows == 0
 

@@ -18,7 +18,7 @@ from sharelag.metrics.causes import CAUSES
 from sharelag.model import DeliveryState
 from sharelag.monitoring.checks.judge import CODES
 from sharelag.schemas import RAW
-from sharelag.tables import level, report_views, views
+from sharelag.tables import arrow, level, report_views, views
 from sharelag.tables.declared import format_of, heading_of, lag, meaning_of, unit_of
 from sharelag.tables.lines import lines, plain_rows
 from sharelag.tables.presentation import Presentation
@@ -274,3 +274,11 @@ def test_it_is_decoded_replayed_and_shown_as_it_is(raw: Path) -> None:
     picture = command("windows", "--raw", str(raw), "--picture").stdout
     assert "archiving" in picture
     assert palette.KINDS["archiving"].words == "Archiving"
+
+
+@pytest.mark.parametrize("rows", [0, 2])
+def test_one_value_stands_in_each_row(rows: int) -> None:
+    """Arrow itself cannot repeat a list 0 times."""
+    ids = pa.array(["A" * 22] * rows)
+    found = arrow.table_of({"topic_id": ids, "runs": []}, schemas.WINDOWS, pad=True)
+    assert found.column("runs").to_pylist() == [[]] * rows

@@ -322,6 +322,9 @@ def test_a_shade_begins_with_its_cause_and_is_named_there(demo: Workbench) -> No
     shade, words = drawn.layout.shapes[0], drawn.layout.annotations[0]
     assert words.text == cause["cause"].replace("_", " ")
     assert shade.x0 == words.x == text.axis_time(cause["since"])
+    # Above the lag, which is highest there where nothing is finished.
+    (highest,) = drawn.layout.yaxis.autorangeoptions.include
+    assert highest > 1.1 * max(lag for lag in drawn.data[0].y if lag is not None)
 
 
 def test_a_cause_that_began_late_is_named_where_there_is_room(demo: Workbench) -> None:

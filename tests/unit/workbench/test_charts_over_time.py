@@ -597,6 +597,20 @@ def test_members_stand_beside_their_share_partitions() -> None:
         charts.assigned_figure(two_groups)
 
 
+def test_a_member_of_share_partitions_that_are_not_drawn_does_not_seem_idle() -> None:
+    lag = lag_rows(*({"partition": n, "lag": lag} for n, lag in enumerate((5, 1, 7, 6))))
+    people = [member("a", 0, 2), member("b", 1), member("c", 3), member("idle")]
+    made = charts.assigned_records(pa.Table.from_pylist(people, schemas.MEMBERS), lag)
+    figure = charts.assigned_figure(made, most=3)
+    rows = ["client-a a", "client-c c", "client-idle idle"]
+    assert list(figure.layout.yaxis.ticktext) == rows
+    assert figure.layout.meta["title"] == "g: 1 of 4 members have nothing to fetch"
+    assert figure.layout.meta["facts"][1:] == [
+        "Not drawn: 1 share partition with less lag.",
+        "Not drawn: 1 member with fewer share partitions drawn.",
+    ]
+
+
 def test_kinds_of_state_records_add_up_and_prunable_ones_are_reported() -> None:
     known = health("chapters")
     made = charts.state_record_records(known)

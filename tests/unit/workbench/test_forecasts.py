@@ -217,6 +217,7 @@ def test_the_slowest_share_partition_decides() -> None:
         ([grows, row(STALLED)], "stalled"),
         ([grows, more, fast, row(UNCERTAIN)], "grows 7/s"),
         ([grows, row(UNKNOWN)], "grows at least 6.5/s"),
+        ([grows, row(NEVER, arrival_rate=1234.0, completion_rate=0.5)], "grows 1,240/s"),
         ([row(PAUSED), row(UNKNOWN), row(DRAINED)], "paused"),
         ([row(UNCERTAIN), row(UNKNOWN)], "unknown"),
         ([row(UNCERTAIN), drains(2000, None), row(DRAINED)], "uncertain whether it drains"),

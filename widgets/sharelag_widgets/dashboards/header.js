@@ -2,7 +2,7 @@
 
 import { codeButtons } from "../shared/code.js";
 import { announcer, button, failureOf, make, ownsKeys } from "../shared/dom.js";
-import { counted, duration, local, unitsOf, utc, words } from "../shared/format.js";
+import { counted, duration, local, number, unitsOf, utc, words } from "../shared/format.js";
 import { hearing } from "../shared/hearing.js";
 import { menu } from "../shared/menu.js";
 import { chooseTheme, watchTheme } from "../shared/theme.js";
@@ -10,6 +10,8 @@ import { chooseTheme, watchTheme } from "../shared/theme.js";
 const WATCHED = ["title", "level", "as_of", "above", "units", "source", "about", "help", "finding", "facts", "unknown", "notes", "failure", "code", "names", "busy", "earlier", "live", "every", "paused", "stale_after"];
 const [TICK, KNOCK] = [1000, 5000];
 const THEMES = { "": "Auto", light: "Light", dark: "Dark" };
+/** Of more notes the rest opens. */
+const NOTES = 6;
 const ENDED = "The kernel of this dashboard has ended: run the cell again";
 
 /** An age as 35 s, 10m, 2h 5m: in steps, so that it does not change constantly. */
@@ -168,7 +170,9 @@ function render({ model, el }) {
   }
   function factsOf([finding, read, notes]) {
     const lines = [...(finding ? [make("p", { class: "sl-finding" }, bdi(finding))] : []), ...(read.length ? [make("p", { class: "sl-soft" }, ...read.flatMap((text) => [bdi(text), " "]))] : [])];
-    return [...lines, ...notes.map((text) => make("p", {}, bdi(text)))];
+    const said = notes.map((text) => make("p", {}, bdi(text)));
+    const rest = said.length > NOTES ? said.splice(NOTES - 1) : [];
+    return [...lines, ...said, ...(rest.length ? [make("details", {}, make("summary", {}, `${number(rest.length)} more`), ...rest)] : [])];
   }
   const themed = () => {
     const theme = root.dataset.paper;

@@ -199,7 +199,7 @@ def lag(windows: DataFrame, offsets: Ends | Tabular) -> DataFrame:
     return map_in_arrow(rows.drop("batches").join(last, OFFSET_KEYS, "left"), _lag, LAG)
 
 
-def updated(table: pa.Table, changes: Arrow) -> pa.Table:
+def updated(table: pa.Table, changes: Arrow, deleted: bool = False) -> pa.Table:
     """Apply the changes of one micro-batch, for example in ``foreachBatch``.
 
     Parameters
@@ -208,6 +208,8 @@ def updated(table: pa.Table, changes: Arrow) -> pa.Table:
         The previous `sharelag.schemas.WINDOWS` or `LAG`; an empty table at first.
     changes : pyarrow.Table or pyarrow.RecordBatch
         Rows of `WINDOWS` or `LAG`.
+    deleted : bool
+        Whether the table has the deleted share partitions, rather than the others.
 
     Returns
     -------
@@ -218,7 +220,7 @@ def updated(table: pa.Table, changes: Arrow) -> pa.Table:
     names += ["record_topic", "record_partition"] if "record_topic" in table.schema.names else []
     come = as_table(changes)
     stay = table.filter(pc.invert(pc.is_in(keys(table, names), keys(come, names))))
-    new = come.filter(pc.invert(come.column("deleted"))).select(table.schema.names)
+    new = come.filter(pc.equal(come.column("deleted"), deleted)).select(table.schema.names)
     return pa.concat_tables([stay, new.cast(table.schema)]).sort_by(ascending(*names))
 
 
@@ -314,8 +316,7 @@ def to_delta(folder: Path | str, offsets: Ends | Tabular) -> Callable[[DataFrame
     computes the lag of all of them with current end offsets, and replaces both tables, each in one
     commit. A restarted query continues with them, and a repeated micro-batch changes nothing,
     because changes are states and not differences. Without records there are no micro-batches, so
-    ``as_of`` says how old the lag is. Where the state topic got more partitions, a state
-    that was deleted since shows as the one from before.
+    ``as_of`` says how old the lag is. ``FOLDER/deleted`` has the states that were deleted.
 
     Parameters
     ----------
@@ -350,10 +351,15 @@ def to_delta(folder: Path | str, offsets: Ends | Tabular) -> Callable[[DataFrame
 
 def _replace(changes: DataFrame, batch: int, place: str, offsets: Ends | Tabular) -> None:
     schemas.require(changes, WINDOWS, "windows")
-    windows = updated(_before(f"{place}/windows", batch), changes.toArrow())
+    rows = changes.toArrow()
+    windows, gone = (
+        updated(_before(f"{place}/{name}", batch), rows, deleted=name == "deleted")
+        for name in ("windows", "deleted")
+    )
     ends = latest_ends(read_ends(offsets, changes.sparkSession))
-    lag = pa.Table.from_batches([lag_arrow(choose_states(windows, DELETED.empty_table()), ends)])
-    for name, table in (("windows", windows), ("lag", lag)):
+    states = choose_states(windows, gone.select(DELETED.names))
+    lag = pa.Table.from_batches([lag_arrow(states, ends)])
+    for name, table in (("windows", windows), ("deleted", gone), ("lag", lag)):
         replace_table(f"{place}/{name}", table, f"{name} of a stream", {_BATCH: str(batch)})
         if batch % _TIDY_EVERY == 0:
             remove_old_files(f"{place}/{name}", _KEEP)

@@ -279,8 +279,7 @@ class Live(Displayable):
         rows = changes.toArrow()
         with self._changed:
             self._found = updated(self._found, rows)
-            place, gone = rows.schema.get_field_index("deleted"), pc.invert(rows["deleted"])
-            self._deleted = updated(self._deleted, rows.set_column(place, "deleted", gone))
+            self._deleted = updated(self._deleted, rows, deleted=True)
             self._current |= self._source.first_is_all
             if self._current:
                 self._compute()
