@@ -79,7 +79,6 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_finish() -> None:
     # Going through all tests and modules again and again is an eighth of what unit tests take.
     gc.enable()
-    gc.collect()
     gc.freeze()
 
 

@@ -1,22 +1,18 @@
 """A real browser draws every chart, offline, without complaint, and with every name as text."""
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from playwright.sync_api import Browser, Page
 
-import sharelag
 from sharelag import charts
 from sharelag.charts import palette
 from tests.support.browser.desk import box_of
 from tests.support.browser.offline import OfflinePage
 from tests.support.charts import FIGURES, HOSTILE, LONG, records, renamed
-
-Opened = Callable[..., OfflinePage]
+from tests.support.readings import open_once
 
 #: The text of an element, a line after the other; plotly has no text between its lines.
 TEXT = """element => [...element.querySelectorAll('text')].map(text => {
@@ -37,32 +33,8 @@ HOVERED = """async chart => { const told = [];
     return told; }"""
 
 
-@pytest.fixture
-def opened(browser: Browser, tmp_path: Path) -> Opened:
-    """Some figures as a page, drawn in a window of 960 pixels."""
-    return partial(_draw, browser, tmp_path)
-
-
-def _draw(
-    browser: Browser,
-    folder: Path,
-    figures: list[Any],
-    title: str = "Charts",
-    theme: palette.Theme = "light",
-) -> OfflinePage:
-    page = folder / "charts.html"
-    page.write_text(charts.to_html(figures, title, theme), encoding="utf-8")
-    seen = OfflinePage(browser, page, viewport={"width": 960, "height": 800})
-    seen.page.wait_for_function(
-        "wanted => document.querySelectorAll('.js-plotly-plot .main-svg').length >= wanted",
-        arg=len(figures),
-    )
-    assert (seen.requests, seen.complaints) == ([page.as_uri()], [])
-    return seen
-
-
 class Drawn(NamedTuple):
-    """All charts of a recorded story, on one page."""
+    """All charts of a recorded story, and one of larger numbers, on one page."""
 
     theme: palette.Theme
     figures: list[Any]
@@ -87,11 +59,18 @@ def drawn(
 
     What is drawn light has a hostile name.
     """
-    name = NAME if request.param == "light" else None
-    figures = figures_of("hot_partition", request.param, name)
-    folder = tmp_path_factory.mktemp("charts")
-    seen = _draw(browser, folder, figures, name or "Charts", request.param)
-    yield Drawn(request.param, figures, seen)
+    theme, name = request.param, NAME if request.param == "light" else None
+    figures = figures_of("hot_partition", theme, name)
+    figures.append(open_once("demo").lag(by="topic").figure("decomposition", theme))
+    page = tmp_path_factory.mktemp("charts") / "charts.html"
+    page.write_text(charts.to_html(figures, name or "Charts", theme), encoding="utf-8")
+    seen = OfflinePage(browser, page, viewport={"width": 960, "height": 800})
+    seen.page.wait_for_function(
+        "wanted => document.querySelectorAll('.js-plotly-plot .main-svg').length >= wanted",
+        arg=len(figures),
+    )
+    assert (seen.requests, seen.complaints) == ([page.as_uri()], [])
+    yield Drawn(theme, figures, seen)
     seen.page.close()
 
 
@@ -171,8 +150,7 @@ def test_every_name_is_text(drawn: Drawn) -> None:
     assert drawn.seen.complaints == []
 
 
-def test_numbers_of_an_axis_have_the_thousands_of_tables(opened: Opened) -> None:
-    figure = sharelag.open("demo", engine="local").lag(by="topic").figure("decomposition")
-    ticks = opened([figure]).page.locator(".xtick").all_text_contents()
+def test_numbers_of_an_axis_have_the_thousands_of_tables(drawn: Drawn) -> None:
+    ticks = drawn.page.locator(f"#chart-{len(FIGURES)} .xtick").all_text_contents()
     assert "10,000" in ticks
     assert not [tick for tick in ticks if "k" in tick]

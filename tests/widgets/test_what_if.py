@@ -31,7 +31,7 @@ from tests.support.records import with_column
 
 GROUP, TOPIC = "hot-partition", "hot-partition-orders"
 #: Of a thread that is not stuck.
-_SECONDS = 20
+_SECONDS = 120
 
 
 def lab_of(

@@ -327,7 +327,7 @@ def test_a_reader_that_stops_early_is_no_error(capture: Path) -> None:
 #: output to a pipe that nobody reads, or to a file; prints how each ends.
 _FORKED = """
 import json, os, shlex, sys
-import pyarrow.compute, pyarrow.parquet
+import pyarrow.compute, pyarrow.parquet, sharelag.workbench.bench, sharelag.whatif
 from sharelag.cli import main
 
 codes = {}
