@@ -228,6 +228,8 @@ class Connection:
                 self.config.patience.note_answer(time.monotonic() - started)
             return answer
         except KafkaException as error:
+            # The answer keeps it, and it would keep the frames that have the answer and the client.
+            error.__traceback__ = None
             found = error.args[0]
             if found.code() in UNREACHABLE:
                 self._lose(started)

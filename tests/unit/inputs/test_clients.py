@@ -1,16 +1,19 @@
 """How brokers are waited for, and which client reads from them."""
 
+import gc
 import logging
 import pickle
 import subprocess
 import sys
 import time
+import weakref
 from concurrent.futures import Future
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import OFFSET_INVALID, KafkaError, libversion
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, libversion
 
 import sharelag
 from sharelag.errors import BrokerUnreachableError, ConfigError, NoLeaderError, TopicMissingError
@@ -217,6 +220,23 @@ def test_a_client_that_was_answered_is_used_again_only_while_time_is_lost() -> N
     assert Connection(config.renew()).admin is not first.admin
     assert config.renew().patience.left() == 2.0
     assert pickle.loads(pickle.dumps(config)).patience.known is None
+
+
+def test_a_client_ends_with_its_last_use_although_an_answer_was_an_error() -> None:
+    """An exporter asks all day: each client has a thread and a connection for every broker."""
+
+    def ask() -> weakref.ref[Any]:
+        connection, missing = Connection(client_config("127.0.0.1:1")), Future[Any]()
+        missing.set_exception(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
+        with suppress(TopicMissingError):
+            connection.result(missing, "orders")
+        return weakref.ref(connection.shared)
+
+    gc.disable()
+    try:
+        assert ask()() is None
+    finally:
+        gc.enable()
 
 
 _ADDRESS = {"bootstrap.servers": "127.0.0.1:1"}
