@@ -86,11 +86,22 @@ def ends_between(
     if not moments:
         return schemas.OFFSETS.empty_table()
     rows = of_topics(offsets, topic_ids).cast(schemas.OFFSETS, safe=False)
-    times, known = flat(rows.column("as_of")), np.sort(_milliseconds(pa.array(moments)))
-    rows = rows.filter(
-        pc.and_(pc.greater_equal(times, min(moments)), pc.less_equal(times, max(moments)))
-    )
-    times = _milliseconds(flat(rows.column("as_of")))
+    times = flat(rows.column("as_of"))
+    is_of_span = pc.and_(pc.greater_equal(times, min(moments)), pc.less_equal(times, max(moments)))
+    return _first_and_last(rows.filter(is_of_span), moments)
+
+
+def ends_around(
+    offsets: pa.Table, topic_ids: Sequence[str], moments: Sequence[datetime]
+) -> pa.Table:
+    """Return those of the samples of some topics that `offsets_at` needs for these moments."""
+    rows = of_topics(offsets, topic_ids)
+    return _first_and_last(rows.filter(rows.column("end_offset").is_valid()), moments)
+
+
+def _first_and_last(rows: pa.Table, moments: Sequence[datetime]) -> pa.Table:
+    """Return the first and the last row of each topic partition before, between and after these."""
+    known, times = np.sort(_milliseconds(pa.array(moments))), _milliseconds(flat(rows["as_of"]))
     places = keys(rows, PLACE).dictionary_encode().indices.to_numpy()
     step = np.searchsorted(known, times)
     order = np.lexsort((times, step, places))

@@ -24,6 +24,7 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,6 +46,7 @@ from sharelag.inputs.files.parquet import (
     AT_ONCE,
     batches_within,
     check_footer,
+    check_values,
     open_parquet,
     read_table,
     reading_parquet,
@@ -53,8 +55,15 @@ from sharelag.inputs.files.parquet import (
 from sharelag.inputs.files.pieces import gather_batches, group_batches
 from sharelag.inputs.files.raw_files import files_below
 from sharelag.inputs.kafka.config import ClientConfig
-from sharelag.inputs.offsets import of_topics, offsets_at, without_ends, without_moments
-from sharelag.tables.arrow import ascending, keys
+from sharelag.inputs.offsets import (
+    ends_around,
+    fold_ends,
+    of_topics,
+    offsets_at,
+    without_ends,
+    without_moments,
+)
+from sharelag.tables.arrow import as_table, ascending, keys
 from sharelag.version import __version__
 from sharelag.wire.fields import STATE_TOPIC
 
@@ -220,9 +229,10 @@ class ArchiveInput(RecordsOnly):
         return without_ends(newest)  # offsets of the state topic have no time
 
     def past_offsets(self, topic_ids: Sequence[str], moments: Sequence[datetime]) -> pa.Table:
-        samples = (_read(path, schemas.OFFSETS) for path in self._files(OFFSETS))
-        tables = [schemas.OFFSETS.empty_table(), *(of_topics(one, topic_ids) for one in samples)]
-        return offsets_at(pa.concat_tables(tables), moments)
+        if not moments:
+            return schemas.OFFSETS.empty_table()
+        find = partial(ends_around, topic_ids=topic_ids, moments=moments)
+        return offsets_at(fold_ends(_samples(self._files(OFFSETS)), find), moments)
 
     def gaps(self) -> pa.Table:
         """Return ranges of offsets pruned before they were read, as sorted, merged `GAP`."""
@@ -281,13 +291,24 @@ class ArchiveInput(RecordsOnly):
 
     def _newest(self, topic_ids: Sequence[str]) -> tuple[pa.Table, datetime | None]:
         """Return the last sample and its time; deleted topics are missing from it."""
-        paths = self._files(OFFSETS)[-1:]
-        table = _read(paths[0], schemas.OFFSETS) if paths else schemas.OFFSETS.empty_table()
-        if not table.num_rows:
-            return table, None
-        last = table.column("as_of")[-1]  # not the maximum: clocks can go back
-        table = table.filter(pc.equal(table.column("as_of"), last))
-        return of_topics(table, topic_ids), last.as_py()
+        rows = schemas.OFFSETS.empty_table()
+        for batch in _samples(self._files(OFFSETS)[-1:]):
+            rows = pa.concat_tables([rows, as_table(batch)])
+            # Not the maximum: clocks can go back.
+            rows = rows.filter(pc.equal(rows.column("as_of"), rows.column("as_of")[-1]))
+        last = rows.column("as_of")[-1].as_py() if rows.num_rows else None
+        return of_topics(rows, topic_ids), last
+
+
+def _samples(paths: Iterable[Path]) -> Iterator[pa.RecordBatch]:
+    """Yield end offsets in the order of sampling: those of a day may not fit into memory."""
+    for path in paths:
+        with _open(path) as file, reading_parquet(path):
+            schemas.require(file.schema_arrow, schemas.OFFSETS, str(path))
+            names, texts = schemas.OFFSETS.names, ("topic", "topic_id")
+            for batch in batches_within(path, file, names, texts):
+                check_values(as_table(batch), path)
+                yield batch
 
 
 def compact(folder: Path, target_bytes: int = 128 << 20) -> int:

@@ -24,6 +24,7 @@ import pytest
 from sharelag import schemas
 from sharelag.errors import InputError
 from sharelag.inputs.files import archive as views
+from sharelag.inputs.files import parquet
 from sharelag.inputs.files.archive import (
     GAP,
     ArchiveInput,
@@ -365,7 +366,12 @@ def test_offsets_are_known_where_the_samples_around_agree(folder: Path) -> None:
     assert ask([], [BEGUN]).num_rows == ask(["x"], []).num_rows == 0
 
 
-def test_offsets_between_random_samples_are_those_that_were(folder: Path) -> None:
+def test_offsets_between_random_samples_are_those_that_were(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Days of samples, merged into one file, are more than is read at once.
+    monkeypatch.setattr(parquet, "AT_ONCE", 7)
+    monkeypatch.setattr(parquet, "TABLE_BYTES", 1000)
     random = Random("samples")
     ends = dict.fromkeys([("x", 0), ("x", 1), ("z", 0)], 0)
     seconds, truth = 0, []
@@ -379,6 +385,9 @@ def test_offsets_between_random_samples_are_those_that_were(folder: Path) -> Non
     asked = [BEGUN + timedelta(seconds=moment) for moment in moments]
     table = ArchiveInput(folder).past_offsets(["x", "z"], asked)
     assert table.num_rows == 180
+    newest = {(r["topic_id"], r["partition"]): r["end_offset"] for r in
+              ArchiveInput(folder).offsets(["x", "z"]).to_pylist()}  # fmt: skip
+    assert newest == ends
     for row in table.to_pylist():
         place, at = (row["topic_id"], row["partition"]), (row["as_of"] - BEGUN).total_seconds()
         before = [e[place] for s, e in truth if s <= at][-1:]
