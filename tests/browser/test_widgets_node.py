@@ -35,7 +35,7 @@ def test_rows_are_copied_as_commands_print_csv() -> None:
     texts = ["".join(pair) for pair in product(parts, repeat=2)]
     script = f"""
         import {{ readFileSync }} from "node:fs";
-        import {{ csvLine }} from "{ROOT}/widgets/sharelag_widgets/shared/format.js";
+        import {{ csvLine }} from "{ROOT}/widgets/sharelag_widgets/table_math.js";
         const lineOf = (text) => csvLine([text, text], ["group_id", "topic"]);
         console.log(JSON.stringify(JSON.parse(readFileSync(0)).map(lineOf)));
     """

@@ -1,6 +1,6 @@
 // Column widths and CSV of a long table; without DOM.
 
-import { csvLine, formatOf, number, shown, utc } from "./shared/format.js";
+import { formatOf, number, shown, utc } from "./shared/format.js";
 import { textAt } from "./shared/columns.js";
 
 /** Characters of a text at most, and values that are looked at to find the longest. */
@@ -92,4 +92,28 @@ function plain(column, row) {
   if (column.texts) return textAt(column, row);
   const value = column.values[row];
   return column.kind === "time" && !Number.isNaN(value) ? utc(value).replace(" UTC", "Z").replace(" ", "T") : value;
+}
+
+/** One line of CSV, as commands print it (`sharelag/tables/lines.py`); `names` are the columns of its cells. */
+export function csvLine(cells, names = []) {
+  return cells.map((value, n) => csvCell(value, DISTINCT.test(names[n]))).join(",");
+}
+
+// Columns in which different names must look different.
+const DISTINCT = /^(group_id|entity|resource|member_id|client_id|rack_id|leader_rack|rack)$/;
+
+/** A cell that a spreadsheet would run as a formula is quoted with an apostrophe. */
+function csvCell(value, isName) {
+  if (Number.isNaN(value ?? NaN)) return "";
+  if (typeof value === "number") return String(value);
+  const distinct = isName ? value.replace(/\\(?=[\\xuUtrn]|(?! )[\p{C}\p{Z}]|$)/gu, "\\\\") : value;
+  const text = (/^[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/.test(value) ? "'" : "") + distinct.replace(/(?! )[\p{C}\p{Z}]/gu, escapeOf);
+  return /[",]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+/** A character that is not printed, as Python writes it. */
+function escapeOf(character) {
+  const code = character.codePointAt(0);
+  const [mark, length] = code < 256 ? ["x", 2] : code < 65_536 ? ["u", 4] : ["U", 8];
+  return { "\n": "\\n", "\r": "\\r", "\t": "\\t" }[character] ?? `\\${mark}${code.toString(16).padStart(length, "0")}`;
 }

@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { csvLine } from "../sharelag_widgets/shared/format.js";
 import { holding, pickedRows, sortedBy } from "../sharelag_widgets/shared/rows.js";
 import { inSight } from "../sharelag_widgets/shared/sight.js";
-import { csv, longestTexts, longestWord, spared, widths } from "../sharelag_widgets/table_math.js";
+import { csv, csvLine, longestTexts, longestWord, spared, widths } from "../sharelag_widgets/table_math.js";
 
 const all = (length) => Uint32Array.from({ length }, (_, n) => n);
 const texts = (values, distinct) => ({ values: Int32Array.from(values), texts: distinct, kind: "text" });
@@ -40,6 +39,10 @@ test("CSV: names, unknown is empty, quotes are doubled, formulas are text, times
     'topic,lag,at\n"\'=cmd|"" /C calc""!A0",1234567,1970-01-01T00:00:00.000Z\n"a,b\\nc",,\n,0.5,1970-01-01T00:00:01.500Z\n');
   // The same first characters as in what commands print (sharelag/tables/lines.py).
   for (const first of "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20") assert.match(csvLine([`${first}1`]), /^"?'/);
+});
+
+test("CSV cells that would run are text", () => {
+  assert.equal(csvLine(["=1", "+1", "-1", "@x", "\ta", -1, null, "plain"]), "'=1,'+1,'-1,'@x,'\\ta,-1,,plain");
 });
 
 test("widths hold the longest of a column, and no name is let to take it all", () => {

@@ -4,7 +4,7 @@ import { gzipSync } from "node:zlib";
 
 import { age } from "../sharelag_widgets/dashboards/header.js";
 import { isUnknown, rowBytes, rowNumbers, textAt, unpack } from "../sharelag_widgets/shared/columns.js";
-import { csvLine, duration, formatOf, isolated, local, number, shown, utc, words } from "../sharelag_widgets/shared/format.js";
+import { duration, formatOf, isolated, local, number, shown, utc, words } from "../sharelag_widgets/shared/format.js";
 import { hearing } from "../sharelag_widgets/shared/hearing.js";
 import { KINDS, PATTERNS, fillOf, ladder, luminance } from "../sharelag_widgets/shared/palette.js";
 import { awaitPlotly } from "../sharelag_widgets/plotly_once.js";
@@ -42,10 +42,6 @@ test("a name from right to left turns nothing but itself", () => {
   assert.equal(isolated("orders"), "orders");
   assert.equal(isolated("a\u202eb"), "\u2068a\u202eb\u2069");
   assert.equal(isolated("\u05d0"), "\u2068\u05d0\u2069");
-});
-
-test("CSV cells that would run are text", () => {
-  assert.equal(csvLine(["=1", "+1", "-1", "@x", "\ta", -1, null, "plain"]), "'=1,'+1,'-1,'@x,'\\ta,-1,,plain");
 });
 
 test("bytes of row numbers go there and back", () => {

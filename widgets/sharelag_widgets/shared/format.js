@@ -1,4 +1,4 @@
-// Numbers, times and lines of CSV as text.
+// Numbers and times as text.
 
 const isNone = (value) => Number.isNaN(value ?? NaN);
 
@@ -33,30 +33,6 @@ export function local(milliseconds) {
 /** `3 records`, `1 record`. */
 export function counted(count, word) {
   return `${number(count)} ${word}${count === 1 ? "" : "s"}`;
-}
-
-/** One line of CSV, as commands print it (`sharelag/tables/lines.py`); `names` are the columns of its cells. */
-export function csvLine(cells, names = []) {
-  return cells.map((value, n) => csvCell(value, DISTINCT.test(names[n]))).join(",");
-}
-
-// Columns in which different names must look different.
-const DISTINCT = /^(group_id|entity|resource|member_id|client_id|rack_id|leader_rack|rack)$/;
-
-/** A cell that a spreadsheet would run as a formula is quoted with an apostrophe. */
-function csvCell(value, isName) {
-  if (isNone(value)) return "";
-  if (typeof value === "number") return String(value);
-  const distinct = isName ? value.replace(/\\(?=[\\xuUtrn]|(?! )[\p{C}\p{Z}]|$)/gu, "\\\\") : value;
-  const text = (/^[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/.test(value) ? "'" : "") + distinct.replace(/(?! )[\p{C}\p{Z}]/gu, escapeOf);
-  return /[",]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-}
-
-/** A character that is not printed, as Python writes it. */
-function escapeOf(character) {
-  const code = character.codePointAt(0);
-  const [mark, length] = code < 256 ? ["x", 2] : code < 65_536 ? ["u", 4] : ["U", 8];
-  return { "\n": "\\n", "\r": "\\r", "\t": "\\t" }[character] ?? `\\${mark}${code.toString(16).padStart(length, "0")}`;
 }
 
 /** A span of time in its two largest units, as Python writes it (`sharelag.durations.duration`): 1m 37s; a dash when not known. */
