@@ -102,7 +102,6 @@ def test_all_it_says_is_text_with_contrast(paper: str, open_desk: OpenDesk) -> N
     assert json.loads(str(desk.root().get_attribute("data-loaded"))) >= 1
 
 
-@pytest.mark.exhaustive  # as of a strip: `test_widgets_strip.py`, two views
 def test_of_many_notes_the_rest_opens(open_desk: OpenDesk) -> None:
     notes = [f"note {n}" for n in range(9)]
     facts = open_desk(Header(title="State topic", notes=notes)).root().locator(".sl-facts")
@@ -111,6 +110,7 @@ def test_of_many_notes_the_rest_opens(open_desk: OpenDesk) -> None:
     expect(facts).to_contain_text("note 8")
 
 
+@pytest.mark.exhaustive  # as of a strip: `test_widgets_strip.py`, two views
 def test_a_header_that_is_gone_asks_for_nothing(open_desk: OpenDesk) -> None:
     view, requests = header()
     desk = open_desk(view)

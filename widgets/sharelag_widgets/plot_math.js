@@ -1,7 +1,5 @@
 // The content of a figure: its arrays, its points in reading order, its rows as text; without DOM.
 
-/** Pixels of a character, and of a line. */
-const [CHARACTER, LINE] = [7, 13];
 const ARRAYS = { f8: Float64Array, f4: Float32Array, i4: Int32Array, u4: Uint32Array, i2: Int16Array, u2: Uint16Array, i1: Int8Array, u1: Uint8Array, i8: BigInt64Array };
 
 /** The figure with its arrays (columns "0", "1", ...) in place of their numbers. */
@@ -68,22 +66,16 @@ function at(values, n) {
   return values && values.length ? values[n] : n;
 }
 
-/**
- * An axis whose names fit a chart of some width, where they are upright text: of rows the middle of long ones is cut, of
- * columns each n-th is left. `plain` reads an escaped name.
- */
-export function fitted(axis, letter, width, plain) {
-  const { ticktext: names, tickvals: places, tickangle: angle } = axis;
-  if (!Array.isArray(names)) return axis;
-  if (letter === "y") return { ...axis, ticktext: names.map((name) => cut(name, Math.floor((width * 0.4) / CHARACTER), plain)) };
-  const each = angle ? Math.ceil((names.length * LINE) / Math.abs(Math.sin((angle * Math.PI) / 180)) / (width * 0.65)) : 1;
-  const kept = (_, n) => n % each === 0;
-  return { ...axis, ticktext: names.filter(kept), tickvals: places.filter(kept) };
-}
-
-function cut(name, most, plain) {
-  const letters = [...plain(name)];
-  return letters.length <= most ? name : asText([...letters.slice(0, Math.ceil(most / 2)), "\u2026", ...letters.slice(1 - Math.floor(most / 2))].join(""));
+/** An axis whose names fit: of rows long ones lose their middle, of columns each n-th is left. */
+export function fitted({ ticktext: names, ...axis }, letter, width, plain) {
+  if (!names) return axis;
+  const half = Math.max(1, Math.floor(width / 35) - 1);
+  const long = new RegExp(`^(.{${half}}).{2,}(.{${half}})$`, "su");
+  const cut = (name) => (long.test(plain(name)) ? asText(plain(name).replace(long, "$1\u2026$2")).replaceAll("$", "&#36;") : name);
+  if (letter === "y") return { ...axis, ticktext: names.map(cut) };
+  const each = axis.tickangle ? Math.ceil((20 * names.length) / Math.abs(Math.sin(axis.tickangle / 57.3)) / width) : 1;
+  const [ticktext, tickvals] = [names, axis.tickvals].map((all) => all.filter((_, n) => n % each === 0));
+  return { ...axis, ticktext, tickvals };
 }
 
 /** A name as text for plotly, which takes some tags for its own. */

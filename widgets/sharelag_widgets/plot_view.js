@@ -121,7 +121,7 @@ function build({ model, root, link, say, later, failed }) {
     const layout = hasWords(figure.layout) ? withoutWords(figure.layout) : { ...figure.layout };
     delete layout.template;
     for (const name of new Set(["xaxis", "yaxis", ...Object.keys(layout).filter((name) => /^[xy]axis\d*$/.test(name))])) layout[name] = titled({ ...axis, ...layout[name] });
-    if (isOurs(figure)) for (const name of ["xaxis", "yaxis"]) if (layout[name]) layout[name] = fitted(layout[name], name[0], stage.clientWidth, plain);
+    if (isOurs(figure)) for (const name of ["xaxis", "yaxis"]) layout[name] = fitted(layout[name], name[0], stage.clientWidth, plain);
     // One line through all that goes over the same time, and what is nearest says it all: a label for each trace would cover the chart.
     if (isOverTime()) Object.assign(layout.xaxis, { showspikes: true, spikemode: "across", spikesnap: "cursor", spikethickness: 1, spikedash: "dot", spikecolor: ink });
     return {

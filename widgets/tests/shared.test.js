@@ -115,12 +115,12 @@ test("names are text for plotly, titles keep their line breaks", () => {
 });
 
 test("names on axes are cut, or each n-th is left, until they fit", () => {
-  const plain = (text) => text.replaceAll("&lt;", "<");
-  const rows = { ticktext: ["short", `&lt;${"n".repeat(40)}-7`], tickvals: [0, 1] };
+  const plain = (text) => text.replaceAll("&lt;", "<").replaceAll("&#36;", "$");
+  const rows = { ticktext: ["short", `&lt;&#36;${"n".repeat(40)}-7`], tickvals: [0, 1] };
   assert.deepEqual(fitted(rows, "y", 1000, plain), rows);
-  assert.deepEqual(fitted(rows, "y", 175, plain).ticktext, ["short", "&lt;nnnn\u2026nn-7"]);
+  assert.deepEqual(fitted(rows, "y", 175, plain).ticktext, ["short", "&lt;&#36;nn\u2026nn-7"]);
   const columns = { ticktext: [..."abcdefghij"], tickvals: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], tickangle: -90 };
-  assert.deepEqual(fitted(columns, "x", 200, plain), columns);
+  assert.deepEqual(fitted(columns, "x", 210, plain), columns);
   assert.deepEqual(fitted(columns, "x", 60, plain), { ticktext: ["a", "e", "i"], tickvals: [0, 4, 8], tickangle: -90 });
   assert.deepEqual(fitted({ title: {} }, "x", 60, plain), { title: {} });
 });
