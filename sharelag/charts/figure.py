@@ -159,9 +159,10 @@ def label_axis(labels: Sequence[str], title: str) -> dict[str, Any]:
     }
 
 
-def axis(title: str, **look: Any) -> dict[str, Any]:
-    """Return a numeric axis that starts at 0."""
-    return {"title": {"text": title}, "rangemode": "tozero"} | look
+def axis(title: str, most: float = 5, **look: Any) -> dict[str, Any]:
+    """Return a numeric axis that starts at 0; few things, ``most`` of them, have no halves."""
+    whole = {"dtick": 1} if most < 5 else {}
+    return {"title": {"text": title}, "rangemode": "tozero"} | whole | look
 
 
 def hovers(lines: Iterable[Iterable[str]]) -> dict[str, Any]:
@@ -262,7 +263,8 @@ _PAGE = """<!doctype html>
 body { margin: 0 auto; max-width: 72rem; padding: 1rem; color: {{ paper.ink }};
   background: {{ paper.paper }};
 font: 15px/1.5 system-ui, sans-serif; }
-h1 { font-size: 1.4rem; overflow-wrap: anywhere; } figure { margin: 0 0 1.5rem; }</style>
+h1 { font-size: 1.4rem; overflow-wrap: anywhere; }
+figure { margin: 0 0 1.5rem; overflow-x: auto; } figure > div { min-width: 900px; }</style>
 <script>{{ script|safe }}</script></head>
 <body><h1><bdi>{{ title }}</bdi></h1>
 {% for label, drawn in charts %}<figure role="figure" aria-label="{{ label }}">

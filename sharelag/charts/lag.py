@@ -136,9 +136,9 @@ def decomposition_figure(records: pa.Table, theme: Theme = "light", most: int = 
         if one["offsets"] is None
     }
     notes = [note(0, row, f"? {words}") for row, words in without.items()]
-    return row_figure(
-        traces, story, theme, names, axis("offsets"), barmode="stack", annotations=notes
-    )
+    lengths = np.nansum(rows.floats(chosen, "offsets").reshape(-1, len(PARTS)), axis=1)
+    across = axis("offsets", lengths.max())
+    return row_figure(traces, story, theme, names, across, barmode="stack", annotations=notes)
 
 
 def _lag_lines(one: dict[str, Any]) -> tuple[str, ...]:

@@ -137,7 +137,7 @@ def lag_over_time_figure(
         theme,
         420,
         xaxis=TIME_AXIS | {"anchor": "y2"},
-        yaxis=axis("lag (offsets)", domain=[0.55, 1]),
+        yaxis=axis("lag (offsets)", pc.max(chosen.column("lag")).as_py() or 0, domain=[0.55, 1]),
         yaxis2=axis(f"age ({unit})", domain=[0, 0.45]),
         hovermode="closest",
         shapes=_dark_times(chosen, theme),

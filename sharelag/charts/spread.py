@@ -316,7 +316,7 @@ def broker_load_figure(records: pa.Table, theme: Theme = "light", most: int = 50
         story,
         theme,
         [str(broker) for broker in place],
-        axis("share partitions"),
+        axis("share partitions", max(one["partitions"] for one in known)),
         "broker",
         lines=2,
         barmode="group",
@@ -417,8 +417,9 @@ def state_record_figure(records: pa.Table, theme: Theme = "light", most: int = 5
         facts=rows.left_out(max(len(held) - most, 0), "partition", "with higher numbers"),
     )
     names = [_place(one, several) for one in held[:most]]
+    across = axis("records", max(one["records_sum"] for one in held))
     down = "" if several else "partition"
-    return row_figure(traces, story, theme, names, axis("records"), down, barmode="stack")
+    return row_figure(traces, story, theme, names, across, down, barmode="stack")
 
 
 def _place(one: dict[str, Any], with_topic: bool) -> str:
@@ -515,4 +516,4 @@ def state_key_figure(records: pa.Table, theme: Theme = "light") -> Figure:
     bars = bar(
         RECORD_KINDS["snapshots"], theme, lines, name=None, x=names, y=counts, showlegend=False
     )
-    return figure([bars], story, theme, 260, xaxis=across, yaxis=axis("share partitions"))
+    return figure([bars], story, theme, 260, xaxis=across, yaxis=axis("share partitions", most))

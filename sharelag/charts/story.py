@@ -369,8 +369,10 @@ def cause_figure(
     names = [f"{row['cause'].replace('_', ' ')}, {_place(row, several)}" for row in plain]
     starts = [row["since"] for row in plain if row["since"]]
     spanned = (as_of - min(starts)).total_seconds() if starts else 10.0
-    edges = [text.axis_time(as_of + timedelta(seconds=part * spanned)) for part in (-1.04, 0.3)]
-    notes = [note(text.axis_time(row["as_of"]), n, _held(row), 10) for n, row in enumerate(plain)]
+    held_by = [_held(row) for row in plain]
+    room = 0.02 * max(map(len, held_by))
+    edges = [text.axis_time(as_of + timedelta(seconds=part * spanned)) for part in (-1.04, room)]
+    notes = [note(text.axis_time(as_of), n, words, 10) for n, words in enumerate(held_by)]
     return row_figure(
         [trace for severity in SEVERITIES for trace in _cause_traces(plain, severity, theme)],
         story,

@@ -515,7 +515,7 @@ def delivery_count_figure(
         theme,
         barmode="overlay",
         xaxis={"title": {"text": "delivery count"}} | across,
-        yaxis=up if most > 50 * least else axis("offsets"),
+        yaxis=up if most > 50 * least else axis("offsets", most),
         **({} if limit is None else _limit_mark(limit, theme)),
     )
 

@@ -45,6 +45,9 @@ class Drawn(NamedTuple):
         return self.seen.page
 
 
+#: Whether every chart is drawn in the width that it has.
+FITTED = """() => [...document.querySelectorAll('.js-plotly-plot')].every(
+    chart => chart.querySelector('.main-svg').clientWidth === chart.clientWidth)"""
 #: Markup, letters that turn the line, and more of them than there is room for.
 NAME = HOSTILE + LONG
 
@@ -97,8 +100,11 @@ def test_every_chart_is_drawn_offline_and_says_what_it_shows(drawn: Drawn) -> No
         assert label == " ".join([figure.layout.meta["title"], *figure.layout.meta["facts"]])
 
 
-def test_nothing_overlaps_or_is_cut_off(drawn: Drawn) -> None:
+@pytest.mark.parametrize("width", [400, 960])
+def test_nothing_overlaps_or_is_cut_off(drawn: Drawn, width: int) -> None:
     page = drawn.page
+    page.set_viewport_size({"width": width, "height": 800})
+    page.wait_for_function(FITTED)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     for number, figure in enumerate(drawn.figures):
         chart = page.query_selector(f"#chart-{number}")

@@ -237,6 +237,8 @@ def test_each_role_counts_every_share_partition_once(brokers: pa.Table) -> None:
     most = Counter(brokers.column("share_coordinator").to_pylist()).most_common(1)[0]
     expected = f"Broker {most[0]} keeps the state of {most[1]} of {len(brokers)} share partitions"
     assert figure.layout.meta["title"] == expected
+    few = charts.broker_load_figure(charts.broker_load_records(brokers.slice(0, 3)))
+    assert [one.layout.xaxis.dtick for one in (figure, few)] == [None, 1]  # without halves
 
 
 def test_a_broker_that_is_not_known_is_no_bar(brokers: pa.Table) -> None:

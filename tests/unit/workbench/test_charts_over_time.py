@@ -379,6 +379,9 @@ def test_causes_last_from_their_beginning_and_are_open_where_it_is_not_known() -
     assert list(figure.layout.yaxis.ticktext) == named
     held = [note.text for note in figure.layout.annotations]
     assert held == ["holds 1,234 offsets", "holds ? offsets"]
+    much = with_column(CAUSES, "held", [10**12, None])
+    ends = [charts.cause_figure(charts.cause_records(one, NOW)) for one in (CAUSES, much)]
+    assert ends[0].layout.xaxis.range[1] < ends[1].layout.xaxis.range[1]  # room for the number
     assert figure.layout.meta["title"] == "g: the group has no members, and 1 other cause"
     assert figure.layout.meta["facts"][1] == (
         "Not known: the beginning of 1 cause, an open mark at the moment of judging; "
