@@ -89,12 +89,8 @@ def ask(name: str, options: dict[str, Any], **given: Any) -> Answered:
             if not is_chosen:
                 return result, set()
             # Without changes there are no events, but the group exists.
-            there = groups_in(result.table if asked.stands_alone else bench.reading.table("lag"))
-            if asked.of_deleted:
-                there |= groups_in(bench.reading.ever)
-            if "groups" in asked.needs and not choice.topics:  # members can come before state
-                there |= groups_in(bench.reading.table("groups"))
-            return result, there
+            is_own = asked.stands_alone
+            return result, groups_in(result.table if is_own else asked.groups_in(bench.reading))
 
     sums = asked.sums(given)
     if asked.stands_alone and not sums:

@@ -460,7 +460,7 @@ def _print_all(output: str, since: str | None, options: dict[str, Any]) -> int |
     source = source_of(options)
     with open_bench(source, options) as bench:
         read = bench.reading
-        begin, base = begin_of(since, read.now), bench.base(read, read.ever)
+        begin, base = begin_of(since, read.now), bench.base(read, past=True)
         groups = groups_in(read.ever)
         require_rows(bench.choice, bench.as_of or begin, groups, source, base.rejected)
         answered = Answered(base, source, groups, bench.choice, options["as_of"])

@@ -202,7 +202,7 @@ class Reading(ABC):
         return self._ids("windows")
 
     def _ids(self, *names: str) -> list[str]:
-        each = (self.table(name).column("topic_id").to_pylist() for name in names)
+        each = (pc.unique(self.table(name).column("topic_id")).to_pylist() for name in names)
         return sorted({one for ids in each for one in ids})
 
     @property
@@ -331,6 +331,9 @@ class Reading(ABC):
     @property
     def ever(self) -> pa.Table:
         """Return the share partitions with a state now or before: null lag where it was deleted."""
+        return self.once("ever", self._find_ever)
+
+    def _find_ever(self) -> pa.Table:
         lag, gone = self.table("lag"), self.table("deleted")
         gone = self.choice.of(add_topic_names(gone, self.table("offsets")))
         gone = gone.filter(

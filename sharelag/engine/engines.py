@@ -138,16 +138,18 @@ def group_rejects_of(reading: Reading) -> tuple[str, ...]:
     return gaps.of_rejected_groups(counts.rejected) if has_many else ()
 
 
-def lacks_of(reading: Reading, of_groups: bool) -> tuple[str, ...]:
+def lacks_of(reading: Reading, of_groups: bool, of_times: bool) -> tuple[str, ...]:
     """Return what is missing: many undecodable records, and other gaps.
 
-    ``of_groups`` includes the groups' own records, which answers about members need.
+    ``of_groups`` includes the groups' own records, which answers about members need, and
+    ``of_times`` when records were written.
     """
     from sharelag.metrics.imbalance import count_stateless
     from sharelag.wire.placement import missing_in_words
 
     lacks, of = (*rejects_of(reading), *_note_unseen(reading)), reading.source.may_lack
-    lacks += gaps.of_seconds(reading.table("windows"))
+    if of_times:
+        lacks += gaps.of_seconds(reading.table("windows"))
     if of_groups:
         lacks += group_rejects_of(reading)
     if not of:

@@ -61,11 +61,15 @@ def latest_ends(offsets: pa.Table) -> pa.Table:
 
 
 def fold_ends(batches: Iterable[pa.RecordBatch], find: Callable[[pa.Table], pa.Table]) -> pa.Table:
-    """Reduce offsets batch by batch, each together with the result for those before."""
+    """Reduce offsets some at a time, each together with the result for those before."""
     kept = schemas.OFFSETS.empty_table()
+    fresh: list[pa.Table] = []
     for batch in batches:
-        kept = find(pa.concat_tables([kept, as_table(batch).cast(kept.schema, safe=False)]))
-    return kept
+        fresh.append(as_table(batch).cast(kept.schema, safe=False))
+        # What is kept is read again each time: wait for at least as many new rows.
+        if sum(map(len, fresh)) >= kept.num_rows:
+            kept, fresh = find(pa.concat_tables([kept, *fresh])), []
+    return find(pa.concat_tables([kept, *fresh]))
 
 
 def ends_as_of(offsets: pa.Table, topic_ids: Sequence[str], as_of: object) -> pa.Table:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 if TYPE_CHECKING:
+    from sharelag.engine import Reading
     from sharelag.workbench.result import Result
 
 #: The module of `sharelag.workbench.questions` that answers each question.
@@ -60,6 +61,13 @@ class Question:
     def sums(self, options: Mapping[str, object]) -> bool:
         """Return whether its rows are sums."""
         return self.sums_with is not None and options.get(self.sums_with) is not None
+
+    def groups_in(self, read: Reading) -> pa.Table:
+        """Return rows of the groups that it can be about."""
+        there = [read.ever if self.of_deleted else read.table("lag")]
+        if "groups" in self.needs and not read.choice.topics:  # members can come before state
+            there.append(read.table("groups"))
+        return pa.concat_tables([one.select(["group_id"]) for one in there])
 
     def needs_history(self, options: Mapping[str, object]) -> bool:
         """Return whether it needs the state after each record."""

@@ -114,8 +114,7 @@ class Opened:
             named = () if self.asks_once else sorted(self.choice.groups)
             for group in () if question.any_group else (*named, options.get("group")):
                 if group is not None:
-                    there = read.ever if question.of_deleted else read.table("lag")
-                    self.require_group(there, group)
+                    self.require_group(question.groups_in(read), group)
             return question.answer(Tables(self, read), **options)
 
         key = (name, *options.items())
@@ -136,14 +135,14 @@ class Opened:
             reading.read_ahead()  # on Spark one pass collects the tables of later questions, too
         return reading
 
-    def base(self, read: Reading, there: pa.Table | None = None, of_groups: bool = False) -> Result:
+    def base(self, read: Reading, past: bool = False, of_groups: bool = False) -> Result:
         """Return a result with the source of a reading and what is missing in it.
 
-        ``there`` has the share partitions that the answer can be about, by default those with lag.
-        ``of_groups``: the answer uses the groups' own records, too.
+        ``past``: the answer is about other times, and so about deleted states, too.
+        ``of_groups``: it uses the groups' own records, too.
         """
-        notes = self._not_found(read.table("lag") if there is None else there)
-        found = self._describe_reading(read, read.record_counts, self._lacks(of_groups), notes)
+        notes, lacks = self._not_found(read.ever if past else read.table("lag")), self._lacks
+        found = self._describe_reading(read, read.record_counts, lacks(of_groups, past), notes)
         rejected = of_rejected_groups(read.group_record_counts.rejected) if of_groups else ()
         return replace(found, as_of=read.now, unknown=(*rejected, *found.unknown))
 
@@ -359,7 +358,7 @@ class Opened:
             lacks = engines.rejects_of(self.reading)
             base = self._describe_reading(self.reading, evidence, lacks, notes)
             return replace(base, as_of=evidence.as_of)
-        lacks = self._lacks(of_groups=True)
+        lacks = self._lacks(of_groups=True, of_times=True)
         base = self._describe_reading(self.reading, evidence, lacks, notes)
         notes = base.notes
         unknown = evidence.unknown(self.as_of is not None, self.choice.generation)
@@ -378,9 +377,10 @@ class Opened:
         names = frozenset(lag.column("topic").to_pylist())
         return self._once(("past ends", names), lambda: engines.past_by_records(self.source, lag))
 
-    def _lacks(self, of_groups: bool) -> tuple[str, ...]:
+    def _lacks(self, of_groups: bool, of_times: bool) -> tuple[str, ...]:
         """Return the gaps of answers from the reading, computed once."""
-        return self._once(("lacks", of_groups), lambda: engines.lacks_of(self.reading, of_groups))
+        given = of_groups, of_times
+        return self._once(("lacks", *given), lambda: engines.lacks_of(self.reading, *given))
 
     def beside(self, read: Reading, lag: pa.Table) -> LagExtras:
         """Rows of `LAG` beside what a broker's request log and its metrics say about them."""

@@ -104,10 +104,17 @@ def test_all_it_says_is_text_with_contrast(paper: str, open_desk: OpenDesk) -> N
 
 def test_of_many_notes_the_rest_opens(open_desk: OpenDesk) -> None:
     notes = [f"note {n}" for n in range(9)]
-    facts = open_desk(Header(title="State topic", notes=notes)).root().locator(".sl-facts")
+    view = Header(title="State topic", notes=notes)
+    desk = open_desk(view)
+    facts = desk.root().locator(".sl-facts")
     assert facts.inner_text().split() == [*" ".join(notes[:5]).split(), "4", "more"]
     facts.locator("summary").click()
     expect(facts).to_contain_text("note 8")
+    view.notes = [*notes[:-1], "news"]
+    desk.settle()
+    expect(facts).to_contain_text("news")
+    assert facts.locator("details").get_attribute("open") is not None
+    expect(facts.locator("summary")).to_be_focused()
 
 
 @pytest.mark.exhaustive  # as of a strip: `test_widgets_strip.py`, two views

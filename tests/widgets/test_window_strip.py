@@ -253,7 +253,7 @@ def test_offsets_as_far_as_javascript_counts_and_no_further() -> None:
     beyond = window(partition=1, end_offset=2**60)
     some = WindowStrip.of(windows(window(), beyond))
     assert len(unpacked(some.data)["label"]) == 1
-    assert some.note.startswith("1 of 2 windows have offsets beyond 2^53")
+    assert some.note.startswith("1 of 2 rows have offsets beyond 2^53")
 
 
 def test_an_empty_table_says_so_and_a_wrong_one_what_is_missing() -> None:

@@ -171,7 +171,7 @@ function build({ model, root, link, say, later }) {
   }
   function paint() {
     const begun = performance.now();
-    const mark = JSON.stringify([root.dataset.loaded, get("optional").length && scroll.clientWidth, isTight(), ...["names", "sort", "descending", "filter", "hints", "narrows", "folded", "dense", "headings", "optional"].map(get), only.checked, unfold.checked, get("folded").column && Array.from(picks.rows()), picks.elsewhere && Array.from(picks.rows())]);
+    const mark = JSON.stringify([root.dataset.loaded, (get("optional").length || get("dense") || isTight()) && scroll.clientWidth, ...["names", "sort", "descending", "filter", "hints", "narrows", "folded", "dense", "headings", "optional"].map(get), only.checked, unfold.checked, get("folded").column && Array.from(picks.rows()), picks.elsewhere && Array.from(picks.rows())]);
     if (mark !== arranged) {
       const focused = root.contains(document.activeElement) && document.activeElement.dataset.name;
       arrange();
@@ -192,11 +192,9 @@ function build({ model, root, link, say, later }) {
     const narrow = left.length ? ` No room for ${left.join(", ")}.` : "";
     const hint = rows.length === 0 ? " The filter leaves none: shorten it." : picks.missing ? " What is picked elsewhere is not among these rows." : "";
     const printed = paper.matches && end < rows.length ? ` Printed: the first ${number(end)}.` : "";
-    const text = `${count}${chosen.size ? `, ${number(chosen.size)} picked` : ""}.${hint}${narrow}${printed}`;
-    if (root.dataset.told !== text) {
-      root.dataset.told = summary.textContent = text;
-      say(text);
-    }
+    const text = `${count}${chosen.size ? `, ${number(chosen.size)} picked` : ""}.${hint}${narrow}`;
+    summary.textContent = text + printed;
+    if (root.dataset.told !== text) say((root.dataset.told = text));
     Object.assign(root.dataset, { rows: rows.length, made: made.length, active: active < 0 ? "" : active, paintMs: (performance.now() - begun).toFixed(2) });
     performance.measure("sharelag-table", { start: begun, end: performance.now() });
   }

@@ -190,7 +190,7 @@ def _label(row: dict[str, Any], key: Key) -> str:
 OTHER_KINDS = ("unknown", "unread", "finished", "other", "window")
 KINDS = tuple(state.name.lower() for state in DeliveryState) + OTHER_KINDS
 _TOO_FAR = (
-    "windows have offsets beyond 2^53, which a browser cannot draw exactly: print the result, or "
+    "rows have offsets beyond 2^53, which a browser cannot draw exactly: print the result, or "
     "use a command"
 )
 _EMPTY = (

@@ -222,12 +222,12 @@ def check_reading(reading: Reading, rules: Rules) -> Checked:
 def completeness(reading: Reading, of_groups: bool = True) -> list[dict[str, Any]]:
     """Return a row of `CHECKED` for each gap in the records, which may hide a broken rule.
 
-    ``of_groups``: include gaps in group records.
+    ``of_groups``: include gaps in group records and in times of records.
     """
     return [
         dict.fromkeys(CHECKED.names)
         | {"rule": "completeness", "level": UNKNOWN, "summary": f"not known: {one}"}
-        for one in lacks_of(reading, of_groups)
+        for one in lacks_of(reading, of_groups, of_times=of_groups)
     ]
 
 

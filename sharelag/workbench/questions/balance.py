@@ -70,12 +70,12 @@ def imbalance_trend(
     moments = regular_moments(t.read, every, over=t.bench.over)
     table = only(trend(timeline_of(t.read, moments, every).table, by), group)
     title = f"How was the load spread every {duration(every / timedelta(milliseconds=1))}?"
-    return t.bench.base(t.read).answer(
+    return t.bench.base(t.read, past=True).answer(
         title,
         table,
         views.IMBALANCE_OVER_TIME,
         "as_of",
-        notes=t.bench.of_past_ends(only(t.read.table("lag"), group), is_past=True),
+        notes=t.bench.of_past_ends(only(t.read.ever, group), is_past=True),
         unknown=gaps.of_spreads(table),
     )
 

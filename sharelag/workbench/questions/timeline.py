@@ -46,7 +46,7 @@ def history(t: Tables, group: str | None = None, since: str | datetime | None = 
     mine = None if t.read.record_counts.records <= MOST_ROWS else group
     rows = bench.keep(("history", begin, mine), lambda: t.read.history(begin, MOST_ROWS, mine))
     frame = bench.frame_of(lambda read: read.history_frame(begin, group), rows.left_out)
-    table, base = only(rows.table, group), bench.base(t.read, t.read.ever)
+    table, base = only(rows.table, group), bench.base(t.read, past=True)
     lost = int(pc.sum(pc.invert(table.column("follows").fill_null(True))).as_py() or 0)
     missing = f"what changed before {lost:,} of {len(table):,} rows: records may be missing there"
     count = count_share_partitions(table)
@@ -76,7 +76,7 @@ def history(t: Tables, group: str | None = None, since: str | datetime | None = 
 @question("windows", "offsets", "lag", of_deleted=True)
 def diff(t: Tables, before: str | Moment) -> Result:
     """Return what changed since an earlier moment, or within the last duration such as ``2h``."""
-    read, base = t.read, t.bench.base(t.read, t.read.ever)
+    read, base = t.read, t.bench.base(t.read, past=True)
     if isinstance(before, str):
         before = parse_since(before, lambda: read.now, parse_moment)
     table = read.diff(read.then(as_moment(before))).drop_columns("topic")
@@ -132,8 +132,8 @@ def timeline(
         lambda: timeline_of(t.read, moments, step, mine, MOST_TIMELINE_ROWS),
     )
     frame = bench.frame_of(lambda read: timeline_frame(read, moments, step, group), rows.left_out)
-    table, base = only(rows.table, group), bench.base(t.read, t.read.ever)
-    notes = [*bench.of_past_ends(only(t.read.table("lag"), group), is_past=True)]
+    table, base = only(rows.table, group), bench.base(t.read, past=True)
+    notes = [*bench.of_past_ends(only(t.read.ever, group), is_past=True)]
     if rows.left_out:
         most = pluralize(count_share_partitions(table), "share partition")
         notes.append(f"the {most} with the most lag; to_spark() has all")
@@ -169,7 +169,7 @@ def trends(bench: Opened) -> pa.Table:
     return bench.keep(("trends", step), lambda: lag_sums(read.over_history(sums, TRENDS, some)))
 
 
-@question("history", "evidence", of_deleted=True)
+@question("history", "evidence", "groups", of_deleted=True)
 def events(
     t: Tables,
     group: str | None = None,
@@ -178,7 +178,7 @@ def events(
 ) -> Result:
     """Return events: resets, new leaders, archived records, members that joined or left."""
     bench, begin = t.bench, begin_of(since, t.read.now)
-    base = bench.base(t.read, t.read.ever)
+    base = bench.base(t.read, past=True)
     step = every or default_step(bench)
     found = bench.keep(
         ("events", begin, every),

@@ -67,11 +67,13 @@ def test_times_in_seconds_make_the_answer_partial(tmp_path: Path) -> None:
     )
     raw = tmp_path / "raw.parquet"
     pq.write_table(with_column(_records(), "timestamp", times), raw)
-    for command in ("windows", "progress"):
-        for one in rows_of(sharelag(command, "--raw", str(raw), "-o", "json", code=3)):
-            assert (one["complete"], one.get("completion_rate")) == (False, None)
-    done = sharelag("windows", "--raw", str(raw), code=3)
-    assert "their timestamps are seconds" in done.stdout
+    for one in rows_of(sharelag("progress", "--raw", str(raw), "-o", "json", code=3)):
+        assert (one["complete"], one["completion_rate"]) == (False, None)
+    for command in (["history"], ["history", "--events"], ["history", "--every", "1h"]):
+        done = sharelag(*command, "--raw", str(raw), code=3)
+        assert "their timestamps are seconds" in done.stdout
+    for command in (["windows"], ["lag", "--by", "group"]):  # need no times
+        sharelag(*command, "--raw", str(raw))
 
 
 @pytest.mark.parametrize("brief", [False, True])

@@ -410,6 +410,12 @@ def test_a_group_that_was_deleted_has_a_past() -> None:
     assert gone.column("change").to_pylist() == ["gone"] * 7
 
 
+def test_members_that_joined_before_there_was_state_are_events() -> None:
+    then = open_once("demo").at("2026-11-23T11:50:06.5Z")
+    for mine in (then.events("notifications"), then.only("notifications").events()):
+        assert mine.table.column("event").to_pylist() == ["member joined"] * 2
+
+
 # ---- how it looks --------------------------------------------------------------------------------
 def test_tab_completes_what_people_ask_and_nothing_of_the_inside(demo: Workbench) -> None:
     names = {name for name in dir(demo) if not name.startswith("_")}

@@ -53,7 +53,9 @@ function render({ model, el }) {
     for (const element of [control, opened]) element.addEventListener("keydown", (event) => escape(event, control, opened));
   }
   const failure = make("p", { class: "sl-failure", role: "alert", hidden: true });
-  const facts = make("div", { class: "sl-facts" });
+  const [said, restTitle, restSaid] = [make("div"), make("summary"), make("div")];
+  const rest = make("details", {}, restTitle, restSaid); // stays open while notes change
+  const facts = make("div", { class: "sl-facts" }, said, rest);
   const picked = make("div", { class: "sl-picked" });
   const about = make("p", { class: "sl-soft" });
   const more = menu("More", about, picked);
@@ -140,6 +142,7 @@ function render({ model, el }) {
     if (root.dataset.stale !== String(stale)) root.dataset.stale = String(stale);
   }
   const bdi = (text) => make("bdi", {}, text);
+  const linesOf = (texts) => texts.map((text) => make("p", {}, bdi(text)));
   function paint() {
     renew(heading, get("title"), (title) => [bdi(title)]);
     root.setAttribute("aria-label", get("title"));
@@ -159,7 +162,12 @@ function render({ model, el }) {
     hide(picked, !get("code"));
     hide(more, !get("code") && !get("about"));
     renew(picked, get("code"), (code) => codeButtons(root, voice, below, [["Copy the Python for what is picked", code]], true));
-    renew(facts, ["finding", "facts", "notes"].map(get), factsOf);
+    const notes = get("notes");
+    const few = notes.length > NOTES ? NOTES - 1 : NOTES;
+    renew(said, [get("finding"), get("facts"), notes.slice(0, few)], factsOf);
+    hide(rest, notes.length <= few);
+    write(restTitle, rest.hidden ? "" : `${number(notes.length - few)} more`);
+    renew(restSaid, notes.slice(few), linesOf);
     const unknown = main ? get("unknown") : []; // for a part, the dashboard's header shows them
     hide(chip, !unknown.length);
     write(chip, `? ${counted(unknown.length, "thing")} not known`);
@@ -170,9 +178,7 @@ function render({ model, el }) {
   }
   function factsOf([finding, read, notes]) {
     const lines = [...(finding ? [make("p", { class: "sl-finding" }, bdi(finding))] : []), ...(read.length ? [make("p", { class: "sl-soft" }, ...read.flatMap((text) => [bdi(text), " "]))] : [])];
-    const said = notes.map((text) => make("p", {}, bdi(text)));
-    const rest = said.length > NOTES ? said.splice(NOTES - 1) : [];
-    return [...lines, ...said, ...(rest.length ? [make("details", {}, make("summary", {}, `${number(rest.length)} more`), ...rest)] : [])];
+    return [...lines, ...linesOf(notes)];
   }
   const themed = () => {
     const theme = root.dataset.paper;

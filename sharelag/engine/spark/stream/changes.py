@@ -310,13 +310,13 @@ _BATCH = "sharelag.batch"
 
 
 def to_delta(folder: Path | str, offsets: Ends | Tabular) -> Callable[[DataFrame, int], None]:
-    """Return a function for ``foreachBatch`` that keeps two Delta tables current.
+    """Return a function for ``foreachBatch`` that keeps three Delta tables current.
 
-    ``FOLDER/windows`` and ``FOLDER/lag`` have one row per share partition. Each micro-batch
-    computes the lag of all of them with current end offsets, and replaces both tables, each in one
-    commit. A restarted query continues with them, and a repeated micro-batch changes nothing,
+    ``FOLDER/windows`` and ``FOLDER/lag`` have one row per share partition, and ``FOLDER/deleted``
+    those whose state was deleted. Each micro-batch computes the lag of all of them with current
+    end offsets, and replaces the tables, each in one commit. A restarted query continues with them, and a repeated micro-batch changes nothing,
     because changes are states and not differences. Without records there are no micro-batches, so
-    ``as_of`` says how old the lag is. ``FOLDER/deleted`` has the states that were deleted.
+    ``as_of`` says how old the lag is.
 
     Parameters
     ----------
