@@ -35,6 +35,7 @@ from sharelag.errors import (
     unknown_group,
 )
 from sharelag.model import iso
+from sharelag.tables.level import can_redraw
 from sharelag.tables.words import pluralize, terminal
 
 if TYPE_CHECKING:
@@ -377,7 +378,7 @@ _SHOWN_FROM = 200_000
 @contextmanager
 def simulation_bar() -> Iterator[Progress | None]:
     """Show how many simulations are done; yield a callback for the numbers of done and all runs."""
-    if not sys.stderr.isatty():
+    if not can_redraw():
         yield None
         return
     with _bar("simulating") as bar:
@@ -392,7 +393,7 @@ def reading_bar(source: Any) -> Iterator[Any]:
     For few records, a line shows after some seconds how long the answer is taking: brokers may be
     slow, or Spark busy.
     """
-    if not sys.stderr.isatty():
+    if not can_redraw():
         yield source
     elif source.size() < _SHOWN_FROM:
         with _line("working on the answer"):

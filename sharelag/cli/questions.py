@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections import Counter
@@ -30,6 +29,7 @@ from sharelag.cli.options import (
 from sharelag.cli.output import groups_in, note, plain, print_rows, require_rows, start, tell, write
 from sharelag.errors import BrokerUnreachableError, NoLeaderError, TopicMissingError
 from sharelag.tables import views
+from sharelag.tables.level import has_colours
 from sharelag.tables.words import client_words, pluralize, shell_word
 
 
@@ -375,8 +375,7 @@ def windows(output: str, since: str | None, picture: bool, **options: Any) -> in
 
 
 def _paint(text: str, colour: str) -> str:
-    """Colour a text, unless the user disables colours (https://no-color.org)."""
-    return text if os.environ.get("NO_COLOR") else click.style(text, fg=colour)
+    return click.style(text, fg=colour) if has_colours() else text
 
 
 @command(option.INPUT, option.CHOICE, option.OUTPUT, option.TIMEOUT, option.VERBOSE)

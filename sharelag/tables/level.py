@@ -8,6 +8,7 @@ knows less than one that found something.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -60,6 +61,20 @@ def of_rule(word: str) -> str:
     return _IN_RULES.get(word, word)
 
 
+#: Terminals that show the characters of cursors and colours, such as a shell in Emacs.
+_DUMB = ("dumb", "unknown")
+
+
+def can_redraw() -> bool:
+    """Whether standard error is a terminal on which a line can be replaced."""
+    return sys.stderr.isatty() and os.environ.get("TERM") not in _DUMB
+
+
+def has_colours() -> bool:
+    """Whether a terminal has colours and the user does not disable them (https://no-color.org)."""
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") not in _DUMB
+
+
 def paint(text: str) -> str:
     """Colour a level on a terminal, unless ``NO_COLOR`` or the terminal forbids it.
 
@@ -75,7 +90,7 @@ def embolden(text: str) -> str:
 
 
 def _render(text: str, style: str) -> str:
-    if os.environ.get("NO_COLOR") or os.environ.get("TERM") in ("dumb", "unknown"):
+    if not has_colours():
         return text
     from rich.color import ColorSystem
     from rich.style import Style

@@ -330,7 +330,8 @@ def summary_lines(summaries: Iterable[GroupSummary]) -> Iterator[str]:
     out = io.StringIO()
     is_seen = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if is_seen else 120
-    console = Console(file=out, force_terminal=is_seen, width=width, highlight=False)
+    # Without a height, rich would replace the width of a dumb terminal by 80.
+    console = Console(file=out, force_terminal=is_seen, width=width, height=1, highlight=False)
     for group in summaries:
         _print_hanging(console, Text.assemble((group.group, "bold"), f"  {group.state}"))
         for cause in group.causes[:MOST]:

@@ -57,7 +57,9 @@ def rows_of(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def sharelag_on_a_terminal(columns: int, *arguments: str, status: int = 0) -> str:
+def sharelag_on_a_terminal(
+    columns: int, *arguments: str, status: int = 0, term: str = "xterm"
+) -> str:
     """Return what a terminal of this width gets from the command's standard output.
 
     The command runs in this process; its standard error is not a terminal.
@@ -69,7 +71,7 @@ def sharelag_on_a_terminal(columns: int, *arguments: str, status: int = 0) -> st
     reading.start()
     err = io.TextIOWrapper(io.BytesIO(), "utf-8")
     with os.fdopen(writer, "w", encoding="utf-8") as out:
-        code = _run(arguments, out, err, {"COLUMNS": str(columns), "TERM": "xterm"})
+        code = _run(arguments, out, err, {"COLUMNS": str(columns), "TERM": term})
     reading.join(60)
     assert not reading.is_alive(), "the command's end of the terminal is still open"
     os.close(reader)

@@ -20,6 +20,7 @@ import javaproperties
 from sharelag.errors import SetupError, first_line
 from sharelag.inputs.spark import java
 from sharelag.java import find_java
+from sharelag.tables.level import can_redraw
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,7 +59,7 @@ def notice(words: str) -> Iterator[Callable[[str], None]]:
             yield lambda more: shown.update({"text/plain": line + more}, raw=True)
         finally:
             shown.update({"text/plain": ""}, raw=True)
-    elif not in_notebook() and sys.stderr.isatty():
+    elif not in_notebook() and can_redraw():
         _SHOWN.append(line)
         _write(line)
         try:

@@ -98,7 +98,7 @@ def plan_delete(
     what = f"its offsets of {', '.join(topics)}" if topics else "the group"
     gone = (
         f"Deleting {what} forgets the state of {pluralize(plan.num_rows, 'share partition')}. "
-        f"Members that subscribe again start where {begins} says."
+        f"Members that subscribe again start by {begins}."
     )
     command = reset.delete_command(group, topics, *address_of(source))
     notes = [
@@ -228,7 +228,7 @@ def deletion_of(
         mine = replace(evidence, lag=evidence.lag.filter(chosen))
     words = f"{_RESET}={begins}"
     if found.source == "assumed":
-        words += ", Kafka's default, as the group's own setting is not known"
+        words += " (Kafka's default; the group's own setting is not known)"
     return reset_of(reading, mine, group, to, None), words
 
 

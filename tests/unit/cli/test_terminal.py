@@ -23,7 +23,7 @@ import pytest
 import sharelag
 from sharelag.cli import cli, output
 from sharelag.cli.options import SECTIONS, Command, Group
-from sharelag.cli.output import reading_bar, tell
+from sharelag.cli.output import reading_bar, simulation_bar, tell
 from sharelag.inputs.recorded import folder_of
 from sharelag.inputs.spark.sessions import notice
 from sharelag.metrics.reset import reset_commands
@@ -86,6 +86,9 @@ def test_eighty_columns_hold(columns: int) -> None:
     assert any(line.startswith("notifications ") for line in wide)
     # A terminal that does not tell its width.
     assert "poison" in sharelag_on_a_terminal(0, "explain", "--capture", "poison")
+    asked = ("explain", "--capture", "poison")
+    dumb = sharelag_on_a_terminal(200, *asked, term="dumb")
+    assert dumb == re.sub(r"\x1b\[[\d;]*m", "", sharelag_on_a_terminal(200, *asked))
 
 
 #: Commands with a table each, and what must be seen of it however narrow the terminal is.
@@ -386,6 +389,10 @@ def test_without_a_look_it_is_quiet(terminal: Terminal, monkeypatch: pytest.Monk
     with redirect_stderr(terminal), reading_bar(SOURCE):
         pass
     terminal.looked_at = True
+    with monkeypatch.context() as dumb, redirect_stderr(terminal):
+        dumb.setenv("TERM", "dumb")  # its \r and escapes would be shown
+        with reading_bar(SOURCE), notice("starting Spark"), simulation_bar() as progress:
+            assert progress is None
     monkeypatch.setattr(output, "_QUIET", 60)
     with redirect_stderr(terminal), reading_bar(SOURCE):
         pass

@@ -75,7 +75,7 @@ def test_a_deleted_group_begins_where_its_setting_says() -> None:
     first = [row["log_start_offset"] for row in ends if row["topic"] == "payments"]
     assert begins("earliest") == (first, f"{RESET}=earliest")
     assert begins("latest") == (last, f"{RESET}=latest")
-    assumed = f"{RESET}=latest, Kafka's default, as the group's own setting is not known"
+    assumed = f"{RESET}=latest (Kafka's default; the group's own setting is not known)"
     assert begins(None) == (last, assumed)
     back, words = begins("by_duration:PT1M30S")
     assert words == f"{RESET}=by_duration:PT1M30S"
@@ -96,7 +96,7 @@ def test_a_deletion_is_planned_with_kafkas_command() -> None:
     done = command(*given, "--topic", "payments", code=0)
     assert done.stderr.count("--group billing --topic payments --delete-offsets") == 1
     plan = open_once("chapters").plan_delete("billing", "payments")
-    said = f"start where {RESET}="
+    said = f"start by {RESET}="
     assert said in plan.notes[0]
     assert said in done.stderr
     assert plan.table.column("start_offset").to_pylist() == [490] * 4

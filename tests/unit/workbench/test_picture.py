@@ -95,12 +95,15 @@ def test_names_are_escaped_and_unknown_states_shown_by_number() -> None:
 
 def test_states_alone_have_colours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
     lines = list(pictures([row(0, 2, [0, 0, 2, 1])], _paint))
     assert [index for index, line in enumerate(lines) if "\x1b" in line] == [2]
     plain = list(pictures([row(0, 2, [0, 0, 2, 1])]))
     assert [re.sub(r"\x1b\[\d+m", "", line) for line in lines] == plain
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert list(pictures([row(0, 2, [0, 0, 2, 1])], _paint)) == plain
+    for name, value in [("NO_COLOR", "1"), ("TERM", "dumb")]:
+        with monkeypatch.context() as terminal:
+            terminal.setenv(name, value)
+            assert list(pictures([row(0, 2, [0, 0, 2, 1])], _paint)) == plain
 
 
 def test_the_command_draws_what_its_json_says() -> None:
