@@ -45,6 +45,7 @@ function build({ model, root, link, say, later }) {
   const grid = ownsKeys(make("table", { role: "grid", tabindex: 0, "aria-multiselectable": "true" }, cols, make("thead", {}, head), body));
   const scroll = make("div", { class: "sl-scroll", onscroll: later, style: { maxHeight: `${TALLEST}px` } }, grid);
   const summary = make("p", { class: "sl-soft" });
+  const cut = make("span", { class: "sl-soft" });
   const help = make("details", { class: "sl-soft" }, make("summary", {}, "Keys"), make("p", {}, HELP));
 
   // ---- user input ----
@@ -191,10 +192,13 @@ function build({ model, root, link, say, later }) {
     const count = rows.length === all ? counted(all, "row") : `${number(rows.length)} of ${counted(all, "row")}`;
     const narrow = left.length ? ` No room for ${left.join(", ")}.` : "";
     const hint = rows.length === 0 ? " The filter leaves none: shorten it." : picks.missing ? " What is picked elsewhere is not among these rows." : "";
-    const printed = paper.matches && end < rows.length ? ` Printed: the first ${number(end)}.` : "";
+    const printed = paper.matches && end < rows.length ? `Printed: the first ${number(end)}.` : "";
     const text = `${count}${chosen.size ? `, ${number(chosen.size)} picked` : ""}.${hint}${narrow}`;
-    summary.textContent = text + printed;
-    if (root.dataset.told !== text) say((root.dataset.told = text));
+    cut.textContent = printed;
+    if (root.dataset.told !== text) {
+      root.dataset.told = summary.textContent = text;
+      say(text);
+    }
     Object.assign(root.dataset, { rows: rows.length, made: made.length, active: active < 0 ? "" : active, paintMs: (performance.now() - begun).toFixed(2) });
     performance.measure("sharelag-table", { start: begun, end: performance.now() });
   }
@@ -229,7 +233,7 @@ function build({ model, root, link, say, later }) {
   // Printing has no next frame.
   const print = () => columns && paint();
   paper.addEventListener("change", print);
-  return { elements: [bar, scroll, make("div", { class: "sl-bar" }, summary, help)], load, paint, hear: picks.hear, stop: () => paper.removeEventListener("change", print) };
+  return { elements: [bar, scroll, make("div", { class: "sl-bar" }, summary, cut, help)], load, paint, hear: picks.hear, stop: () => paper.removeEventListener("change", print) };
 }
 
 export default { render: (context) => view(context, "table", build, WATCHED) };

@@ -314,9 +314,9 @@ def to_delta(folder: Path | str, offsets: Ends | Tabular) -> Callable[[DataFrame
 
     ``FOLDER/windows`` and ``FOLDER/lag`` have one row per share partition, and ``FOLDER/deleted``
     those whose state was deleted. Each micro-batch computes the lag of all of them with current
-    end offsets, and replaces the tables, each in one commit. A restarted query continues with them, and a repeated micro-batch changes nothing,
-    because changes are states and not differences. Without records there are no micro-batches, so
-    ``as_of`` says how old the lag is.
+    end offsets, and replaces the tables, each in one commit. A restarted query continues with them,
+    and a repeated micro-batch changes nothing, because changes are states and not differences.
+    Without records there are no micro-batches, so ``as_of`` says how old the lag is.
 
     Parameters
     ----------
