@@ -69,7 +69,7 @@ def test_members_that_an_autoscaler_decides_on_are_not_searched_for() -> None:
 
 
 def test_one_goal_assignor_or_number_alone_is_taken_as_such() -> None:
-    short = replace(WORK, duration_ms=2_000)
+    short = replace(WORK, duration_ms=7_000)
     found = what_clears(short, assignors="sticky", members=2, seeds=[1])
     assert set(found.cells.column("assignor").to_pylist()) == {"simple", "sticky"}
     assert found.cells.column("members").to_pylist() == [1, 1, 2, 2]
