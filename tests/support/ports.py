@@ -12,15 +12,12 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 #: First and last port that Linux gives out itself.
 SYSTEM_TAKES = Path("/proc/sys/net/ipv4/ip_local_port_range")
 #: Well-known servers have most of the ports below.
 _FIRST = 10_000
 _CHANCE = random.SystemRandom()  # not that of the tests, which repeats itself in every process
-#: Locks of the ports that this process was given: they end with it.
-_HELD: list[IO[bytes]] = []
 
 
 def free_port() -> int:
@@ -68,13 +65,12 @@ def _first_of_system() -> int:
 
 
 def _hold(lock: Path) -> bool:
-    file = lock.open("ab")
+    held = os.open(lock, os.O_CREAT | os.O_RDWR)  # it ends with the process
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        file.close()
+        os.close(held)
         return False
-    _HELD.append(file)
     return True
 
 
