@@ -156,7 +156,7 @@ def is_worth_it(work: int, count: bool = True) -> bool:
 
 
 def would_pay() -> bool:
-    """Whether this process used plain kernels for so many steps that compiled ones would pay."""
+    """Return whether plain kernels took so many steps that compiled ones would pay."""
     return is_left and _steps >= WORTH_IT
 
 

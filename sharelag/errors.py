@@ -79,7 +79,7 @@ def first_line(error: BaseException) -> str:
 
 
 def are_away(error: BaseException) -> bool:
-    """Whether the only problem is that brokers do not answer, which may be temporary."""
+    """Return whether the only problem is that brokers do not answer, which may be temporary."""
     return is_of(NoLeaderError, error) or is_of(BrokerUnreachableError, error)
 
 
@@ -95,7 +95,7 @@ def raised_in_worker(error: BaseException) -> ShareLagError | None:
 
 
 def is_of(kind: type[ShareLagError], error: BaseException) -> bool:
-    """Whether an error has a type, or is Spark's and wraps one that a worker raised."""
+    """Return whether an error has a type, or is Spark's and wraps one that a worker raised."""
     return isinstance(error, kind) or f"errors.{kind.__name__}: " in str(error)
 
 

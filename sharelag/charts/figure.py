@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import jinja2
@@ -159,7 +160,7 @@ def label_axis(labels: Sequence[str], title: str) -> dict[str, Any]:
     }
 
 
-def axis(title: str, most: float = 5, **look: Any) -> dict[str, Any]:
+def axis(title: str, most: float = inf, **look: Any) -> dict[str, Any]:
     """Return a numeric axis that starts at 0; few things, ``most`` of them, have no halves."""
     whole = {"dtick": 1} if most < 5 else {}
     return {"title": {"text": title}, "rangemode": "tozero"} | whole | look

@@ -89,8 +89,8 @@ def ask(name: str, options: dict[str, Any], **given: Any) -> Answered:
             if not is_chosen:
                 return result, set()
             # Without changes there are no events, but the group exists.
-            is_own = asked.stands_alone
-            return result, groups_in(result.table if is_own else asked.groups_in(bench.reading))
+            there = result.table if asked.stands_alone else asked.groups_in(bench.reading)
+            return result, groups_in(there)
 
     sums = asked.sums(given)
     if asked.stands_alone and not sums:

@@ -187,7 +187,7 @@ def _java() -> Check:
 
 
 def _needs_java() -> bool:
-    """Whether Spark would start here: pyspark is complete, and no remote Spark is set."""
+    """Return whether Spark would start here: pyspark is complete, and no remote Spark is set."""
     is_elsewhere = os.environ.get("SPARK_REMOTE", "").startswith("sc:")
     return _find_installed("pyspark") is not None and not is_elsewhere
 

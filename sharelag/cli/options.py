@@ -287,7 +287,7 @@ def flags(names: Iterable[str], word: str = "and") -> str:
 
 
 def names_cluster(options: Options) -> bool:
-    """Whether an option or the environment names a cluster."""
+    """Return whether an option or the environment names a cluster."""
     from sharelag.inputs.open import is_cluster_named
 
     server, config = options["bootstrap_server"], options["command_config"]

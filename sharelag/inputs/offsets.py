@@ -31,7 +31,7 @@ def without_ends(offsets: pa.Table) -> pa.Table:
 
 
 def is_noted(noted: datetime, as_of: object) -> bool:
-    """Whether values recorded at one moment apply to another: to now, or from that moment on."""
+    """Return whether values of one moment apply to another: to now, or from that moment on."""
     return as_of is None or (isinstance(as_of, datetime) and as_of >= noted)
 
 
@@ -69,7 +69,7 @@ def fold_ends(batches: Iterable[pa.RecordBatch], find: Callable[[pa.Table], pa.T
         # What is kept is read again each time: wait for at least as many new rows.
         if sum(map(len, fresh)) >= kept.num_rows:
             kept, fresh = find(pa.concat_tables([kept, *fresh])), []
-    return find(pa.concat_tables([kept, *fresh]))
+    return find(pa.concat_tables([kept, *fresh])) if fresh else kept
 
 
 def ends_as_of(offsets: pa.Table, topic_ids: Sequence[str], as_of: object) -> pa.Table:

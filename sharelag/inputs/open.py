@@ -93,7 +93,7 @@ def is_cluster_named(
     command_config: str | Path | None = None,
     properties: Mapping[str, str] | None = None,
 ) -> bool:
-    """Whether an option or the environment names a cluster."""
+    """Return whether an option or the environment names a cluster."""
     return bool(bootstrap_server or command_config or properties or os.environ.get(_SERVERS))
 
 
@@ -276,7 +276,7 @@ def _open_name(name: str, engine: str, spark: SparkSession | None) -> Input:
 
 
 def _may_be_table(name: str, spark: SparkSession | None) -> bool:
-    """Whether Spark has such a table; without a session, a name with a dot may be a catalog's."""
+    """Return whether Spark has such a table; without a session, a name with a dot may be one."""
     from sharelag.inputs.spark import existing
 
     session = spark or existing()

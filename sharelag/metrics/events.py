@@ -73,14 +73,14 @@ def first_trouble(history: Arrow, since: datetime) -> pa.Table:
 
 
 def is_reset(history: pa.Table) -> pa.ChunkedArray:
-    """Whether a state was replaced; unknown for the first remaining record of a share partition."""
+    """Return whether a state was replaced; unknown for the first record of a share partition."""
     # A share partition starts with epoch 0.
     later = pc.greater(history.column("snapshot_epoch"), 0)
     return pc.and_(pc.and_(history.column("replaced"), history.column("follows")), later)
 
 
 def _is_missing(history: pa.Table, begin: datetime) -> pa.ChunkedArray:
-    """Whether records may be missing before a row of the span, or its changes are unknown."""
+    """Return whether records may be missing before a row of the span, or changes are unknown."""
     later = pc.greater(history.column("record_timestamp"), pa.scalar(begin))
     exists = pc.not_equal(history.column("record_kind"), "tombstone")
     # Changes are unknown before the first remaining record of a share partition, and while a state

@@ -30,7 +30,7 @@ from sharelag.metrics.columns import floats, mask, numbers, series
 from sharelag.model.defects import is_affected
 from sharelag.schemas import MEASURED, SHARE_PARTITION, Arrow
 from sharelag.tables.arrow import as_table, beside, flat, keys, table_of
-from sharelag.tables.words import THOUSANDS, number, pluralize
+from sharelag.tables.words import per_second, pluralize
 
 #: Types of acknowledgement that Kafka counts; later versions may add others.
 _TYPES = ("accept", "release", "reject", "renew")
@@ -112,7 +112,7 @@ def acknowledgement_words(table: pa.Table) -> list[str]:
     for row in sorted(rows, key=lambda one: (one["of"], _place(one["ack_type"]))):
         words = f"{row['figure']:,.0f} {_place(row['ack_type'])[1]}"
         if row["rate"] is not None:
-            words += f" (+{row['increase']:,.0f}, {_rate(row['rate'])})"
+            words += f" (+{row['increase']:,.0f}, {per_second(row['rate'])})"
         brokers.setdefault(row["of"], []).append(words)
     named = set(table.column("broker").to_pylist())  # others are named by their source
     return [
@@ -288,10 +288,6 @@ def describe_measured(measured: pa.Table) -> dict[tuple[Any, ...], str]:
     return {key: words for key, row in rows.items() if (words := _words(row))}
 
 
-def _rate(per_second: float) -> str:
-    return f"{number(per_second, THOUSANDS)}/s"
-
-
 def _words(row: Mapping[str, Any]) -> str:
     parts = []
     if row["acquired_low"] is not None:
@@ -301,7 +297,7 @@ def _words(row: Mapping[str, Any]) -> str:
         parts.append(f"{row['in_flight_offsets']:,} in flight")
     if row["lock_timeouts"] is not None:
         rate = row["lock_timeout_rate"]
-        each = "" if rate is None else f" ({_rate(rate)})"
+        each = "" if rate is None else f" ({per_second(rate)})"
         parts.append(f"{row['lock_timeouts']:,} locks expired{each}")
     return ", ".join(parts)
 

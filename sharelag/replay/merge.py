@@ -572,5 +572,5 @@ def measure(rows: Any, at: int, size: int, state: Any, s: int) -> int:
 
 @part
 def is_terminal(state: int) -> bool:
-    """Whether a state is acknowledged or archived."""
+    """Return whether a state is acknowledged or archived."""
     return bool((state == 2) | (state == 4))

@@ -48,7 +48,7 @@ class Choice:
         return table.filter(pa.array(chosen, pa.bool_()))
 
     def has(self, topic: str, partition: int) -> bool:
-        """Whether a partition of a topic is selected."""
+        """Return whether a partition of a topic is selected."""
         partitions = self.topics.get(topic)
         return not self.topics or (
             partitions is not None and (not partitions or partition in partitions)

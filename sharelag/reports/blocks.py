@@ -65,7 +65,7 @@ def group_findings(
 
 
 def _is_judgement(one: Mapping[str, Any]) -> bool:
-    """Whether this is the report's own finding that arrived records were never fetched."""
+    """Return whether this is the report's own finding that arrived records were never fetched."""
     return bool(one.get("is_own")) and one["rule"] == "lag" and one["level"] == "warning"
 
 
@@ -194,7 +194,7 @@ def _text(row: Mapping[str, Any], name: str) -> str:
 
 
 def is_time(value: Any) -> bool:
-    """Whether a value is a time in ISO format, as in tables of a report."""
+    """Return whether a value is a time in ISO format, as in tables of a report."""
     return isinstance(value, str) and bool(_TIME.fullmatch(value))
 
 

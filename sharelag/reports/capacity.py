@@ -151,7 +151,7 @@ def _falls_behind(
 
 
 def _is_clear(one: Mapping[str, Any]) -> bool:
-    """Whether the shortfall exceeds chance, and records were left to deliver."""
+    """Return whether the shortfall exceeds chance, and records were left to deliver."""
     if one["breaks"]:
         return False
     never_began = one["drain"] == UNKNOWN and one["oldest_offset"] is None

@@ -78,7 +78,7 @@ def born(signs: pa.Table) -> pa.Table:
 
 
 def is_whole(case: Case, signs: pa.Table) -> bool:
-    """Whether the records since the beginning are complete, by the case and its `signs`."""
+    """Return whether the records since the beginning are complete, by the case and its `signs`."""
     if case.evidence.gaps.num_rows or case.evidence.rejected:
         return False
     return not pc.any(pc.greater(signs.column("missing"), 0)).as_py()

@@ -35,7 +35,7 @@ _QUOTED = re.compile(r"""(\w+)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;"
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a setting or parameter of this name may hold a secret."""
+    """Return whether a setting or parameter of this name may hold a secret."""
     return bool(_SECRET_NAME.search(name))
 
 

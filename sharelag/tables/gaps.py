@@ -106,7 +106,7 @@ def decode_command(generation: int | None) -> str:
 
 
 def are_many(rejects: int, read: int) -> bool:
-    """Whether rejects make an answer partial: they are more than a hundredth of the records."""
+    """Return whether rejects make an answer partial: more than a hundredth of the records."""
     return 100 * rejects > rejects + read
 
 

@@ -66,12 +66,12 @@ _DUMB = ("dumb", "unknown")
 
 
 def can_redraw() -> bool:
-    """Whether standard error is a terminal on which a line can be replaced."""
+    """Return whether standard error is a terminal on which a line can be replaced."""
     return sys.stderr.isatty() and os.environ.get("TERM") not in _DUMB
 
 
 def has_colours() -> bool:
-    """Whether a terminal has colours and the user does not disable them (https://no-color.org)."""
+    """Return whether a terminal has colours that the user allows (https://no-color.org)."""
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") not in _DUMB
 
 

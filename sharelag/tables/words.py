@@ -31,12 +31,17 @@ def number(value: float, thousands: str = "") -> str:
     return text.replace(",", thousands)
 
 
+def per_second(rate: float) -> str:
+    """Format a rate for people."""
+    return f"{number(rate, THOUSANDS)}/s"
+
+
 #: Characters after a backslash that make it the beginning of an escape.
 _ESCAPES = frozenset("\\xuUtr")
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a number, other than a boolean."""
+    """Return whether a value is a number, other than a boolean."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

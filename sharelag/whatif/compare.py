@@ -30,7 +30,7 @@ from sharelag.tables import report_views
 from sharelag.tables.conform import require_conformable
 from sharelag.tables.displayable import Displayable
 from sharelag.tables.presentation import Presentation
-from sharelag.tables.words import THOUSANDS, number, percent, pluralize
+from sharelag.tables.words import number, per_second, percent, pluralize
 from sharelag.whatif.comparison import intervals
 from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.rows import Best
@@ -457,9 +457,7 @@ class Comparison(Displayable):
         few, many = len(each), len(changed.each_member())
         done, could = few * known.each, many * rates(changed).each
         if known.each and done <= known.arriving < could:
-            arrive, has, gets = (
-                f"{number(rate, THOUSANDS)}/s" for rate in (known.arriving, done, could)
-            )
+            arrive, has, gets = map(per_second, (known.arriving, done, could))
             yield (
                 f"records arrive at {arrive}; {pluralize(few, 'member')} can finish {has}, "
                 f"{pluralize(many, 'member')} {gets}"

@@ -234,7 +234,7 @@ def tune(
     ------
     InputError
         No goal is given, a goal lies beyond the end of the scenario, the processing time is
-        unknown, there is no work, a range is invalid, or nothing may be changed.
+        unknown, no record waits or arrives, a range is invalid, or no setting may change.
     """
     given = [goals] if isinstance(goals, str) else goals
     wanted = tuple(Goal.parse(one, confidence) for one in given)

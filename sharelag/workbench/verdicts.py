@@ -41,10 +41,10 @@ from sharelag.tables.level import LEVELS, SEVERITIES, outcome, rank, worst
 from sharelag.tables.presentation import CauseSummary, GroupSummary
 from sharelag.tables.render import MOST
 from sharelag.tables.words import (
-    THOUSANDS,
     lag_sum,
     moment,
     number,
+    per_second,
     pluralize,
     shown_name,
     terminal,
@@ -91,7 +91,7 @@ def forecast(rows: Sequence[Mapping[str, Any]]) -> Forecast:
         growing = [row for row in rows if row["drain"] == NEVER]
         more = sum(row["arrival_rate"] - row["completion_rate"] for row in growing)
         at_least = "at least " if UNKNOWN in kinds else ""
-        return Forecast(NEVER, f"grows {at_least}{number(more, THOUSANDS)}/s")
+        return Forecast(NEVER, f"grows {at_least}{per_second(more)}")
     for kind in (STALLED, PAUSED, UNKNOWN, UNCERTAIN):
         if kind in kinds:
             return Forecast(kind, kind)

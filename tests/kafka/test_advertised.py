@@ -55,7 +55,7 @@ def named() -> Iterator[dict[str, tuple[str, str]]]:
 
 
 def said(text: str, asked: str, named: str) -> bool:
-    """Whether a text names what was asked, what was named, and the setting that decides."""
+    """Return whether a text names what was asked, what was named, and the setting that decides."""
     cause = f"{asked} answered and named broker 1 at {named}, which was not reached from here"
     return cause in text and "advertised.listeners" in text and "no broker answered" not in text
 

@@ -227,7 +227,7 @@ def _mixed(message: Message) -> AcknowledgeType:
 
 
 def _is_quiet(live: Live, members: list[ShareConsumer]) -> bool:
-    """Whether the members have read all, and the letters of what was rejected are written."""
+    """Return whether the members have read all, and letters of rejected records are written."""
     for consumer in members:
         for message in consumer.poll(0.2):
             consumer.acknowledge(message)

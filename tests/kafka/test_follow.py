@@ -142,7 +142,7 @@ def _alive(processes: list[psutil.Process]) -> list[psutil.Process]:
 
 
 def may_follow(archive: Path) -> bool:
-    """Whether no process holds the lock of those who follow into the archive."""
+    """Return whether no process holds the lock of those who follow into the archive."""
     with views.hold_lock(archive / ".following", wait=0) as is_free:
         return is_free
 

@@ -413,7 +413,7 @@ def wait_until_they_are(story: Story, **wanted: int) -> None:
 
 
 def every_face_says(story: Story, said: str) -> bool:
-    """Whether `explain` and `settings` say it, as commands and in Python: all of them or none."""
+    """Return whether `explain` and `settings` say it, as commands and in Python: all or none."""
     servers, group = story.servers, story.group
     printed = ask("settings --group", group, at=servers)
     with sharelag.open(servers, engine="local") as bench:

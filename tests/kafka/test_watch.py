@@ -359,7 +359,7 @@ def test_the_cell_shows_lag_that_moves(
 
 
 def _is_stale(captured: CapturedIO) -> bool:
-    """Whether the table that is shown says that brokers are away."""
+    """Return whether the table that is shown says that brokers are away."""
     return _says_stale(captured.outputs[-1])
 
 

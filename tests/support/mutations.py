@@ -78,7 +78,7 @@ def mutated(
 
 
 def _differs(before: pa.Array, after: pa.Array) -> NDArray[np.bool_]:
-    """Whether each is another one: some changes put in what was there."""
+    """Return whether each is another one: some changes put in what was there."""
     of_nulls = pc.xor(before.is_null(), after.is_null())
     differs = pc.fill_null(pc.not_equal(before, after), of_nulls)
     return np.asarray(differs.to_numpy(zero_copy_only=False), bool)

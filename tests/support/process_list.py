@@ -34,7 +34,7 @@ class ProcessList:
         self._reader.join()
 
     def has(self, word: str) -> bool:
-        """Whether a process was seen with this in its command line."""
+        """Return whether a process was seen with this in its command line."""
         return any(word in line for line in self.lines)
 
     def _read(self) -> None:

@@ -89,9 +89,8 @@ def moments_of(
             f"the table has no column {', '.join(missing)}: give windows or a history, as "
             "sharelag.windows and sharelag.history return them"
         )
-    every = len(rows)
-    for name in _NUMBERS.values():
-        rows = rows.filter(pa.array(~(numbers_of(rows, name) > LARGEST)))
+    is_far = np.any([numbers_of(rows, name) > LARGEST for name in _NUMBERS.values()], axis=0)
+    rows = rows.filter(pa.array(~is_far)) if is_far.any() else rows
     by_row = keys_of(rows, keys)
     time = next((name for name in _TIMES if name in rows.schema.names), None)
     times = numbers_of(rows, time)
@@ -118,8 +117,7 @@ def moments_of(
     last = at[1:] - 1
     offsets = np.array([end.offset for end in known_ends], np.float64)
     numbers["end"][last] = np.where(np.isnan(numbers["end"][last]), offsets, numbers["end"][last])
-    left_out = every - len(by_row)
-    return Moments(chosen, words, at, numbers, itemised, runs_at, runs, left_out)
+    return Moments(chosen, words, at, numbers, itemised, runs_at, runs, int(is_far.sum()))
 
 
 def _with_now(

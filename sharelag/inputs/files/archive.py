@@ -88,7 +88,7 @@ class ArchiveInfo:
 
 
 def is_archive(folder: Path) -> bool:
-    """Whether a directory is an archive."""
+    """Return whether a directory is an archive."""
     path = folder / _ABOUT
     try:
         return path.is_file() and bool(read_description(path).get("kind") == KIND)

@@ -287,7 +287,7 @@ def pieces_of(of: RawFile, topic: str | None, schema: pa.Schema = schemas.RAW) -
 
 
 def _may_meet(where: Sequence[Condition], spans: Sequence[_Range]) -> bool:
-    """Whether any row can meet the conditions, by the minima and maxima of columns."""
+    """Return whether any row can meet the conditions, by the minima and maxima of columns."""
     for (_, comparison, value), span in zip(where, spans, strict=True):
         values = value if comparison == "in" else [value]
         if span is None or any(_kind(one) != _kind(values[0]) for one in span):
@@ -313,7 +313,7 @@ _WITHIN: dict[str, Callable[[Any, Any, Any], bool]] = {
 
 
 def is_other(name: str, topic: str) -> bool:
-    """Whether a topic cannot have the records; users' topics may have those of the state topic."""
+    """Return whether a topic cannot have the records; users' topics may have those of states."""
     is_internal = name.startswith("__") or name.endswith((STATE_TOPIC, GROUP_TOPIC))
     return not name.endswith(topic) and (is_internal or topic != STATE_TOPIC)
 

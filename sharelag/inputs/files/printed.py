@@ -363,7 +363,7 @@ _LOOK = 1 << 16
 
 
 def is_printed(path: Path) -> bool:
-    """Whether a file has records that Kafka's tools printed, perhaps after lines of a log."""
+    """Return whether a file has records that Kafka's tools printed, perhaps after a log."""
     begin = first_bytes(path, _LOOK)
     if begin.startswith(b"PAR1"):
         return False
@@ -470,7 +470,7 @@ def _read_objects(text: str, path: Path) -> Iterator[pa.RecordBatch | tuple[_Row
 
 
 def _is_logged(line: str) -> bool:
-    """Whether to skip a line, or the part of it before an object."""
+    """Return whether to skip a line, or the part of it before an object."""
     words = line.strip()
     if not words or words in _MARKS or words.startswith(_ENDS) or _is_of_others(words):
         return True
@@ -478,7 +478,7 @@ def _is_logged(line: str) -> bool:
 
 
 def _is_of_others(words: str) -> bool:
-    """Whether another program wrote a line; without a log level, it must not end a record."""
+    """Return whether another program wrote a line; one without a level must not end a record."""
     if words[:1] != "[" and not _OTHER_LINES.match(words):
         return False
     return re.match(LEVEL, words) is not None or not _RECORD_PART.search(words)

@@ -114,7 +114,7 @@ def absolute(place: str | Path) -> str:
 
 
 def is_raw(folder: Path) -> bool:
-    """Whether a folder holds Parquet files, or a table."""
+    """Return whether a folder holds Parquet files, or a table."""
     below = _paths_below(folder)
     return any(_match_marks(below)) or any(_parquet_in(folder, below))
 
@@ -233,7 +233,7 @@ def _parquet_in(folder: Path, below: Iterable[str]) -> Iterator[str]:
 
 
 def _is_hidden(path: PurePosixPath) -> bool:
-    """Whether Spark skips a path; folders of topics and values may begin with _."""
+    """Return whether Spark skips a path; folders of topics and values may begin with _."""
     return any(
         part.startswith(".")
         or (part.startswith("_") and "=" not in part and not part.startswith(_TOPICS))

@@ -194,7 +194,7 @@ def check_offset(what: str, offset: int, possible: range) -> None:
 
 
 def is_allocated_ahead(octets: bytes | mmap.mmap, begin: int) -> bool:
-    """Whether all remaining bytes are zeros, as brokers with ``log.preallocate`` leave them."""
+    """Return whether all remaining bytes are zeros, as ``log.preallocate`` leaves them."""
     return not any(octets[begin : begin + _BEFORE]) and not octets[begin:].strip(b"\0")
 
 
@@ -434,7 +434,7 @@ def _control_records(segment: Path, is_last: bool, possible: range) -> Iterator[
 
 
 def _has_batch_after(whole: mmap.mmap, at: int) -> bool:
-    """Whether a complete batch with a later offset follows the header at a position."""
+    """Return whether a complete batch with a later offset follows the header at a position."""
     offset = _BATCH_HEADER.unpack_from(whole, at)[0]
     # Upper half of the offset, and the magic number, of a header; headers may overlap.
     header = re.compile(b"(?=" + re.escape(whole[at : at + 4]) + b".{12}\2)", re.DOTALL)

@@ -113,12 +113,12 @@ def consumer_settings(config: ClientConfig) -> dict[str, Any]:
 
 
 def is_logged() -> bool:
-    """Whether a handler wants the messages that the client library would print."""
+    """Return whether a handler wants the messages that the client library would print."""
     return _LOG.propagate or len(_LOG.handlers) > 1
 
 
 def is_of_group(error: KafkaError) -> bool:
-    """Whether an error in place of a record concerns the client's group alone.
+    """Return whether an error in place of a record concerns the client's group alone.
 
     The client keeps looking for the coordinator of its group, although it never joins it. Such an
     error says nothing about the partitions that it reads.

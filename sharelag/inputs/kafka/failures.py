@@ -56,7 +56,7 @@ def first_refusal(errors: Iterable[KafkaError]) -> KafkaError | None:
 
 
 def is_refusal(error: KafkaError) -> bool:
-    """Whether a broker refused the login; the client uses the same code for disconnections."""
+    """Return whether a broker refused the login; disconnections have the same code."""
     went_away = KafkaError(KafkaError._TRANSPORT).str()
     return error.code() in LOGIN and f"handshake failed: {went_away}" not in error.str()
 

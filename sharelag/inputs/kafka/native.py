@@ -199,7 +199,7 @@ def library() -> Any:
 
 
 def is_usable(config: ClientConfig) -> bool:
-    """Whether the library is usable, and no setting needs confluent-kafka itself."""
+    """Return whether the library is usable, and no setting needs confluent-kafka itself."""
     settings = config.settings
     has_callbacks = not all(isinstance(one, str | int | float) for one in settings.values())
     uses_tokens = settings.get("sasl.mechanism", settings.get("sasl.mechanisms")) == "OAUTHBEARER"

@@ -160,7 +160,7 @@ def _require_portable(function: partial[pa.Table]) -> None:
 
 
 def _uses_session(function: Callable[[], Any]) -> bool:
-    """Whether a function refers to a session or a DataFrame; on Connect these can be pickled."""
+    """Return whether a function refers to a session or DataFrame; on Connect these are pickled."""
     if not inspect.isfunction(function):
         return False
     named = inspect.getclosurevars(function)

@@ -128,7 +128,7 @@ def files_in_reach(spark: SparkSession, source: Any, topic: str) -> Sequence[str
 
 
 def are_in_reach(spark: SparkSession, files: Sequence[RawFile]) -> bool:
-    """Whether Spark's tasks see the same files as this process."""
+    """Return whether Spark's tasks see the same files as this process."""
     paths = [file.path for file in files]
     master = spark.conf.get("spark.master", "") or ""
     if not paths or (not is_connect(spark) and master.startswith("local")):
@@ -146,7 +146,7 @@ def _seen(spark: SparkSession, paths: Sequence[str]) -> Sequence[str]:
 
 
 def is_table_of(spark: SparkSession, name: str) -> bool:
-    """Whether Spark has a table or a view of this name."""
+    """Return whether Spark has a table or a view of this name."""
     try:
         return spark.catalog.tableExists(name)
     except AnalysisException:  # its first part is not a catalog of this Spark

@@ -48,7 +48,7 @@ _MOST_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
 def is_of_spark(given: Any) -> bool:
-    """Whether a table is a DataFrame of Spark, classic or Connect."""
+    """Return whether a table is a DataFrame of Spark, classic or Connect."""
     # Look at the type: a Spark Column seems to have every attribute, as names of its fields.
     return hasattr(type(given), "sparkSession")
 
@@ -417,7 +417,7 @@ _SPLITTING = ("minPartitions", "maxRecordsPerPartition")
 
 
 def reads_internal_topics(spark: SparkSession) -> bool:
-    """Whether a session has Spark's own Kafka source, with the setting for internal topics."""
+    """Return whether a session has Spark's Kafka source, with the setting for internal topics."""
     from pyspark.errors import AnalysisException
 
     if not _is_set(spark):
@@ -431,7 +431,7 @@ def reads_internal_topics(spark: SparkSession) -> bool:
 
 
 def leaves_out_internal_topics(frame: Any) -> bool:
-    """Whether a DataFrame reads Spark's own Kafka source in a session without the setting."""
+    """Return whether a DataFrame reads Spark's Kafka source in a session without the setting."""
     if _is_set(frame.sparkSession):
         return False
     if is_connect(frame.sparkSession):
@@ -445,7 +445,7 @@ def _is_set(spark: SparkSession) -> bool:
 
 
 def holds_whole_partitions(frame: DataFrame) -> bool:
-    """Whether each task that scans a DataFrame reads whole Kafka partitions.
+    """Return whether each task that scans a DataFrame reads whole Kafka partitions.
 
     That is so for Spark's own Kafka source and for ours, and for columns and rows selected from
     them, unless an option splits partitions.

@@ -129,7 +129,7 @@ def _parts_of(there: Path) -> str:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether no other user can have written a file, or into a folder."""
+    """Return whether no other user can have written a file, or into a folder."""
     stat = path.stat()
     return stat.st_uid == os.getuid() and not stat.st_mode & 0o022
 

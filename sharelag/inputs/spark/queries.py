@@ -106,7 +106,7 @@ def brief(batch: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int],
 
 
 def has_ended(query: StreamingQuery, within: float = 1.0) -> bool:
-    """Whether a query has ended or ends within some seconds, with or without an error."""
+    """Return whether a query has ended or ends within some seconds, with or without an error."""
     try:
         return bool(query.awaitTermination(within))  # type: ignore[arg-type]  # parts of seconds, too
     except StreamingQueryException:

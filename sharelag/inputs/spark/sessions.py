@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def in_notebook() -> bool:
-    """Whether this process is a Jupyter kernel."""
+    """Return whether this process is a Jupyter kernel."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     return bool(getattr(shell, "kernel", None))
 
@@ -37,7 +37,7 @@ _SHOWN: list[str] = []
 
 
 def is_shown() -> bool:
-    """Whether a terminal currently shows a line of `notice`."""
+    """Return whether a terminal currently shows a line of `notice`."""
     return bool(_SHOWN)
 
 
@@ -238,7 +238,7 @@ def tasks_at_once(spark: SparkSession) -> int | None:
 
 
 def is_connect(spark: SparkSession) -> bool:
-    """Whether a session uses Spark Connect, which has no ``sparkContext``."""
+    """Return whether a session uses Spark Connect, which has no ``sparkContext``."""
     return any(base.__module__.startswith("pyspark.sql.connect.") for base in type(spark).__mro__)
 
 
@@ -254,7 +254,7 @@ def set_meanwhile(spark: SparkSession, name: str, value: str) -> Iterator[None]:
 
 
 def has_stopped(spark: SparkSession) -> bool:
-    """Whether a session has stopped, so that it and its DataFrames are unusable.
+    """Return whether a session has stopped, so that it and its DataFrames are unusable.
 
     A server of Spark Connect closes sessions after an hour without requests; a request shows it.
     """
@@ -316,7 +316,7 @@ def existing() -> SparkSession | None:
 
 
 def _only_connect(asked: dict[str, str]) -> bool:
-    """Whether pyspark only supports Spark Connect, although no address is given."""
+    """Return whether pyspark only supports Spark Connect, although no address is given."""
     from pyspark.util import default_api_mode, is_remote_only
 
     mode = asked.get("spark.api.mode") or os.environ.get("SPARK_API_MODE") or default_api_mode()

@@ -144,7 +144,7 @@ def explain_failures() -> Iterator[None]:
 
 
 def _hides_interrupt(error: BaseException | None, before: BaseException | None) -> bool:
-    """Whether an interrupt caused an error, other than the one being handled ``before``."""
+    """Return whether an interrupt caused an error, other than the one being handled ``before``."""
     while error is not None and error is not before:
         if isinstance(error, KeyboardInterrupt):
             return True

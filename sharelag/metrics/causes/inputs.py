@@ -476,24 +476,24 @@ def cause(severity: str, summary: str, advice: str, **more: Any) -> Callable[[Fi
 
 
 def waits(given: CauseInputs) -> Bools:
-    """Whether the oldest unfinished record is older than patience; markers do not count."""
+    """Return whether the oldest unfinished record is older than patience; markers do not count."""
     return np.asarray(given.progress("age_ms") > given.patience, bool)
 
 
 def nothing_happens(given: CauseInputs) -> Bools:
-    """Whether nothing was finished or released for longer than patience; unknown is False."""
+    """Return whether nothing was finished or released for too long; False if unknown."""
     last = np.fmax(given.observed("last_finished"), given.observed("last_released"))
     last = np.where(np.isnan(last), given.observed("begin"), last)
     return np.asarray(given.now - last > given.patience, bool)
 
 
 def is_stuck(given: CauseInputs) -> Bools:
-    """Whether the effective start offset has not moved for longer than patience."""
+    """Return whether the effective start offset has not moved for longer than patience."""
     return np.asarray(given.now - given.observed("head_since") > given.patience, bool)
 
 
 def has_lately_released(given: CauseInputs, within: Floats) -> Bools:
-    """Whether records were released within some milliseconds, or within patience."""
+    """Return whether records were released within some milliseconds, or within patience."""
     ago = given.now - given.observed("last_released")
     return np.asarray(ago <= np.maximum(within, given.patience), bool)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sharelag.model.settings.rules import Problem
+from sharelag.model.settings.rules import Problem, each_setting
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,7 +23,6 @@ PREFIX = f"{_QUEUE}.topic.name.prefix"
 SHARE_VERSION = "share.version"
 #: The source of `ENABLED` if the topic does not exist.
 MISSING = "missing"
-_COLUMNS = ("scope", "entity", "name", "value", "source")
 _LEGAL = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 _PREFIX = re.compile(r"(?!__)[a-zA-Z0-9._-]{0,249}")
 
@@ -43,8 +42,7 @@ class Queues:
     @classmethod
     def of(cls, settings: pa.Table) -> Queues:
         """Read `sharelag.schemas.SETTINGS`."""
-        columns = (settings.column(one).to_pylist() for one in _COLUMNS)
-        rows = [*zip(*columns, strict=True)]
+        rows = [*each_setting(settings)]
         return cls(
             {entity: value for _, entity, name, value, _ in rows if name == TOPIC and value},
             {entity: (value, by) for _, entity, name, value, by in rows if name == ENABLED},

@@ -8,10 +8,10 @@ from __future__ import annotations
 import operator
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sharelag.model.settings.catalogue import (
     CATALOGUE,
@@ -224,13 +224,17 @@ def in_force(settings: pa.Table, group: str) -> dict[str, Value]:
     return each_in_force(settings, [group])[group]
 
 
+def each_setting(settings: pa.Table) -> Iterator[tuple[Any, ...]]:
+    """Yield scope, entity, name, value and source; a mapping per row would take long."""
+    columns = ("scope", "entity", "name", "value", "source")
+    return zip(*(settings.column(one).to_pylist() for one in columns), strict=True)
+
+
 def each_in_force(settings: pa.Table, groups: Iterable[str]) -> dict[str, dict[str, Value]]:
     """Return the result of `in_force` for several groups."""
     own: defaultdict[str, dict[str, tuple[str, str]]] = defaultdict(dict)
     brokers: dict[str, tuple[str, str]] = {}
-    columns = ("scope", "entity", "name", "value", "source")  # a mapping per row takes long
-    each = (settings.column(name).to_pylist() for name in columns)
-    for scope, entity, name, value, source in zip(*each, strict=True):
+    for scope, entity, name, value, source in each_setting(settings):
         if value is None:
             continue
         if scope == "broker":

@@ -126,7 +126,7 @@ def _since(cause: Mapping[str, Any]) -> float:
 
 
 def _is_older(cause: Mapping[str, Any]) -> bool:
-    """Whether a cause itself says that it may have begun before the observed span."""
+    """Return whether a cause itself says that it may have begun before the observed span."""
     return any(one["name"] == "since" for one in cause["evidence"])
 
 

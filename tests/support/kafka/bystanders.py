@@ -24,7 +24,7 @@ SCRAPE = 1.0
 
 
 def lacks_untold(rows: list[dict[str, Any]], known: set[int], state_partitions: int) -> bool:
-    """Whether rows of a group lack some that they should have, or do not say so.
+    """Return whether rows of a group lack some that they should have, or do not say so.
 
     ``rows``: of one answer about it, one at least. ``known``: partitions that a whole answer has.
     ``state_partitions``: partitions of the state topic.
@@ -83,7 +83,7 @@ class Bystander:
             process.wait()
 
     def is_running(self) -> bool:
-        """Whether the command has not ended."""
+        """Return whether the command has not ended."""
         return self._process is not None and self._process.poll() is None
 
     @property

@@ -365,7 +365,7 @@ def test_internals_are_found_wherever_they_are(code: str, found: str) -> None:
 
 
 def is_public(name: str) -> bool:
-    """Whether a dotted name, or an attribute with its point, is one for users."""
+    """Return whether a dotted name, or an attribute with its point, is one for users."""
     if name.startswith("."):
         return name in DOCUMENTED or not (name in BEHIND or name.startswith("._"))
     module, _, last = name.rpartition(".")

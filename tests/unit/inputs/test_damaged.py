@@ -273,7 +273,7 @@ def test_a_topic_that_is_no_text_is_damage(capture: Path, command: str, row: int
 
 
 def _is_compared(path: Path, aside: Path) -> bool:
-    """Whether a file with a damaged page is refused for its checksum, which is compared first."""
+    """Return whether a file with a damaged page is refused for its checksum, compared first."""
     group = pq.read_metadata(path).row_group(0)
     column, octets = group.column(group.num_columns - 1), bytearray(path.read_bytes())
     begin = column.dictionary_page_offset or column.data_page_offset

@@ -176,7 +176,7 @@ def test_hostile_names_are_escaped_on_a_terminal(tmp_path: Path) -> None:
 
 
 def is_read(text: str) -> bool:
-    """Whether it is read; an error that is not the user's would fail the test."""
+    """Return whether it is read; an error that is not the user's would fail the test."""
     try:
         return len(parse_groups(text).groups) > 0
     except InputError:

@@ -342,7 +342,7 @@ def test_damaged_segments_are_read_or_refused(
 
 
 def _are_the_last_ones_moved(others: set[_Row], found: set[_Row], whole: set[_Row]) -> bool:
-    """Whether other records are written ones, of the end, each as far behind its own offset."""
+    """Return whether other records are written ones of the end, as far behind their offsets."""
     offsets = {row[1:]: row[0] for row in whole}
     far = {row[0] - offsets.get(row[1:], row[0]) for row in others}
     last = max((row[0] for row in found - others), default=-1)

@@ -166,7 +166,7 @@ def cases(draw: st.DrawFn) -> tuple[Rule, Series]:
 
 
 def plainly(rule: Rule, level: float, found: Series, row: int) -> bool | None:
-    """Whether a level has lasted, one moment after the other; None where that is not known."""
+    """Return whether a level has lasted, moment after moment; None where that is not known."""
     reached: bool | None = False
     result = []
     for value, exact in zip(found.values[row].tolist(), found.is_exact[row].tolist(), strict=True):

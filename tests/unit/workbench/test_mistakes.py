@@ -102,9 +102,13 @@ def chosen(**given: Any) -> Workbench:
 
 
 NAIVE = datetime(2026, 1, 1)
+#: Those that types forbid, too: few who write in notebooks check them.
 MISTAKES: list[tuple[Callable[[Workbench], Any], str]] = [
     (lambda b: b.lag(3), "share groups have names: give a string, not 3"),  # type: ignore[arg-type]
-    (lambda b: b.peek("billing", "orders", 0, 5.0), "orders:0:5.0 is not a record"),  # type: ignore[arg-type]
+    (
+        lambda b: b.peek("billing", "orders", 0, 5.0),  # type: ignore[arg-type]
+        "orders:0:5.0 is not a record",
+    ),
     (lambda b: b.lag(by="member"), "cannot sum lag by 'member': choose one of group, topic"),
     (
         lambda b: b.lag(by=[]),  # type: ignore[arg-type]

@@ -384,7 +384,7 @@ class _Topic:
         return spark.readStream.format(FORMAT).options(**options).load()
 
     def is_read(self, _: StreamingQuery) -> bool:
-        """Whether the topic is empty: the first micro-batch starts with its first record."""
+        """Return whether the topic is empty: the first micro-batch starts with its first record."""
         ranges = kafka.offset_ranges(self.config.renew(), self.records)
         return all(first == end for first, end in ranges.values())
 
@@ -422,7 +422,7 @@ class _Stream:
         return self.given.raw
 
     def is_read(self, query: StreamingQuery) -> bool:
-        """Whether the last trigger found no rows, or its sources report none after those read."""
+        """Return whether the last trigger found no rows, or its sources have none left."""
         status, progress = query.status, query.lastProgress
         # Spark reports idle triggers only ten seconds after the last micro-batch.
         if status["message"].startswith("Waiting") and not status["isDataAvailable"]:
