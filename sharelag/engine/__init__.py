@@ -26,7 +26,7 @@ from sharelag.metrics.columns import names_by_place
 from sharelag.metrics.evidence import Evidence
 from sharelag.replay.moment import Choice, Moment
 from sharelag.tables.arrow import as_table, ascending, flat, keys, one_batch, table_of
-from sharelag.tables.gaps import NO_START_OFFSET, of_seconds
+from sharelag.tables.gaps import NO_START_OFFSET, are_seconds
 from sharelag.wire.fields import STATE_TOPIC
 
 if TYPE_CHECKING:
@@ -309,7 +309,7 @@ class Reading(ABC):
     def _compute_sorted(self, name: str) -> pa.Table:
         # Their inputs are in this process already, on either engine.
         alike = {"lag": self._lag, "progress": self._progress, "states": self._choose_states}
-        if name == "observed" and of_seconds(self.table("windows")):
+        if name == "observed" and are_seconds(self.table("windows")):
             return schemas.OBSERVED.empty_table()
         rows = alike[name]() if name in alike else self._compute(name)
         table = pa.Table.from_batches([one_batch(rows)])

@@ -149,7 +149,7 @@ def lacks_of(reading: Reading, of_groups: bool, of_times: bool) -> tuple[str, ..
 
     lacks, of = (*rejects_of(reading), *_note_unseen(reading)), reading.source.may_lack
     if of_times:
-        lacks += gaps.of_seconds(reading.table("windows"))
+        lacks += gaps.of_times(reading.table("windows"))
     if of_groups:
         lacks += group_rejects_of(reading)
     if not of:

@@ -71,10 +71,15 @@ NO_PAST_ENDS = (
 
 #: In milliseconds; share groups are younger.
 _SINCE = 10**12
+_MADE = "write_timestamp"
+_UNTIMED = "when records of the state topic were written, and so rates and histories: "
 _SECONDS = (
-    "when records of the state topic were written, and so rates and histories: their timestamps "
-    "are seconds, where Kafka has milliseconds; make times of them by timestamp_seconds in Spark, "
-    "or to_datetime(..., unit='s') in pandas"
+    f"{_UNTIMED}their timestamps are seconds, where Kafka has milliseconds; make times of them by "
+    "timestamp_seconds in Spark, or to_datetime(..., unit='s') in pandas"
+)
+_NO_TIMES = (
+    f"{_UNTIMED}timestamps are missing, or beyond the year 9999 as microseconds and nanoseconds "
+    "are; make times of them by timestamp_micros in Spark, or to_datetime(..., unit='us') in pandas"
 )
 
 # ---- groups and brokers
@@ -193,15 +198,22 @@ def of_record_times(topics: Sequence[str]) -> tuple[str, ...]:
     return (words,) if topics else ()
 
 
-def of_seconds(windows: pa.Table) -> tuple[str, ...]:
-    """Report times of records that are seconds: a snapshot also has its own, in milliseconds."""
-    written, made = (
-        flat(windows.column(name)).cast(pa.int64()).cast(pa.float64(), safe=False)
-        for name in ("record_timestamp", "write_timestamp")
-    )
-    times = pc.divide(made, written)
-    are_seconds = pc.and_(pc.greater(made, _SINCE), pc.less(pc.abs(pc.subtract(times, 1000)), 250))
-    return (_SECONDS,) if pc.any(are_seconds).as_py() else ()
+def are_seconds(windows: pa.Table) -> bool:
+    """Return whether times of records are seconds: a snapshot also has its own, in milliseconds."""
+    written, made = (_milliseconds(windows, name) for name in ("record_timestamp", _MADE))
+    near = pc.less(pc.abs(pc.subtract(pc.divide(made, written), 1000)), 250)
+    return pc.any(pc.and_(pc.greater(made, _SINCE), near)).as_py() or False
+
+
+def of_times(windows: pa.Table) -> tuple[str, ...]:
+    """Report times of records that are seconds, or unknown although a snapshot has its own."""
+    dated = windows.filter(pc.greater(_milliseconds(windows, _MADE), _SINCE))
+    unknown = (_NO_TIMES,) if dated.column("record_timestamp").null_count else ()
+    return (_SECONDS,) if are_seconds(windows) else unknown
+
+
+def _milliseconds(windows: pa.Table, name: str) -> pa.Array:
+    return flat(windows.column(name)).cast(pa.int64()).cast(pa.float64(), safe=False)
 
 
 def of_column(table: pa.Table, name: str, what: str, why: Iterable[str] = ()) -> tuple[str, ...]:

@@ -350,15 +350,18 @@ class Opened:
         notes = () if len(table) else self._without_records()
         return self._describe_reading(read, read.record_counts, engines.rejects_of(read), notes)
 
-    def base_of(self, evidence: Evidence) -> Result:
-        """Return the source and gaps of an answer from this evidence."""
+    def base_of(self, evidence: Evidence, of_times: bool = True) -> Result:
+        """Return the source and gaps of an answer from this evidence.
+
+        ``of_times``: it needs to know when records were written.
+        """
         notes, log = self._not_found(self.reading.table("lag")), self.requests
         notes += self.of_past_ends(evidence.lag)
         if evidence.lag_only:
             lacks = engines.rejects_of(self.reading)
             base = self._describe_reading(self.reading, evidence, lacks, notes)
             return replace(base, as_of=evidence.as_of)
-        lacks = self._lacks(of_groups=True, of_times=True)
+        lacks = self._lacks(of_groups=True, of_times=of_times)
         base = self._describe_reading(self.reading, evidence, lacks, notes)
         notes = base.notes
         unknown = evidence.unknown(self.as_of is not None, self.choice.generation)

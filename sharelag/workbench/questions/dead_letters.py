@@ -93,7 +93,8 @@ def dead_letters(
         else "",
         (given.queue.refusal or "") if known & {"missing", "stuck", "archiving"} else "",
     )
-    base, nameless = t.bench.base_of(t.bench.evidence(group)), (NAMELESS,) * (UNKNOWN in known)
+    base = t.bench.base_of(t.bench.evidence(group), of_times=False)
+    nameless = (NAMELESS,) * (UNKNOWN in known)
     unknown = (
         *nameless,
         _PRUNED,
@@ -124,7 +125,7 @@ def redrive(
     may_have_gaps = ("missing", "source") in shown
     may_have_gaps = may_have_gaps or _may_have_markers(_of_statuses(ledger, statuses))
     lost = pc.sum(pc.equal(table.column("from"), "lost")).as_py() or 0
-    base = t.bench.base_of(t.bench.evidence(group))
+    base = t.bench.base_of(t.bench.evidence(group), of_times=False)
     lacks = (NAMELESS,) * (UNKNOWN in found.sums.column("status").to_pylist())
     if more:
         lacks += (f"{pluralize(more, 'more run')} of offsets: ask for a group or topic",)

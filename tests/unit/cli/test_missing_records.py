@@ -61,17 +61,21 @@ def test_a_sum_without_some_of_its_parts_is_refused(part: str) -> None:
         assert f"INCOMPLETE: not known: {STATELESS}" in done.stdout
 
 
-def test_times_in_seconds_make_the_answer_partial(tmp_path: Path) -> None:
-    times = pc.divide(_records()["timestamp"].cast(pa.int64()), 1000).cast(
-        pa.timestamp("ms", "UTC")
-    )
+@pytest.mark.parametrize(
+    ("unit", "words"), [(1, "are seconds"), (10**6, "are missing, or beyond the year 9999")]
+)
+def test_times_in_another_unit_make_the_answer_partial(
+    unit: int, words: str, tmp_path: Path
+) -> None:
+    seconds = pc.divide(_records()["timestamp"].cast(pa.int64()), 1000)
+    times = pc.multiply(seconds, unit).cast(pa.timestamp("ms", "UTC"))
     raw = tmp_path / "raw.parquet"
     pq.write_table(with_column(_records(), "timestamp", times), raw)
     for one in rows_of(sharelag("progress", "--raw", str(raw), "-o", "json", code=3)):
         assert (one["complete"], one["completion_rate"]) == (False, None)
     for command in (["history"], ["history", "--events"], ["history", "--every", "1h"]):
         done = sharelag(*command, "--raw", str(raw), code=3)
-        assert "their timestamps are seconds" in done.stdout
+        assert f"timestamps {words}" in done.stdout
     for command in (["windows"], ["lag", "--by", "group"]):  # need no times
         sharelag(*command, "--raw", str(raw))
 
