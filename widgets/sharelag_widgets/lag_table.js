@@ -122,8 +122,9 @@ function build({ model, root, link, say, later }) {
       if (isMark(name)) return mark;
       const head = taken(fewest ? longestWord(titles[n]) : titles[n], 600) + (get("sort") === name ? ARROW : 0);
       const most = get("sparks").includes(name) ? spark : Math.max(...longestTexts(columns[name], name).map((text) => taken(text, 400)), 0);
-      // On a narrow page long names do not push the numbers out of sight.
-      return Math.ceil(Math.max(head, Math.min(most, widest, Math.max(NARROWEST, scroll.clientWidth * 0.3)))) + sides;
+      // On a narrow page long names do not push the numbers out of sight; a number is never cut.
+      const room = isAmount(name) ? Infinity : Math.min(widest, Math.max(NARROWEST, scroll.clientWidth * 0.25));
+      return Math.ceil(Math.max(head, Math.min(most, room))) + sides;
     });
   }
   // Rows that match a filter or are picked are shown, folded or not.
