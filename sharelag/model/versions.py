@@ -36,9 +36,10 @@ def version_of(text: str) -> tuple[int, ...]:
     Versions of Confluent Platform, such as ``8.1.2-ccs``, become the Kafka release they contain,
     (4, 1): their patch levels differ from Kafka's. A release without share groups is an error, too.
     """
-    found = _VERSION.fullmatch(text.strip()) if len(text) <= _LONGEST else None
+    is_text = isinstance(text, str) and len(text) <= _LONGEST  # 4.10 as a number is 4.1
+    found = _VERSION.fullmatch(text.strip()) if is_text else None
     if found is None:
-        raise InputError(f"{text!r} is not a version of Kafka: give one such as 4.3.1, or 4.3")
+        raise InputError(f"{text!r} is not a version of Kafka: give one such as '4.3.1', or '4.3'")
     version = tuple(int(part) for part in found.groups() if part is not None)
     if version[0] >= _CONFLUENT_FROM:
         version = version[0] - _OF_CONFLUENT, version[1]
@@ -89,8 +90,8 @@ def basis(
 
 
 def require_version(version: Version) -> None:
-    """Refuse a text that is not a version before it is used; errors as of `version_of`."""
-    if isinstance(version, str):
+    """Refuse what is not a version before it is used; errors as of `version_of`."""
+    if not (version is None or callable(version)):
         version_of(version)
 
 

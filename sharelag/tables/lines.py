@@ -246,11 +246,13 @@ def lines(
     elif output == "yaml":
         import yaml
 
+        dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # in C, where it was built
         for row in rows:
             is_plain = json.dumps(row, ensure_ascii=False).isprintable()
-            yield yaml.safe_dump(
-                [dict(row)], sort_keys=False, allow_unicode=is_plain, default_flow_style=None
-            ).rstrip()
+            yield yaml.dump(
+                [dict(row)], Dumper=dumper, sort_keys=False, allow_unicode=is_plain,
+                default_flow_style=None,
+            ).rstrip()  # fmt: skip
     elif output == "csv":
         yield from _csv(rows)
     else:

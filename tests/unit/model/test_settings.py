@@ -331,7 +331,7 @@ def test_the_table_is_in_order() -> None:
 def test_what_is_not_a_version_is_an_error() -> None:
     long = "kafka-4.4-" * 99_999 + "\n4"
     for wrong in ("four", "4", "4.3.1.2", "", "4.9999", "kafka", "4.4.0 or so", long):
-        with pytest.raises(InputError, match=r"not a version of Kafka: give one such as 4\.3\.1"):
+        with pytest.raises(InputError, match=r"not a version of Kafka: give one such as '4\.3\.1'"):
             known_defects(wrong)
 
 

@@ -83,7 +83,8 @@ def test_a_list_that_nothing_was_merged_into_is_held_as_it_was_written() -> None
 
 def test_a_text_that_is_no_version_is_refused_before_anything_depends_on_it() -> None:
     plain = raw([encode_record(SHARE_SNAPSHOT, row(0, []))])
-    with pytest.raises(InputError, match="'newest' is not a version of Kafka"):
-        decode_arrow(plain, kafka_version="newest")
+    for wrong in ("newest", 4.4):
+        with pytest.raises(InputError, match=f"{wrong!r} is not a version of Kafka"):
+            decode_arrow(plain, kafka_version=wrong)  # type: ignore[arg-type]  # a number is wrong
     with pytest.raises(InputError, match="'newest' is not a version of Kafka"):
         replay_arrow(decode_arrow(plain).records, "newest")
