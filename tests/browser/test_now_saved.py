@@ -69,6 +69,8 @@ def assert_shown(page: Page, board: Now) -> None:
     """Verdict, table and charts are there, once and in sight, and no view is left blank."""
     body = page.locator("body")
     expect(body.get_by_text(f"{board.verdict.level}: {board.verdict.sentence}")).to_be_visible()
+    (cause,) = board.cards.cards
+    expect(page.locator("p", has_text=cause["advice"])).to_be_visible()
     groups = page.locator("table:visible").first
     for group in board.bench.groups:
         expect(groups).to_contain_text(group)

@@ -24,6 +24,7 @@ from sharelag.workbench import Result, Workbench
 from sharelag.workbench.base import delivery_limit, worst_first
 from sharelag.workbench.next_steps import input_options, next_command
 
+from .. import still
 from ..bundle import script, style
 from ..lag_table import LagTable
 from ..partition_grid import PartitionGrid
@@ -260,6 +261,18 @@ class CauseCards(Piece):
         with self.hold_sync():
             self.group, self.state, self.cards = group, state, cards
 
+    def still(self, title: str = "") -> str:
+        """Return the state and a paragraph per cause as HTML for a saved notebook."""
+        state = still.words(f"{self.group} {self.state}", title)
+        return state + "".join(
+            still.words(
+                f"{one['summary']}{evidence and f' ({evidence})'}; {one['advice']}",
+                f"{one['severity']}: {spell_out(one['cause'])} {one['where']}",
+            )
+            for one in self.cards
+            for evidence in [one["evidence"]]
+        )
+
     def _words(self) -> str:
         lines = [f"{one['severity']}: {one['cause']} {one['where']}" for one in self.cards]
         return "\n".join([f"{self.group}  {self.state}", *lines])
@@ -459,12 +472,12 @@ class Part(W.VBox):  # type: ignore[misc]  # ipywidgets has no types
 
     def still(self) -> str:
         """Return heading and views as HTML for a saved notebook."""
-        html = "".join(one.value for one in self.children[1:] if isinstance(one, W.HTML))
-        return html + "".join(view.still(self.header.title) for view in self._views())
-
-    def _views(self) -> list[View]:
-        shown = self.layout.display != "none"
-        return [view for view in self.children[1:] if shown and isinstance(view, View)]
+        shown = self.children[1:] if self.layout.display != "none" else ()
+        return "".join(
+            one.value if isinstance(one, W.HTML) else one.still(self.header.title)
+            for one in shown
+            if isinstance(one, W.HTML | View | CauseCards)
+        )
 
     @property
     def unknown(self) -> list[str]:
