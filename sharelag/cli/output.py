@@ -367,8 +367,8 @@ def leave(status: int) -> None:
     sys.exit(status)
 
 
-#: Seconds after which a progress line appears.
-_QUIET = 2.0
+#: Seconds after which a progress line appears; and where it would stay, as in a log.
+_QUIET, _UNHEARD = 2.0, 15.0
 #: Return to the beginning of the line, and erase its rest.
 _LINE, _REST = "\r", "\x1b[K"
 #: Fewer records are read before anybody could look at a bar.
@@ -376,10 +376,15 @@ _SHOWN_FROM = 200_000
 
 
 @contextmanager
-def simulation_bar() -> Iterator[Progress | None]:
-    """Show how many simulations are done; yield a callback for the numbers of done and all runs."""
+def simulation_bar() -> Iterator[Progress]:
+    """Show how many simulations are done; yield a callback for the numbers of done and all runs.
+
+    Where no line can be replaced, such as in a pipe, lines say so when they take long.
+    """
     if not can_redraw():
-        yield None
+        runs = [0, 0]
+        with _beside(_tell_runs, runs):
+            yield lambda *done_and_all: runs.__setitem__(slice(None), done_and_all)
         return
     with _bar("simulating") as bar:
         task = bar.add_task("", total=None)
@@ -396,7 +401,7 @@ def reading_bar(source: Any) -> Iterator[Any]:
     if not can_redraw():
         yield source
     elif source.size() < _SHOWN_FROM:
-        with _line("working on the answer"):
+        with _beside(_show_seconds, "working on the answer"):
             yield source
     else:
         with _bar("reading records") as bar:
@@ -404,10 +409,10 @@ def reading_bar(source: Any) -> Iterator[Any]:
 
 
 @contextmanager
-def _line(words: str) -> Iterator[None]:
-    """Show the elapsed time after some seconds, and remove the line at the end."""
+def _beside(show: Callable[[Any, Event], None], what: Any) -> Iterator[None]:
+    """Call a function in a separate thread, with an event that is set at the end."""
     done = Event()
-    telling = Thread(target=_show_seconds, args=(words, done), daemon=True)
+    telling = Thread(target=show, args=(what, done), daemon=True)
     telling.start()
     try:
         yield
@@ -416,7 +421,16 @@ def _line(words: str) -> Iterator[None]:
         telling.join()
 
 
+def _tell_runs(runs: list[int], done: Event) -> None:
+    """Say how many runs are done: after some seconds, and each time after twice as many."""
+    started, wait = time.monotonic(), _UNHEARD
+    while not done.wait(wait):
+        wait = time.monotonic() - started
+        tell(f"simulating for {wait:.0f} s: {runs[0]:,} of {pluralize(max(runs), 'run')}")
+
+
 def _show_seconds(words: str, done: Event) -> None:
+    """Show the elapsed time after some seconds, and remove the line at the end."""
     from sharelag.inputs.spark.sessions import is_shown
 
     started, is_drawn = time.monotonic(), False

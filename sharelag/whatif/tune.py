@@ -15,6 +15,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -33,7 +34,7 @@ from sharelag.whatif.comparison import rows as words
 from sharelag.whatif.comparison.intervals import Floats, by_variant_and_seed, on_front
 from sharelag.whatif.comparison.tables import MEASURED
 from sharelag.whatif.consumers import MOST_MEMBERS
-from sharelag.whatif.grid import AS_IT_IS, Progress, Runs, in_turn, require_fixed
+from sharelag.whatif.grid import AS_IT_IS, Progress, Runs, further, in_turn, require_fixed
 from sharelag.whatif.horizon import rates
 from sharelag.whatif.knobs import MEMBERS, Edge, Knob, Value, as_it_is, knobs, text_of, to_set, turn
 from sharelag.whatif.presenting import present
@@ -193,7 +194,7 @@ def tune(
     margins: bool = True,
     settings: pa.Table | None = None,
     kafka_version: str = NEWEST,
-    runs: Runs = in_turn,
+    runs: Runs | None = None,
     server: str | None = None,
     command_config: Path | None = None,
     progress: Progress | None = None,
@@ -223,8 +224,8 @@ def tune(
         Confidence of goals that are given as text, and of the differences.
     margins : bool
         Whether to determine how far each setting can go, which takes as long as the search.
-    runs : callable
-        Runs variants and seeds, such as `sharelag.sweep`.
+    runs : callable, optional
+        Runs variants and seeds, such as `sharelag.sweep`; by default in this process, in turn.
     server, command_config
         Arguments of the printed commands.
     progress : callable, optional
@@ -295,7 +296,7 @@ class _Tuner:
     scenario: Scenario
     each: tuple[Knob, ...]
     goals: tuple[Goal, ...]
-    runs: Runs
+    runs: Runs | None
     first_seed: int
     progress: Progress | None
     foreseen: int
@@ -310,7 +311,10 @@ class _Tuner:
 
     def make(self, variants: Mapping[str, Scenario], seeds: range) -> pa.Table:
         """Run variants with the seeds of this search."""
-        made = self.runs(variants, [self.first_seed + one for one in seeds])
+        later = self.foreseen - self.done - len(variants) * len(seeds)
+        report = further(self.progress, self.done, later)
+        runs = self.runs or partial(in_turn, progress=report)
+        made = runs(variants, [self.first_seed + one for one in seeds])
         self.done += len(variants) * len(seeds)
         if self.progress is not None:
             self.progress(self.done, max(self.foreseen, self.done))

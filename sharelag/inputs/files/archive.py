@@ -292,10 +292,8 @@ class ArchiveInput(RecordsOnly):
     def _newest(self, topic_ids: Sequence[str]) -> tuple[pa.Table, datetime | None]:
         """Return the last sample and its time; deleted topics are missing from it."""
         rows = schemas.OFFSETS.empty_table()
-        for batch in _samples(self._files(OFFSETS)[-1:]):
-            rows = pa.concat_tables([rows, as_table(batch)])
-            # Not the maximum: clocks can go back.
-            rows = rows.filter(pc.equal(rows.column("as_of"), rows.column("as_of")[-1]))
+        for path in self._files(OFFSETS)[-1:]:
+            rows = _last_sample(path)
         last = rows.column("as_of")[-1].as_py() if rows.num_rows else None
         return of_topics(rows, topic_ids), last
 
@@ -303,12 +301,41 @@ class ArchiveInput(RecordsOnly):
 def _samples(paths: Iterable[Path]) -> Iterator[pa.RecordBatch]:
     """Yield end offsets in the order of sampling: those of a day may not fit into memory."""
     for path in paths:
-        with _open(path) as file, reading_parquet(path):
-            schemas.require(file.schema_arrow, schemas.OFFSETS, str(path))
-            names, texts = schemas.OFFSETS.names, ("topic", "topic_id")
-            for batch in batches_within(path, file, names, texts):
-                check_values(as_table(batch), path)
-                yield batch
+        with _reading_samples(path) as file:
+            yield from _sampled(path, file)
+
+
+def _last_sample(path: Path) -> pa.Table:
+    """Return the last sample of a file, which may have a whole day: from its end, and no more."""
+    found = schemas.OFFSETS.empty_table()
+    with _reading_samples(path) as file:
+        for number in reversed(range(file.num_row_groups)):
+            rows = found[:0]
+            for batch in _sampled(path, file, [number]):
+                rows = pa.concat_tables([rows, as_table(batch)])
+                # Not the maximum: clocks can go back.
+                rows = rows.filter(pc.equal(rows.column("as_of"), rows.column("as_of")[-1]))
+            if len(rows) and len(found) and rows["as_of"][-1] != found["as_of"][-1]:
+                break
+            found = pa.concat_tables([rows, found])
+            if len(rows) < file.metadata.row_group(number).num_rows:
+                break
+    return found
+
+
+@contextmanager
+def _reading_samples(path: Path) -> Iterator[pq.ParquetFile]:
+    with _open(path) as file, reading_parquet(path):
+        schemas.require(file.schema_arrow, schemas.OFFSETS, str(path))
+        yield file
+
+
+def _sampled(
+    path: Path, file: pq.ParquetFile, groups: Iterable[int] | None = None
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches_within(path, file, schemas.OFFSETS.names, ("topic", "topic_id"), groups):
+        check_values(as_table(batch), path)
+        yield batch
 
 
 def compact(folder: Path, target_bytes: int = 128 << 20) -> int:

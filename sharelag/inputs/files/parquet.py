@@ -209,10 +209,16 @@ def batches_within(
     file: pq.ParquetFile,
     columns: Sequence[str] | None = None,
     texts: Sequence[str] = _TEXTS,
+    groups: Iterable[int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield all rows of an open file, or some columns, in batches limited by `rows_within`."""
-    rows = rows_within(path, file.metadata, range(file.num_row_groups), AT_ONCE, texts)
-    yield from check_whole(file.iter_batches(rows, columns=columns), file.metadata.num_rows)
+    """Yield the rows of an open file, or some columns, in batches limited by `rows_within`.
+
+    ``groups`` are the row groups to read, by default all.
+    """
+    numbers = list(range(file.num_row_groups) if groups is None else groups)
+    rows = rows_within(path, file.metadata, numbers, AT_ONCE, texts)
+    total = sum(file.metadata.row_group(number).num_rows for number in numbers)
+    yield from check_whole(file.iter_batches(rows, numbers, columns=columns), total)
 
 
 def _rows_of_group(

@@ -140,7 +140,8 @@ class Coordinator(Membership[Joined]):
             self._clock.after(self._write, self._have_added, added)
         self._assign()
         # Kafka revokes at once the topics that the member no longer subscribes to.
-        own = {topic: numbers for topic, numbers in known.target.items() if topic in subscribed}
+        names = frozenset(subscribed)  # a tuple of many topics would be searched for each of them
+        own = {topic: numbers for topic, numbers in known.target.items() if topic in names}
         if known.sent == own:
             return None
         known.sent = own

@@ -33,7 +33,9 @@ COUNTS_AT, NODES_AT, GIVEN_BACK, HELD_BY_ALL, DRAINS, DRAINED_AT = range(51, 57)
 # random numbers, and those that are still to be drawn
 CHANCES_AT, CHUNKS, MISSING_PLACE, MISSING_OF, MISSING_CHUNK = range(57, 62)
 # the next task of Python, and the sample it reads
-CALLS, CALLED, SAMPLE_AT, IS_CRAMPED, GLOBALS = range(62, 67)
+CALLS, CALLED, SAMPLE_AT, IS_CRAMPED = range(62, 66)
+# the last place in which something was left to finish
+LAGGING, GLOBALS = range(66, 68)
 
 # ---- a place ----
 # offsets of the state

@@ -45,9 +45,11 @@ def note_drained(a: Any, p: Any) -> None:
         return
     if log_end(a, p) - a[p + START] - a[p + COMPLETE] > 0:
         return
-    for number in range(a[PLACES]):
-        other = a[PLACES_AT] + number * PLACE
+    # From the place that lagged last: from the first one, each event might pass all that do not.
+    for number in range(a[LAGGING], a[LAGGING] + a[PLACES]):
+        other = a[PLACES_AT] + number % a[PLACES] * PLACE
         if log_end(a, other) - a[other + START] - a[other + COMPLETE] > 0:
+            a[LAGGING] = number % a[PLACES]
             return
     a[last + 1] = a[NOW]
     a[DRAINS] += 1

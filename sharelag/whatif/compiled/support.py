@@ -11,7 +11,8 @@ from sharelag.whatif.scenario import Scenario
 LOADED_FROM = 20_000
 #: The same if they have to be compiled first, which takes some 20 s once per machine.
 COMPILED_FROM = 170_000
-#: Fetches walk each share partition about twice a second; ten take as long as a record.
+#: Fetches walk each share partition, and each idle member fetches, about twice a second; ten walks
+#: take as long as a record.
 _WALK_MS = 5_000
 #: Records of a scenario from which loaded compiled kernels pay.
 _LEAST = 1_000
@@ -32,7 +33,8 @@ def use_compiled(scenario: Scenario) -> bool:
     has taken as long.
     """
     global _has_begun, _is_loaded, _so_far
-    walked = len(scenario.starts) * scenario.duration_ms // _WALK_MS
+    fetched = max(len(scenario.starts), sum(member.count for member in scenario.members))
+    walked = fetched * scenario.duration_ms // _WALK_MS
     records = estimate_records(scenario) + walked
     if records < _LEAST:
         return False

@@ -6,6 +6,7 @@ import json
 import re
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -481,17 +482,31 @@ def test_the_work_of_a_run_is_foreseen() -> None:
     assert 20 * max(named_ones.values()) < 20_000_000
 
 
-def test_a_bar_is_for_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bar_is_for_terminals_and_a_pipe_hears_of_long_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from sharelag.cli import output
     from sharelag.cli.output import simulation_bar
 
-    with simulation_bar() as progress:
-        assert progress is None
-    screen = io.StringIO()
-    screen.isatty = lambda: True  # type: ignore[method-assign]
+    screen, heard = io.StringIO(), Event()
     monkeypatch.setattr("sys.stderr", screen)
+
+    def hear(text: str, **_: object) -> None:
+        screen.write(text)
+        heard.set()
+
+    monkeypatch.setattr("click.echo", hear)
+    with simulation_bar() as progress:
+        progress(0, 7)
+    assert screen.getvalue() == ""
+    monkeypatch.setattr(output, "_UNHEARD", 0.01)
+    with simulation_bar() as progress:
+        progress(3, 7)
+        assert heard.wait(60)
+    assert "sharelag: simulating for 0 s: 3 of 7 runs" in screen.getvalue()
+    screen.isatty = lambda: True  # type: ignore[method-assign]
     monkeypatch.setenv("TERM", "xterm")
     with simulation_bar() as progress:
-        assert progress is not None
         progress(3, 7)
     assert "3/7" in screen.getvalue()
 

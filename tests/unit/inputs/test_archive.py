@@ -9,7 +9,7 @@ import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
@@ -445,6 +445,29 @@ def test_the_newest_sample_is_the_last(folder: Path, monkeypatch: pytest.MonkeyP
         (row,) = ArchiveInput(folder).offsets(["i"]).to_pylist()
         assert (row["end_offset"], row["as_of"]) == (1, back + timedelta(seconds=10))
         compact(folder)
+
+
+def test_the_newest_sample_is_read_without_the_rest_of_its_day(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seconds in range(40):
+        _sample(folder, seconds, {("x", number): seconds for number in range(5)})
+    compact(folder)
+    (path,) = views.current(folder).files("offsets")
+    pq.write_table(pq.read_table(path), path, row_group_size=3)  # the last five are in two of them
+    read, within = list[int](), parquet.batches_within
+
+    def count(*given: Any) -> Iterator[pa.RecordBatch]:
+        for batch in within(*given):
+            read.append(batch.num_rows)
+            yield batch
+
+    monkeypatch.setattr("sharelag.inputs.files.archive.batches_within", count)
+    newest = ArchiveInput(folder).offsets(["x"])
+    assert newest["partition"].to_pylist() == [*range(5)]
+    assert set(newest["end_offset"].to_pylist()) == {39}
+    assert set(newest["as_of"].to_pylist()) == {BEGUN + timedelta(seconds=39)}
+    assert sum(read) < 10
 
 
 @pytest.mark.parametrize(

@@ -233,27 +233,44 @@ def test_it_is_compiled_once_python_has_taken_as_long(monkeypatch: pytest.Monkey
     assert (made, len(later)) == ([True], 1)
     assert not support.use_compiled(replace(BUSY, duration_ms=100))
     assert support.use_compiled(replace(BUSY, topics=(Topic("t", 4000),), duration_ms=2_000))
+    # Members fetch again and again while nothing arrives.
+    assert support.use_compiled(Scenario((Topic("t", 1, backlog=60),), (Member("m", 64),)))
+
+
+def lines_of(scenario: Scenario) -> int:
+    """Count the lines of plain Python that a run takes."""
+    lines = 0
+
+    def count(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        return count if "compiled" in frame.f_code.co_filename else None
+
+    simulate(scenario, 0)  # what is built once
+    sys.settrace(count)
+    try:
+        simulate(scenario, 0)
+    finally:
+        sys.settrace(None)
+    return lines
 
 
 def test_a_fetch_takes_as_long_as_it_has_share_partitions() -> None:
-    """Counted in lines of plain Python: its session is not compared with all others."""
+    """Its session is not compared with all others."""
 
-    def lines_of(partitions: int) -> int:
-        lines = 0
+    def fetched(partitions: int) -> Scenario:
+        topics, produced = (Topic("t", partitions),), (Producer("t", 100),)
+        return Scenario(topics, (Member("m"),), produced, duration_ms=600, brokers=2)
 
-        def count(frame: FrameType, event: str, _: object) -> Any:
-            nonlocal lines
-            lines += event == "line"
-            return count if "compiled" in frame.f_code.co_filename else None
+    assert lines_of(fetched(200)) < 2.5 * lines_of(fetched(100))
 
-        scenario = Scenario((Topic("t", partitions),), (Member("m"),), (Producer("t", 100),))
-        scenario = replace(scenario, duration_ms=600, brokers=2)
-        simulate(scenario, 0)  # what is built once
-        sys.settrace(count)
-        try:
-            simulate(scenario, 0)
-        finally:
-            sys.settrace(None)
-        return lines
 
-    assert lines_of(200) < 2.5 * lines_of(100)
+def test_what_is_finished_takes_as_long_beside_many_share_partitions() -> None:
+    """While one has a backlog, the others are not searched for one each time."""
+
+    def beside(partitions: int) -> Scenario:
+        topics = (Topic("t", 1), Topic("quiet", partitions), Topic("unread", 1, backlog=1))
+        member, produced = Member("m", topics=("t",)), (Producer("t", 50),)
+        return Scenario(topics, (member,), produced, duration_ms=9000, step_ms=9000)
+
+    assert lines_of(beside(200)) < 1.2 * lines_of(beside(100))
