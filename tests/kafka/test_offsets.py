@@ -1,10 +1,12 @@
 """`sharelag.offsets` is what the cluster reports about its topics, now and in the past."""
 
+import gc
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from confluent_kafka import Uuid
 from pyspark.sql import DataFrame, SparkSession
 
 import sharelag
@@ -62,6 +64,19 @@ def test_they_are_what_kafka_reports(spark: SparkSession, broker: KafkaBroker, t
     assert found.schema == schemas.OFFSETS
     assert all(before <= at <= datetime.now(UTC) for at in found.column("as_of").to_pylist())
     assert rows == sorted(tuple(row.values())[:-1] for row in found.to_pylist())
+
+
+def test_an_exporter_that_asks_for_years_keeps_no_topic_ids(
+    broker: KafkaBroker, topic: str
+) -> None:
+    def count() -> int:
+        gc.collect()
+        return sum(isinstance(one, Uuid) for one in gc.get_objects())
+
+    config, before = client_config(broker.bootstrap_servers), count()
+    for _ in range(3):
+        assert len(kafka.topic_ids(config, [topic, f"{topic}-empty"])) == 2
+    assert count() == before
 
 
 def test_topics_are_chosen(spark: SparkSession, broker: KafkaBroker, topic: str) -> None:

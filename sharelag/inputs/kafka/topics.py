@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from sys import getrefcount
+from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -191,7 +194,19 @@ def _descriptions(
             found[name] = connection.result(future, name)
         except without:
             continue  # such as a topic deleted since it was listed
+        _free_id_of(found[name])
     return found
+
+
+def _free_id_of(description: Any) -> None:
+    """Drop the reference that the client library leaks, so that the topic id ends with its owner.
+
+    Otherwise an exporter grows by 95 bytes for each topic and collection (confluent-kafka 2.16).
+    An id without a leak has as many references as one of ours.
+    """
+    ours = SimpleNamespace(topic_id=object())
+    if getrefcount(description.topic_id) == getrefcount(ours.topic_id) + 1:
+        ctypes.pythonapi.Py_DecRef(ctypes.py_object(description.topic_id))
 
 
 def partitions_of(connection: Connection, topics: Sequence[str]) -> list[Partition]:
