@@ -425,8 +425,9 @@ def _tell_runs(runs: list[int], done: Event) -> None:
     """Say how many runs are done: after some seconds, and each time after twice as many."""
     started, wait = time.monotonic(), _UNHEARD
     while not done.wait(wait):
-        wait = time.monotonic() - started
-        tell(f"simulating for {wait:.0f} s: {runs[0]:,} of {pluralize(max(runs), 'run')}")
+        wait, most = time.monotonic() - started, max(runs)
+        count = f": {runs[0]:,} of {pluralize(most, 'run')}" if most else ""
+        tell(f"simulating for {wait:.0f} s{count}")
 
 
 def _show_seconds(words: str, done: Event) -> None:
