@@ -202,7 +202,7 @@ def _free_id_of(description: Any) -> None:
     """Drop the reference that the client library leaks, so that the topic id ends with its owner.
 
     Otherwise an exporter grows by 95 bytes for each topic and collection (confluent-kafka 2.16).
-    An id without a leak has as many references as one of ours.
+    An id that is not leaked has as many references as an object that only we have.
     """
     ours = SimpleNamespace(topic_id=object())
     if getrefcount(description.topic_id) == getrefcount(ours.topic_id) + 1:
