@@ -54,10 +54,12 @@ _STREAMS = "a_stream"
 #: Also skipped: a test of the same reader.
 _NOT = [_STREAMS, "pruned"]
 #: Skipped on Connect: tests that start their own cluster, those that count micro-batches, as
-#: foreachBatch runs on the server, and those whose errors come from this process's own Java.
+#: foreachBatch runs on the server, and those that look at plans, jobs and errors of this process's
+#: own Java.
 _NOT_CONNECT = [
-    *("cluster_of_two", "every_micro_batch", "deleted_share_partition"),
-    *("error_of_java", "javas_error"),
+    *("cluster_of_two", "micro_batch", "deleted_share_partition", "restarted_query", "topic_grew"),
+    *("(other_writers and function)", "one_pass", "sparks_cache", "and_a_bar"),
+    *("error_of_java", "javas_error", "ends_a_query"),
 ]
 CHOICE = {
     "classic": f"not ({' or '.join(_NOT)})",

@@ -140,7 +140,8 @@ def are_in_reach(spark: SparkSession, files: Sequence[RawFile]) -> bool:
 def _seen(spark: SparkSession, paths: Sequence[str]) -> Sequence[str]:
     """Return the paths at which Spark finds all of these files; none if it lacks any."""
     try:
-        return spark.read.parquet(*paths).inputFiles()
+        # With a schema, Spark lists files without opening them: the reader says what is wrong.
+        return spark.read.schema("key binary").parquet(*paths).inputFiles()
     except AnalysisException:  # a Connect server on another machine
         return []
 
