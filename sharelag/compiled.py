@@ -182,6 +182,7 @@ def run_alone(function: Callable[[], None]) -> None:
         function()
 
 
+@cache  # once in a process: an exporter would start one at each collection
 def begin_later(code: str) -> None:
     """Start a process that outlives this one and speeds up later ones."""
     import subprocess

@@ -383,8 +383,12 @@ def simulation_bar() -> Iterator[Progress]:
     """
     if not can_redraw():
         runs = [0, 0]
+
+        def note(done: int, all_: int) -> None:
+            runs[:] = done, all_
+
         with _beside(_tell_runs, runs):
-            yield lambda *done_and_all: runs.__setitem__(slice(None), done_and_all)
+            yield note
         return
     with _bar("simulating") as bar:
         task = bar.add_task("", total=None)

@@ -193,6 +193,14 @@ def test_sums_beyond_64_bits_wrap_round_without_a_word(plain: None) -> None:
     assert rows.tolist() == same.tolist()
 
 
+def test_a_process_begins_another_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[list[str]] = []
+    monkeypatch.setattr("subprocess.Popen", lambda command, **_: begun.append(command))
+    for code in ("1", "2", "1"):
+        compiled.begin_later(code)
+    assert [command[-1] for command in begun] == ["1", "2"]
+
+
 _ASK = """
 import sys
 from functools import partial

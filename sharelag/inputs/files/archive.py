@@ -291,9 +291,8 @@ class ArchiveInput(RecordsOnly):
 
     def _newest(self, topic_ids: Sequence[str]) -> tuple[pa.Table, datetime | None]:
         """Return the last sample and its time; deleted topics are missing from it."""
-        rows = schemas.OFFSETS.empty_table()
-        for path in self._files(OFFSETS)[-1:]:
-            rows = _last_sample(path)
+        files = self._files(OFFSETS)
+        rows = _last_sample(files[-1]) if files else schemas.OFFSETS.empty_table()
         last = rows.column("as_of")[-1].as_py() if rows.num_rows else None
         return of_topics(rows, topic_ids), last
 
@@ -310,17 +309,19 @@ def _last_sample(path: Path) -> pa.Table:
     found = schemas.OFFSETS.empty_table()
     with _reading_samples(path) as file:
         for number in reversed(range(file.num_row_groups)):
-            rows = found[:0]
+            rows, size = found[:0], len(found) + file.metadata.row_group(number).num_rows
             for batch in _sampled(path, file, [number]):
-                rows = pa.concat_tables([rows, as_table(batch)])
-                # Not the maximum: clocks can go back.
-                rows = rows.filter(pc.equal(rows.column("as_of"), rows.column("as_of")[-1]))
-            if len(rows) and len(found) and rows["as_of"][-1] != found["as_of"][-1]:
-                break
-            found = pa.concat_tables([rows, found])
-            if len(rows) < file.metadata.row_group(number).num_rows:
+                rows = _newest_of(pa.concat_tables([rows, as_table(batch)]))
+            found = _newest_of(pa.concat_tables([rows, found]))
+            if len(found) < size:
                 break
     return found
+
+
+def _newest_of(rows: pa.Table) -> pa.Table:
+    """Return the rows of the last sample, not of the latest: clocks can go back."""
+    at = rows.column("as_of")
+    return rows.filter(pc.equal(at, at[-1])) if len(rows) else rows
 
 
 @contextmanager

@@ -9,9 +9,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -364,11 +364,9 @@ def test_the_token_of_a_file_is_the_one_required(tmp_path: Path) -> None:
     assert "-token\n" not in answer.stderr
     used: list[str | None] = []
 
-    @contextmanager
-    def instead(gathered: Any, host: str, port: int, token: str | None) -> Iterator[Any]:
+    def instead(gathered: Any, host: str, port: int, token: str | None) -> None:
         used.append(token)
         raise KeyboardInterrupt
-        yield
 
     with patch("sharelag.monitoring.exports.server", instead):
         answer = sharelag(*SERVE, str(tmp_path / "token"))
@@ -379,11 +377,9 @@ def test_another_process_compiles_before_a_collection_would_wait(tmp_path: Path)
     (tmp_path / "token").write_text("file-token\n")
     begun = threading.Event()
 
-    @contextmanager
-    def instead(*_: Any) -> Iterator[Any]:
+    def instead(*_: Any) -> None:
         assert begun.wait(60)
         raise KeyboardInterrupt
-        yield
 
     patched = patch("sharelag.replay.prepared.compile_later", begun.set)
     with patched, patch("sharelag.monitoring.exports.server", instead):

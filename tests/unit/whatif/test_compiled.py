@@ -258,19 +258,19 @@ def lines_of(scenario: Scenario) -> int:
 def test_a_fetch_takes_as_long_as_it_has_share_partitions() -> None:
     """Its session is not compared with all others."""
 
-    def fetched(partitions: int) -> Scenario:
+    def make(partitions: int) -> Scenario:
         topics, produced = (Topic("t", partitions),), (Producer("t", 100),)
         return Scenario(topics, (Member("m"),), produced, duration_ms=600, brokers=2)
 
-    assert lines_of(fetched(200)) < 2.5 * lines_of(fetched(100))
+    assert lines_of(make(200)) < 2.5 * lines_of(make(100))
 
 
 def test_what_is_finished_takes_as_long_beside_many_share_partitions() -> None:
     """While one has a backlog, the others are not searched for one each time."""
 
-    def beside(partitions: int) -> Scenario:
+    def make(partitions: int) -> Scenario:
         topics = (Topic("t", 1), Topic("quiet", partitions), Topic("unread", 1, backlog=1))
         member, produced = Member("m", topics=("t",)), (Producer("t", 50),)
         return Scenario(topics, (member,), produced, duration_ms=9000, step_ms=9000)
 
-    assert lines_of(beside(200)) < 1.2 * lines_of(beside(100))
+    assert lines_of(make(200)) < 1.2 * lines_of(make(100))

@@ -263,15 +263,12 @@ class CauseCards(Piece):
 
     def still(self, title: str = "") -> str:
         """Return the state and a paragraph per cause as HTML for a saved notebook."""
-        state = still.words(f"{self.group} {self.state}", title)
-        return state + "".join(
-            still.words(
-                f"{one['summary']}{evidence and f' ({evidence})'}; {one['advice']}",
-                f"{one['severity']}: {spell_out(one['cause'])} {one['where']}",
-            )
-            for one in self.cards
-            for evidence in [one["evidence"]]
-        )
+        found = still.words(f"{self.group} {self.state}", title)
+        for one in self.cards:
+            evidence = f" ({one['evidence']})" if one["evidence"] else ""
+            head = f"{one['severity']}: {spell_out(one['cause'])} {one['where']}"
+            found += still.words(f"{one['summary']}{evidence}; {one['advice']}", head)
+        return found
 
     def _words(self) -> str:
         lines = [f"{one['severity']}: {one['cause']} {one['where']}" for one in self.cards]
