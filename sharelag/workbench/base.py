@@ -348,7 +348,9 @@ class Opened:
     def base_of_state(self, read: Reading, table: pa.Table) -> Result:
         """Return the source and gaps of an answer from the state topic alone."""
         notes = () if len(table) else self._without_records()
-        return self._describe_reading(read, read.record_counts, engines.rejects_of(read), notes)
+        lacks = engines.rejects_of(read)
+        found = self._describe_reading(read, read.record_counts, lacks, notes)
+        return replace(found, as_of=read.end)
 
     def base_of(self, evidence: Evidence, of_times: bool = True) -> Result:
         """Return the source and gaps of an answer from this evidence.

@@ -274,6 +274,8 @@ def test_a_group_of_another_moment_or_topic_is_not_called_misspelt() -> None:
     bench = sharelag.open(str(CAPTURE), engine="local")
     past = bench.at(early)
     some = sharelag.open(str(CAPTURE), topics=["nothing:0"], engine="local")
+    for answer in (past.lag(), past.history(), past.timeline(), past.snapshots(), past.reconcile()):
+        assert answer.as_of == datetime.fromisoformat(early), answer.title
     for ask, said in (
         (partial(past.lag, "billing"), then),
         (past.only("billing").explain, then),
