@@ -23,16 +23,13 @@ import click
 
 from sharelag.cli.options import Call, choice_of, moment_of, source_of
 from sharelag.errors import (
-    RIGHTS,
     InputError,
     NoLeaderError,
     ShareLagError,
     first_line,
     is_of,
-    list_names,
     not_found,
     raised_in_worker,
-    unknown_group,
 )
 from sharelag.model import iso
 from sharelag.tables.level import can_redraw
@@ -175,28 +172,16 @@ def require_rows(
     from sharelag.engine import engines
 
     missing = sorted(choice.groups - groups)
-    requested = [
-        ":".join([topic, *filter(None, [",".join(map(str, sorted(some)))])])
-        for topic, some in sorted(choice.topics.items())
-    ]
-    where = f"in {list_names(requested)}" if requested else ""
     is_read = missing or (rejected and not groups)
     known = engines.group_names(source, choice.generation) if is_read else []
     kinds = engines.other_groups(source) if missing else {}
-    problems = [
-        f"share group {name!r} had no state at that moment: choose a later one"
-        if moment is not None and name in known and not where
-        # A group with state in other topics is not misspelt.
-        else unknown_group(name, [] if name in known else known, where, kinds)
-        + (RIGHTS if where and name in known else "")
-        for name in missing
-    ]
+    problems = [engines.without_group(name, choice, known, kinds=kinds) for name in missing]
     is_empty = not (groups or known or kinds) and engines.choose("auto", source) == "local"
     if is_empty and rejected:  # regardless of the choice
         raise InputError(engines.only_rejects(rejected, choice.generation))
     if not groups and (needed or moment is None):
-        if not problems and where and moment is None:
-            raise InputError(not_found(requested))
+        if not problems and choice.topics and moment is None:
+            raise InputError(not_found(choice.topic_names()))
         if is_empty or not problems:
             problems.append(engines.without_records(source, moment))
         raise InputError("; ".join(problems))

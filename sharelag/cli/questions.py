@@ -131,7 +131,7 @@ def reconcile(output: str, described: Any, true: bool, **options: Any) -> int | 
     """
     from sharelag.inputs.texts import text_of
 
-    text = text_of(described.read(), "replace") if described else None
+    text = text_of(described.read(), "replace", name=described.name) if described else None
     return print_answer("reconcile", output, options, described=text, true=true)
 
 
@@ -301,7 +301,7 @@ def _read_printed(file: Any, options: dict[str, Any]) -> Any:
 
     if ignored := given_options(_INPUT_OPTIONS):
         raise click.UsageError(f"--kafka-output ignores {flags(ignored)}: remove one of them.")
-    every = parse_groups(text_of(file.read(), "replace"))
+    every = parse_groups(text_of(file.read(), "replace", name=file.name))
     chosen = choice_of(options).groups
     there = groups_in(every.groups)
     if missing := sorted(chosen - there):

@@ -7,6 +7,7 @@ counts the records first.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.engine import OVER, Reading
-from sharelag.errors import NO_STATE, ClusterError, InputError
+from sharelag.errors import NO_STATE, RIGHTS, ClusterError, InputError, list_names, unknown_group
 from sharelag.inputs import Input
 from sharelag.inputs.contract import IN_PARTS
 from sharelag.metrics.evidence import Evidence
@@ -99,6 +100,27 @@ def without_records(source: Input, moment: Moment = None) -> str:
         return f"no share group has state in the raw records. {gaps.KAFKA_SOURCE}"
     late = ", or capture --follow has not archived it yet"
     return NO_STATE + (late if isinstance(source, ArchiveInput) else "")
+
+
+def without_group(
+    group: str,
+    choice: Choice,
+    known: Collection[str],
+    where: str = "",
+    kinds: Mapping[str, str] | None = None,
+) -> str:
+    """Return a sentence about a share group without any selected share partition.
+
+    ``known`` are all groups with state at the end of the input; see `sharelag.errors.unknown_group`
+    for ``where`` and ``kinds``.
+    """
+    topics = choice.topic_names()
+    where = f"in {list_names(topics)}" if topics else where
+    if group not in known:
+        return unknown_group(group, known, where, kinds)
+    if topics:
+        return unknown_group(group, [], where) + RIGHTS
+    return f"share group {group!r} had no state at that moment: choose a later one"
 
 
 def only_rejects(rejected: int, generation: int | None = None) -> str:

@@ -14,6 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from sharelag.errors import InputError
+
 MARK = "\ufeff"
 UTF_8 = "utf-8"
 #: Encodings by byte order mark; those of UTF-32 begin with those of UTF-16.
@@ -40,6 +42,12 @@ OTHERS = re.compile(
     r"|\S{0,200}(?:[$#>] )?\S{0,200}kafka(?:-[a-z]+)+\.(?:sh|bat)\b|[|+:-]+$"
     rf"|command terminated with exit code |(?:Shared c|C)onnection to \S+ closed|{_PROMPT}"
 )
+#: First bytes of packed files, whatever their names are.
+GZIP = b"\x1f\x8b"
+OTHERWISE_PACKED = (
+    *(b"BZh%d1AY&SY" % level for level in range(1, 10)),
+    *(b"\x04\x22\x4d\x18", b"\xfd7zXZ", b"PK\x03\x04", b"\x28\xb5\x2f\xfd"),
+)
 #: Number of bytes that determine the encoding of a file.
 SAMPLE = 1 << 12
 #: Detect UTF-16 if one of 4 characters is ASCII, and one side of the byte pairs has 4 times as many
@@ -60,18 +68,23 @@ def encoding_of(begin: bytes, otherwise: str = UTF_8) -> str:
     return "utf-16-le" if second > first else "utf-16-be"
 
 
-def text_of(octets: bytes, errors: str = "strict", otherwise: str = UTF_8) -> str:
+def text_of(
+    octets: bytes, errors: str = "strict", otherwise: str = UTF_8, name: object = "the text"
+) -> str:
     """Decode a user's text, with line feeds only at the ends of lines.
 
-    Invalid text in its encoding is a UnicodeDecodeError if ``errors`` is ``strict``.
+    Invalid text in its encoding is a UnicodeDecodeError if ``errors`` is ``strict``. A packed text
+    is an InputError with its ``name``.
     """
+    if octets.startswith((GZIP, *OTHERWISE_PACKED)):
+        raise InputError(f"{name} is compressed: decompress it first")
     text = octets.decode(encoding_of(octets, otherwise), errors)
     return _MARKED.sub("", text).replace("\r\n", "\n")
 
 
 def read_text(path: str | Path, errors: str = "strict", otherwise: str = UTF_8) -> str:
     """Read and decode a user's file; see `text_of`."""
-    return text_of(Path(path).read_bytes(), errors, otherwise)
+    return text_of(Path(path).read_bytes(), errors, otherwise, path)
 
 
 class Octets(Protocol):
@@ -98,7 +111,8 @@ class Recoded:
 
 #: Bytes per read of the file.
 _AT_ONCE = 1 << 16
-_GZIP = 31
+#: For zlib: with the header of gzip.
+_OF_GZIP = 31
 
 
 class PackedText:
@@ -134,7 +148,7 @@ class PackedText:
         return False
 
     def _unpack(self, size: int) -> bytes:
-        reader = self._reader or zlib.decompressobj(_GZIP)
+        reader = self._reader or zlib.decompressobj(_OF_GZIP)
         before = reader.copy()
         try:
             part = reader.decompress(self._packed, size)

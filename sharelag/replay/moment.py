@@ -67,6 +67,13 @@ class Choice:
         }
         return [one for some in chosen.values() for one in some if one not in there]
 
+    def topic_names(self) -> list[str]:
+        """Return the selected topics as they are written: ``orders``, or ``orders:0,2``."""
+        return [
+            f"{topic}:{','.join(map(str, sorted(some)))}" if some else topic
+            for topic, some in sorted(self.topics.items())
+        ]
+
     def without_topics(self) -> Choice:
         """Return the choice without topics, whose names may not be known yet."""
         return replace(self, topics={})

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.engine import OVER, Once, Reading, RecordCounts, engines
-from sharelag.errors import InputError, ShareLagError, not_found, unknown_group, unknown_name
+from sharelag.errors import InputError, ShareLagError, not_found, unknown_name
 from sharelag.inputs import Input
 from sharelag.metrics.evidence import Evidence
 from sharelag.model.settings import in_force
@@ -315,11 +315,11 @@ class Opened:
             raise InputError(f"share groups have names: give a string, not {group!r}")
         there = sorted(pc.unique(rows.column("group_id")).to_pylist())
         if group is not None and group not in there:
-            if not there and (why := self._without_records()):
+            known = self._other_groups() or there
+            if not known and (why := self._without_records()):
                 raise InputError(*why)
-            there = self._other_groups() or there  # the reading has only one group
-            kinds = engines.other_groups(self.source)
-            raise InputError(unknown_group(group, there, f"in {self.describe()}", kinds))
+            kinds, where = engines.other_groups(self.source), f"in {self.describe()}"
+            raise InputError(engines.without_group(group, self.choice, known, where, kinds))
 
     def _without_records(self) -> tuple[str, ...]:
         """Explain a state topic without records; empty if it has some."""
@@ -341,14 +341,16 @@ class Opened:
         return (not_found(lacking),) if lacking else ()
 
     def _other_groups(self) -> list[str]:
-        """Return all groups with state, if only some were read."""
-        is_part = self.choice.groups or self.choice.topics
+        """Return all groups with state, if the reading may lack some of them."""
+        is_part = self.choice.groups or self.choice.topics or self.as_of is not None
         return engines.group_names(self.source, self.choice.generation) if is_part else []
 
     def base_of_state(self, read: Reading, table: pa.Table) -> Result:
         """Return the source and gaps of an answer from the state topic alone."""
         notes = () if len(table) else self._without_records()
-        return self._describe_reading(read, read.record_counts, engines.rejects_of(read), notes)
+        lacks = engines.rejects_of(read)
+        found = self._describe_reading(read, read.record_counts, lacks, notes)
+        return replace(found, as_of=read.end)
 
     def base_of(self, evidence: Evidence, of_times: bool = True) -> Result:
         """Return the source and gaps of an answer from this evidence.

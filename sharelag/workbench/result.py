@@ -130,6 +130,8 @@ class Result:
         It has the source of this one; ``notes``, ``unknown`` and ``lacks`` are added to those of
         this one, and ``more`` are other attributes.
         """
+        if not table.num_rows:  # its moment is that of this one
+            more.pop("as_of", None)
         return replace(
             self,
             title=title,

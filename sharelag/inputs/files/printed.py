@@ -367,7 +367,7 @@ def is_printed(path: Path) -> bool:
     begin = first_bytes(path, _LOOK)
     if begin.startswith(b"PAR1"):
         return False
-    text = _plain(begin)
+    text = _plain(begin, path)
     return text.startswith("{") or bool(_dump_begins(text) or _BEGIN.search(text))
 
 
@@ -379,7 +379,7 @@ def read_printed(path: Path) -> pa.RecordBatch:
     InputError if the file has no output of Kafka's tools, or if its objects are nested so deeply
     that parsing would take too long.
     """
-    text = _plain(path.read_bytes())
+    text = _plain(path.read_bytes(), path)
     batches: list[pa.RecordBatch] = []
     rows: list[_Row] = []
     errors, is_any_whole = [], False
@@ -408,9 +408,9 @@ def _batch(rows: list[_Row]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, schema=schemas.RAW)
 
 
-def _plain(octets: bytes) -> str:
+def _plain(octets: bytes, path: Path) -> str:
     # Not splitlines: a group id may contain characters that Unicode counts as line ends.
-    lines = unwrap_lines(pa.array(text_of(octets, "replace").split("\n"), pa.string()))
+    lines = unwrap_lines(pa.array(text_of(octets, "replace", name=path).split("\n"), pa.string()))
     return "\n".join(lines.to_pylist()).lstrip()
 
 

@@ -134,8 +134,11 @@ def list_raw(place: str) -> list[RawFile]:
             if kind != _CAPTURE and any(above.glob(mark)):
                 raise InputError(refusal(str(above), kind, place))
     if not path.is_dir():
-        if first_bytes(path, 4) != _MAGIC:
-            raise InputError(_nothing(place, "it is not a Parquet file"))
+        start = first_bytes(path, 4)
+        if start != _MAGIC:
+            raise InputError(
+                _nothing(place, "it is not a Parquet file" if start else "it is empty")
+            )
         return [RawFile(str(path), _known_by_names(path))]
     below = _paths_below(path)
     for at, kind in sorted(_match_marks(below)):
@@ -150,8 +153,9 @@ def list_raw(place: str) -> list[RawFile]:
 
 def _nothing(place: str, why: str) -> str:
     return (
-        f"cannot read Parquet from {place}: {why}. Give a Parquet file, a folder of them, or the "
-        'name of a Spark table with --engine spark (engine="spark")'
+        f"cannot read Parquet from {place}: {why}. Give a Parquet file, a folder of them, one file "
+        "that Kafka's console consumer or kafka-dump-log.sh printed, or the name of a Spark table "
+        'with --engine spark (engine="spark")'
     )
 
 

@@ -13,16 +13,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sharelag.errors import InputError
-from sharelag.inputs.texts import MARK, SAMPLE, UTF_8, Octets, PackedText, Recoded, encoding_of
+from sharelag.inputs.texts import (
+    GZIP,
+    MARK,
+    OTHERWISE_PACKED,
+    SAMPLE,
+    UTF_8,
+    Octets,
+    PackedText,
+    Recoded,
+    encoding_of,
+)
 from sharelag.tables.words import shell_word
 from sharelag.wire.json_rows import json_rows
 
 _MARK = MARK.encode()
 #: Bytes per read.
 _AT_ONCE = 8 << 20
-#: First bytes of packed files, whatever their names are.
-_GZIP = b"\x1f\x8b"
-_OTHERWISE_PACKED = (b"BZh", b"\x04\x22\x4d\x18", b"\xfd7zXZ", b"PK\x03\x04", b"\x28\xb5\x2f\xfd")
 #: Maximum length of a line in bytes; a request for 10,000 share partitions has a hundredth of it.
 MOST_LINE = 64 << 20
 #: Maximum unpacked size in bytes, and its ratio to a larger packed size. Requests that hardly
@@ -66,7 +73,7 @@ def pieces_of(path: Path, size: int, given: Path) -> Iterator[Piece]:
     whole = whole_file(path, given)
     with path.open("rb") as file:
         start = file.read(SAMPLE)
-    if start.startswith(_GZIP) or encoding_of(start) != UTF_8 or _IS_WRAPPED.search(start):
+    if start.startswith(GZIP) or encoding_of(start) != UTF_8 or _IS_WRAPPED.search(start):
         yield whole
         return
     length = path.stat().st_size
@@ -102,9 +109,9 @@ def _blocks(piece: Piece) -> Iterator[Block]:
     with Path(piece.file).open("rb") as opened:
         start = opened.read(SAMPLE)
         opened.seek(0)
-        if start.startswith(_OTHERWISE_PACKED):
+        if start.startswith(OTHERWISE_PACKED):
             raise InputError(f"{piece.file} is compressed: decompress it, or compress it with gzip")
-        is_packed, encoding = start.startswith(_GZIP), UTF_8
+        is_packed, encoding = start.startswith(GZIP), UTF_8
         if piece.end is None and not piece.begin:
             encoding = encoding_of(PackedText(opened).read(SAMPLE) if is_packed else start)
             opened.seek(0)

@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 from sharelag import schemas
 from sharelag.durations import duration
 from sharelag.engine import OVER, Reading
-from sharelag.engine.engines import lacks_of, read
-from sharelag.errors import unknown_group
+from sharelag.engine.engines import group_names, lacks_of, read, without_group, without_records
 from sharelag.inputs import Input
 from sharelag.metrics.causes.inputs import Bools, Floats
 from sharelag.metrics.evidence import Evidence
@@ -209,7 +208,7 @@ def check_reading(reading: Reading, rules: Rules) -> Checked:
             found = of_causes(rule, explain(evidence, rule.patience), now)
         else:
             found = series(rule, moments)
-        rows += _rows(rule, found, known)
+        rows += _rows(rule, found, known, reading)
     rows += completeness(reading, of_groups=not evidence.lag_only)
     for row in rows:
         row["as_of"] = evidence.as_of
@@ -231,7 +230,9 @@ def completeness(reading: Reading, of_groups: bool = True) -> list[dict[str, Any
     ]
 
 
-def _rows(rule: Rule, found: Series, known: Sequence[str] | None) -> Iterator[dict[str, Any]]:
+def _rows(
+    rule: Rule, found: Series, known: Sequence[str] | None, reading: Reading
+) -> Iterator[dict[str, Any]]:
     """Yield one row per group, on its worst share partition; ``known`` as for `_say_no_group`."""
     judged = judge(rule, found)
     for pattern in rule.groups:
@@ -239,7 +240,7 @@ def _rows(rule: Rule, found: Series, known: Sequence[str] | None) -> Iterator[di
             is_name = not set("*?[") & set(pattern)
             # Groups that match a pattern may appear later; but a rule without any group is not ok.
             is_fine = not is_name and len(found.group)
-            words = _say_no_group(rule, pattern, is_name, known)
+            words = _say_no_group(rule, pattern, is_name, known, reading)
             named = pattern if is_name else None
             level = OK if is_fine else of_rule(rule.unknown)
             yield _row(rule, level, group_id=named, summary=words)
@@ -255,14 +256,22 @@ def _rows(rule: Rule, found: Series, known: Sequence[str] | None) -> Iterator[di
         yield _of_group(rule, found, judged, place, count)
 
 
-def _say_no_group(rule: Rule, pattern: str, is_name: bool, known: Sequence[str] | None) -> str:
+def _say_no_group(
+    rule: Rule, pattern: str, is_name: bool, known: Sequence[str] | None, reading: Reading
+) -> str:
     """Explain why no group matches a pattern; ``known`` is all groups, None if some were chosen."""
     if known is None:
         return f"nothing that was chosen (--group, --topic) matches {pattern}"
     if any(fnmatchcase(group, pattern) for group in known):
         where = f"share group {pattern!r}" if is_name else f"any share group that matches {pattern}"
         return f"no topic matches {', '.join(rule.topics)} in {where}"
-    return unknown_group(pattern, known) if is_name else f"no share group matches {pattern}"
+    source, moment, choice = reading.source, reading.as_of, reading.choice
+    if is_name:
+        ever = known if moment is None else group_names(source, choice.generation)
+        return without_group(pattern, choice, ever)
+    if not known and not reading.record_counts.rejected:
+        return without_records(source, moment)
+    return f"no share group matches {pattern}"
 
 
 def _of_group(

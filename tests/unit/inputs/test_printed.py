@@ -1,9 +1,12 @@
 """Is what Kafka's tools and consumers print of records read back as the records it was?"""
 
+import bz2
 import gzip
 import json
+import lzma
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -196,6 +199,20 @@ def test_no_output_is_an_error(tmp_path: Path) -> None:
         ConsumedLog(tmp_path / "gone").tables  # noqa: B018
     refused("consumed", str(tmp_path / "gone"))
     refused("consumed", str(tmp_path), "--failed", code=2)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+def test_a_packed_text_is_refused_by_name(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    packed = tmp_path / "printed.txt"
+    packed.write_bytes(pack(b"Share group 'a' has no active members.\n"))
+    for given in (["lag", "--raw"], ["groups", "--kafka-output"], ["check", "--rules"]):
+        code = 3 if given[0] == "check" else 1
+        done = sharelag(*given, str(packed), code=code)
+        assert f"{packed} is compressed: decompress it first" in done.stdout + done.stderr
+    packed.write_bytes(b"")
+    assert "it is empty. Give a Parquet file, a folder of them, one file that Kafka's" in refused(
+        "lag", "--raw", str(packed)
+    )
 
 
 def test_a_packed_file_is_read_up_to_where_it_is_cut(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Python that flows: what is near at hand works; a mistake is answered by one sentence."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -264,6 +265,38 @@ def test_every_way_to_ask_for_an_unknown_group_says_what_was_meant() -> None:
     rules = parse_rules("version: 1\nrules: [{name: a, measure: lag, groups: [biling], warn: 1}]")
     (row,) = check(CaptureInput(CAPTURE), rules, "local").table.to_pylist()
     assert meant in row["summary"]
+
+
+def test_a_group_of_another_moment_or_topic_is_not_called_misspelt() -> None:
+    early, meant = "2020-01-01T00:00:00Z", "; did you mean 'billing'?"
+    then = "share group 'billing' had no state at that moment: choose a later one"
+    elsewhere = "there is no state of share group 'billing' in nothing:0: check the spelling"
+    bench = sharelag.open(str(CAPTURE), engine="local")
+    past = bench.at(early)
+    some = sharelag.open(str(CAPTURE), topics=["nothing:0"], engine="local")
+    for answer in (past.lag(), past.history(), past.timeline(), past.snapshots(), past.reconcile()):
+        assert answer.as_of == datetime.fromisoformat(early), answer.title
+    for ask, said in (
+        (partial(past.lag, "billing"), then),
+        (past.only("billing").explain, then),
+        (partial(past.lag, "biling"), meant),
+        (partial(some.lag, "billing"), elsewhere),
+        (partial(some.lag, "biling"), meant),
+    ):
+        with pytest.raises(InputError, match=re.escape(said)):
+            ask()
+    given = ("lag", "--capture", str(CAPTURE))
+    assert then in refused(*given, "--as-of", early, "--group", "billing", code=0)
+    assert meant in refused(*given, "--as-of", early, "--group", "biling", code=0)
+    assert elsewhere in refused(*given, "--topic", "nothing:0", "--group", "billing")
+    rules = parse_rules(
+        "version: 1\nrules: [{name: a, measure: lag, groups: [billing, '*'], warn: 1}]"
+    )
+    judged = check(CaptureInput(CAPTURE), rules, "local", datetime.fromisoformat(early))
+    assert [row["summary"] for row in judged.table.to_pylist()] == [
+        then,
+        "nothing was written in that time, or it has been deleted or pruned since",
+    ]
 
 
 def test_names_in_messages_cannot_act_on_a_terminal() -> None:
