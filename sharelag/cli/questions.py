@@ -387,8 +387,8 @@ def _paint(text: str, colour: str) -> str:
 def decode(output: str, records: str, **options: Any) -> None:
     """Print the records as JSON, as Kafka's own formatters do.
 
-    A record that cannot be decoded is printed as a reject. Records name topics by their ids: here
-    --topic takes ids, and applies to state records.
+    A record that cannot be decoded is printed as a reject. Records name topics by their ids, so
+    --topic takes ids here. It applies to state records only, as do offsets in --as-of.
     """
     from sharelag.engine.local import decode_topic
     from sharelag.tables.lines import lines

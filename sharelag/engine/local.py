@@ -192,7 +192,7 @@ def decode_topic(
     ``seen`` is called with the raw records of each batch.
 
     The moment and the choice filter records, never rejects, whose share partition is unknown.
-    Topics are selected by their ids, and only among state records.
+    Topics, which are selected by their ids, and a moment of offsets apply to state records only.
     """
     prepare_at_exit()
     choice = choice or Choice()
@@ -209,6 +209,8 @@ def decode_topic(
         records = filter_groups(records, choice.groups)
         if topic == STATE_TOPIC:
             records = choice.of(up_to(records, as_of), names="topic_id")
+        elif isinstance(as_of, datetime):
+            records = up_to(records, as_of)
         yield Decoded(records, rejects, skipped)
 
 
