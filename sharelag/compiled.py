@@ -66,7 +66,7 @@ _part_names: set[str] = set()  # in LLVM
 _globals: dict[int, dict[str, Any]] = {}
 _digests: dict[int, str] = {}
 _steps = 0  # of all work so far
-_are_compiled: Callable[[], bool] | None = None
+_deferred: tuple[Callable[[], bool], str] | None = None
 _begun: list[Any] = []  # processes
 #: Whether this process uses plain kernels for less than `WORTH_COMPILING`: none were compiled.
 is_left = False
@@ -144,26 +144,26 @@ def is_worth_it(work: int, count: bool = True) -> bool:
     count : bool
         Add them to the steps of this process: many small batches amount to a large one.
     """
-    global _steps, _are_compiled, is_left
+    global _steps, _deferred, is_left
     steps = _steps + work
     if count:
         _steps = steps
     if steps < WORTH_IT and "numba" not in sys.modules:
         return False
-    if (are_compiled := _are_compiled) is not None:
-        is_left, _are_compiled = not are_compiled(), None
+    if (deferred := _deferred) is not None:
+        _deferred, (are_compiled, code) = None, deferred
+        if is_left := not are_compiled():
+            begin_later(code)
     return not is_left or steps >= WORTH_COMPILING
 
 
-def would_pay() -> bool:
-    """Return whether plain kernels took so many steps that compiled ones would pay."""
-    return is_left and _steps >= WORTH_IT
+def defer_compiling(are_compiled: Callable[[], bool], code: str) -> None:
+    """Let `is_worth_it` check, once there is enough work, whether kernels are compiled already.
 
-
-def defer_compiling(are_compiled: Callable[[], bool]) -> None:
-    """Let `is_worth_it` check, once there is enough work, whether kernels are compiled already."""
-    global _are_compiled
-    _are_compiled = are_compiled
+    If not, another process runs the code that compiles them, and this one uses plain kernels.
+    """
+    global _deferred
+    _deferred = are_compiled, code
 
 
 def run_alone(function: Callable[[], None]) -> None:
@@ -182,7 +182,7 @@ def run_alone(function: Callable[[], None]) -> None:
         function()
 
 
-@cache  # once in a process: an exporter would start one at each collection
+@cache  # once in a process
 def begin_later(code: str) -> None:
     """Start a process that outlives this one and speeds up later ones."""
     import subprocess

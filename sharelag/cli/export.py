@@ -124,7 +124,6 @@ def serve(
     """Serve Prometheus (/metrics) and KEDA (/keda/GROUP) until interrupted."""
     from sharelag.engine import engines
     from sharelag.monitoring.exports import gathering, server, write_ahead
-    from sharelag.replay.prepared import compile_later
 
     # Report wrong options now; a cluster that does not answer yet is reported by a metric.
     source_of(options)
@@ -133,9 +132,7 @@ def serve(
 
     def gather() -> Any:
         # An input caches what it has read, so open a new one each time.
-        found = engines.gather(source_of(options), engine, moment, choice, over, brief)
-        compile_later()  # otherwise a later collection would wait for the compiler
-        return found
+        return engines.gather(source_of(options), engine, moment, choice, over, brief)
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

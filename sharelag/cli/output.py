@@ -346,8 +346,6 @@ def leave(status: int) -> None:
         # Python would unload modules one by one, a sixth of a quick command's CPU time (row I6 of
         # the benchmarks), and wait for the threads of the Kafka client.
         sys.stderr.flush()
-        if prepared := sys.modules.get("sharelag.replay.prepared"):
-            prepared.compile_later()
         os._exit(status)
     sys.exit(status)
 

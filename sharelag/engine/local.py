@@ -32,7 +32,7 @@ from sharelag.model import milliseconds
 from sharelag.model.versions import Version
 from sharelag.replay.columns import by_share_partition
 from sharelag.replay.moment import Choice, Moment, filter_groups, up_to
-from sharelag.replay.prepared import prepare_at_exit
+from sharelag.replay.prepared import compile_beside
 from sharelag.replay.repeats import EachOnce
 from sharelag.replay.state import (
     Count,
@@ -194,7 +194,7 @@ def decode_topic(
     The moment and the choice filter records, never rejects, whose share partition is unknown.
     Topics, which are selected by their ids, and a moment of offsets apply to state records only.
     """
-    prepare_at_exit()
+    compile_beside()
     choice = choice or Choice()
     generation, version = choice.generation, source.kafka_version
     raw = (
@@ -237,7 +237,7 @@ class QuickReading(Reading):
         later: QuickReading | None = None,
     ) -> None:
         super().__init__(source, as_of, choice, over)
-        prepare_at_exit()
+        compile_beside()
         self._with_history, self._with_health, self._later = history, health, later
         self._version: Hashable = None  # of the input when the history was read
         self._saw_group_records = False

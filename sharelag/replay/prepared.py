@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 from functools import cache
 from typing import Any
 
@@ -40,21 +39,13 @@ def use_kernels() -> None:
 
 
 @cache  # once in a process
-def prepare_at_exit() -> None:
-    """Use plain kernels if none are compiled yet, and compile after this process has ended.
+def compile_beside() -> None:
+    """Use plain kernels if none are compiled yet, while another process compiles them.
 
     Compiling takes half a minute of a core, most of a first answer. So plain kernels do work that
-    is faster without compiling. If there was much of it, this process starts another one of lowest
-    priority at its end, for later processes.
+    is faster without compiling, and the other process has the lowest priority.
     """
-    compiled.defer_compiling(are_compiled)
-    atexit.register(compile_later)
-
-
-def compile_later() -> None:
-    """Start the process that compiles, if this one has used plain kernels for much work."""
-    if compiled.would_pay() and not are_compiled():
-        compiled.begin_later(_LATER)
+    compiled.defer_compiling(are_compiled, _LATER)
 
 
 def _record() -> pa.RecordBatch:

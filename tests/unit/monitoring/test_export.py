@@ -373,19 +373,6 @@ def test_the_token_of_a_file_is_the_one_required(tmp_path: Path) -> None:
     assert (used, answer.returncode) == (["file-token"], 0)
 
 
-def test_another_process_compiles_before_a_collection_would_wait(tmp_path: Path) -> None:
-    (tmp_path / "token").write_text("file-token\n")
-    begun = threading.Event()
-
-    def instead(*_: Any) -> None:
-        assert begun.wait(60)
-        raise KeyboardInterrupt
-
-    patched = patch("sharelag.replay.prepared.compile_later", begun.set)
-    with patched, patch("sharelag.monitoring.exports.server", instead):
-        assert sharelag(*SERVE, str(tmp_path / "token")).returncode == 0
-
-
 def test_only_this_machine_without_a_token() -> None:
     here = ("127.0.0.1", "127.9.9.9", "::1", "[::1]", "localhost")
     addresses = ("0.0.0.0", "::", "10.0.0.1", "")
