@@ -463,6 +463,7 @@ def test_it_fits_or_scrolls_beside_the_names_of_its_variants(
     paper = f"color-scheme: {theme}; background: Canvas; color: CanvasText"
     frame = f'<main style="width: {width}px"><h1>Decision</h1>{decision}</main>'
     head = f'<!doctype html><html lang="en" style="{paper}"><meta charset="utf-8">'
+    head += "<style>svg { max-width: 100%; }</style>"  # as JupyterLab has it
     path.write_text(f'{head}<title>Decision</title><body style="{paper}">{frame}', "utf-8")
     page = OfflinePage(browser, path, viewport={"width": 1010, "height": 600}).page
     table = page.locator(".scroll").first
@@ -489,3 +490,5 @@ def test_it_fits_or_scrolls_beside_the_names_of_its_variants(
     assert not names.first.evaluate(clear)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert axe_violations(page) == []
+    cells = table.locator("td")
+    assert cells.evaluate_all("all => all.every(one => one.scrollWidth <= one.clientWidth)")
