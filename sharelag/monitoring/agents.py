@@ -17,6 +17,7 @@ from sharelag.durations import duration, parse_duration
 from sharelag.errors import InputError, SetupError, ShareLagError, list_names
 from sharelag.metrics.lag import rollup_arrow
 from sharelag.metrics.settings import NO_CONFLICT
+from sharelag.model import iso
 from sharelag.replay.moment import parse_time
 from sharelag.schemas import SCHEMA_VERSION
 from sharelag.tables.declared import meanings_of
@@ -68,7 +69,7 @@ def answer_of(
         "schema_version": SCHEMA_VERSION,
         "question": question,
         "verdict": verdict,
-        "as_of": None if result.as_of is None else result.as_of.isoformat(timespec="milliseconds"),
+        "as_of": None if result.as_of is None else iso(result.as_of),
         "source": result.source,
         "engine": result.engine,
         "summary": list(summary),

@@ -131,7 +131,7 @@ def scenario_from(
         group_id=name,
         begins_ms=round(evidence.as_of.timestamp() * 1000),
         name=name,
-        about=f"The share group {name} as of {evidence.as_of.isoformat(timespec='seconds')}",
+        about=f"The share group {name} as of {moment(evidence.as_of)}",
         assumed=tuple(assumed),
     )
 
