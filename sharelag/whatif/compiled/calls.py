@@ -3,7 +3,9 @@
 from typing import Any
 
 from sharelag.compiled import parts
+from sharelag.whatif.compiled.heartbeats import send_heartbeat
 from sharelag.whatif.compiled.kernel import run, sample
+from sharelag.whatif.compiled.layout import HEARTBEATS
 from sharelag.whatif.compiled.requests import close_member
 from sharelag.whatif.compiled.serving import end_leader, note_drained, wake
 from sharelag.whatif.compiled.states import expire, move_start
@@ -11,7 +13,7 @@ from sharelag.whatif.compiled.window import held_in
 from sharelag.whatif.compiled.working import close_sessions, poll
 
 RUN, SAMPLE, NOTE_DRAINED, CLOSE_MEMBER, POLL, CLOSE_SESSIONS = range(6)
-MOVE_START, EXPIRE, WAKE, END_LEADER, HELD_IN = range(6, 11)
+MOVE_START, EXPIRE, WAKE, END_LEADER, HELD_IN, HEARTBEAT = range(6, 12)
 
 
 def call_kernel(a: Any, what: Any, at: Any, number: Any) -> Any:
@@ -39,6 +41,8 @@ def call_kernel(a: Any, what: Any, at: Any, number: Any) -> Any:
         end_leader(a, at)
     elif what == HELD_IN:
         found = held_in(a, at)
+    elif what == HEARTBEAT:
+        send_heartbeat(a, at, a[at + HEARTBEATS])
     return found, 0
 
 

@@ -51,6 +51,8 @@ class Client(Life):
             at.POLL: round(member.service.poll_ms * MS),
             at.WORK_AT: work_at,
             at.IS_FIXED: int(birth.work[0].is_fixed),
+            at.SUBSCRIBES: bool(member.topics),
+            at.KNOWS: at.NOBODY,
             **behaviour_fields(member.behaviour),
         }
         for field, value in fields.items():
@@ -60,17 +62,32 @@ class Client(Life):
 
     # ---- membership ----
 
-    def _receive_heartbeat(self, owned: frozenset[int]) -> None:
+    def subscribe(self, topics: tuple[str, ...]) -> None:
+        """Subscribe to other topics, or leave the group if there are none."""
+        self._core[self.address + at.SUBSCRIBES] = bool(topics)
+        self._core[self.address + at.KNOWS] = at.NOBODY
+        super().subscribe(topics)
+
+    def mute(self, for_ms: int | None) -> None:
+        """Lose heartbeats in transit, for a time or indefinitely."""
+        super().mute(for_ms)
+        self._core[self.address + at.MUTED_UNTIL] = self._muted_until
+
+    def be_heard(self) -> None:
+        """Let the coordinator handle a heartbeat, which may change something."""
         if self._world.brokers.coordinated_from <= self._clock.now:  # otherwise nobody answers
-            super()._receive_heartbeat(owned)
+            self._receive_heartbeat(frozenset())
+
+    def _send_heartbeat(self, _: int) -> None:
+        self._core.call(calls.HEARTBEAT, self.address)
 
     def _leave_coordinator(self) -> None:
         arrives = max(self._clock.now + self._network, self._world.brokers.coordinated_from)
         self._clock.at(arrives, self._world.coordinator.leave, self.id)
 
     def _heartbeat(self, _owned: frozenset[int]) -> Target | bool | None:
-        joins = not self._known
-        return self._world.coordinator.heartbeat(self.id, self._topics, self.member, joins)
+        coordinator, joins = self._world.coordinator, not self._known
+        return coordinator.heartbeat(self.id, self.address, self._topics, self.member, joins)
 
     def _apply(self, answer: Target | bool) -> None:
         if answer is True:

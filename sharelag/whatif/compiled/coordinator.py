@@ -16,7 +16,9 @@ from functools import partial
 from sharelag.whatif.assignors.group import Group, Topic
 from sharelag.whatif.assignors.group import Member as Listed
 from sharelag.whatif.assignors.registry import assign_group, require_partitions
+from sharelag.whatif.compiled import layout as at
 from sharelag.whatif.compiled.brokers import Brokers
+from sharelag.whatif.compiled.memory import Core
 from sharelag.whatif.scenario import EDITED, Member, Scenario
 from sharelag.whatif.simulation.clock import MS, Clock
 from sharelag.whatif.simulation.membership import Membership
@@ -43,6 +45,7 @@ class Joined:
     subscribed: tuple[str, ...]
     of: Member
     last_heartbeat: int
+    address: int = 0
     target: Target = field(default_factory=dict)
     sent: Target | None = None
 
@@ -55,12 +58,13 @@ class Coordinator(Membership[Joined]):
         scenario: Scenario,
         clock: Clock,
         brokers: Brokers,
+        core: Core,
         first: Mapping[str, int],
         ids: Mapping[str, str],
     ) -> None:
         self._settings = settings = scenario.settings
         super().__init__(clock, settings.session_timeout_ms, settings.assignment_interval_ms)
-        self._scenario, self._brokers, self._first = scenario, brokers, first
+        self._scenario, self._brokers, self._core, self._first = scenario, brokers, core, first
         topics = {
             one.name: {
                 "id": ids[one.name],
@@ -70,10 +74,9 @@ class Coordinator(Membership[Joined]):
             for one in scenario.topics
         }
         self._topics = Group.of([], topics).topics  # lag and rates: see `_topic_now`
-        begins = enumerate(at_ms for topic in scenario.topics for at_ms in topic.there_from())
-        at = [(at_ms, place) for place, at_ms in begins]
-        self._partitions: set[int] = {place for at_ms, place in at if not at_ms}
-        self._later = sorted(one for one in at if one[0])
+        there_from = [at_ms for topic in scenario.topics for at_ms in topic.there_from()]
+        self._partitions: set[int] = {place for place, at_ms in enumerate(there_from) if not at_ms}
+        self._later = sorted((at_ms, place) for place, at_ms in enumerate(there_from) if at_ms)
         self._initialized, self._initializing = scenario.initialized, False
         self._write = round(scenario.costs.write_ms * MS)
         every = self._settings.rebalance_interval_ms
@@ -96,10 +99,11 @@ class Coordinator(Membership[Joined]):
             self.assignments.clear()
             self._install(given)
 
-    def begin_sessions(self, at: int) -> None:
+    def begin_sessions(self, begin: int) -> None:
         """Begin the sessions of all members, as a new coordinator of the group does."""
         for known in self.members.values():
-            known.last_heartbeat = max(known.last_heartbeat, at)
+            known.last_heartbeat = max(known.last_heartbeat, begin)
+        self._core[at.CALM_UNTIL] = 0
 
     def _shape(
         self, target: Mapping[str, Target]
@@ -115,7 +119,7 @@ class Coordinator(Membership[Joined]):
         return sorted((topic, size) for (_, topic), size in sizes.items()), places
 
     def heartbeat(
-        self, member: str, subscribed: tuple[str, ...], of: Member, joins: bool
+        self, member: str, address: int, subscribed: tuple[str, ...], of: Member, joins: bool
     ) -> Target | bool | None:
         """Answer a heartbeat with the partitions to fetch from now on.
 
@@ -129,23 +133,48 @@ class Coordinator(Membership[Joined]):
         known = self._handle_heartbeat(member, subscribed, join)
         if known is None:
             return False
+        known.address = address
         if not self._initialized and not self._initializing:
             # The state of share partitions is initialised before anything is assigned.
             self._initializing = True
             self._clock.after(self._write, self._have_initialized)
-        if added := [place for at, place in self._later if at * MS <= self._clock.now]:
+        if added := [place for at_ms, place in self._later if at_ms * MS <= self._clock.now]:
             # Partitions added to a topic change the group, and wait for their share state.
             del self._later[: len(added)]
             self._change()
             self._clock.after(self._write, self._have_added, added)
         self._assign()
+        is_calm = self.group_epoch == self.assignment_epoch
+        calm_until = self._later[0][0] * MS if self._later else at.NEVER
+        self._core[at.CALM_UNTIL] = calm_until if is_calm else 0
         # Kafka revokes at once the topics that the member no longer subscribes to.
         names = frozenset(subscribed)  # a tuple of many topics would be searched for each of them
         own = {topic: numbers for topic, numbers in known.target.items() if topic in names}
         if known.sent == own:
+            if not joins:
+                self._core[address + at.KNOWS] = self._core[at.ASSIGNMENTS]
             return None
         known.sent = own
         return own
+
+    def leave(self, member: str) -> None:
+        """Remove a member that leaves, or whose session has expired."""
+        super().leave(member)
+        self._core[at.CALM_UNTIL] = 0
+
+    def _change(self) -> None:
+        super()._change()
+        self._core[at.CALM_UNTIL] = 0
+
+    def _install(self, target: Mapping[str, Target]) -> None:
+        super()._install(target)
+        self._core[at.ASSIGNMENTS] = self._core[at.ASSIGNMENTS] + 1
+
+    def _check_session(self, member: str) -> None:
+        if known := self.members.get(member):
+            heard = self._core[known.address + at.HEARD] if known.address else 0
+            known.last_heartbeat = max(known.last_heartbeat, heard)
+        super()._check_session(member)
 
     def _have_added(self, places: list[int]) -> None:
         for place in places:

@@ -4,6 +4,7 @@ from typing import Any
 
 from sharelag.compiled import parts
 from sharelag.whatif.compiled.acquiring import batch_at
+from sharelag.whatif.compiled.heartbeats import handle_heartbeat, send_heartbeat
 from sharelag.whatif.compiled.layout import *
 from sharelag.whatif.compiled.queue import drop, first
 from sharelag.whatif.compiled.requests import apply_acks, check_acks, handle_acks, refuse_all
@@ -112,6 +113,10 @@ def _handle(a: Any, kind: Any, subject: Any, more: Any) -> None:
         end_poll(a, subject)
     elif kind == RENEWAL_DUE:
         renew_locks(a, subject, more)
+    elif kind == HEARTBEAT_DUE:
+        send_heartbeat(a, subject, more)
+    elif kind == HEARTBEAT_ARRIVES:
+        handle_heartbeat(a, subject)
 
 
 def run(a: Any, until: Any, number: Any) -> Any:

@@ -35,7 +35,9 @@ CHANCES_AT, CHUNKS, MISSING_PLACE, MISSING_OF, MISSING_CHUNK = range(57, 62)
 # the next task of Python, and the sample it reads
 CALLS, CALLED, SAMPLE_AT, IS_CRAMPED = range(62, 66)
 # the last place in which something was left to finish
-LAGGING, GLOBALS = range(66, 68)
+LAGGING = 66
+# heartbeats: until when they change nothing, of members that know the last of all assignments
+INTERVAL, CALM_UNTIL, ASSIGNMENTS, GLOBALS = range(67, 71)
 
 # ---- a place ----
 # offsets of the state
@@ -93,7 +95,9 @@ PENDING, WORKING_ON, ENTRY, RECORD = range(33, 37)
 # the current part of the slot
 PART_ENTRY, PART_LAST, CRASHES = range(37, 40)
 # when its poll was called, how long that waits, and until when it fetches nothing, or 0
-POLLED, POLL_WAIT, IDLE_UNTIL, MEMBER = range(40, 44)
+POLLED, POLL_WAIT, IDLE_UNTIL = range(40, 43)
+# its heartbeats: how many were sent, when the last one arrived, and which assignment it knows
+SUBSCRIBES, HEARTBEATS, MUTED_UNTIL, HEARD, KNOWS, MEMBER = range(43, 49)
 
 # ---- a share session of a member with a broker, followed by its places twice: all of them, and
 # those of the current fetch in order; a broker ----
@@ -142,8 +146,10 @@ KIND_BITS = 40
 FETCH_ARRIVES, ACKS_ARRIVE, ACKS_BEFORE_WORK, ANSWERED, WORK_RESUMES, PART_DONE = range(6)
 WAIT_ENDS, ACKS_WRITTEN, UNLOCKED, APPENDED, LOCKS_END, CRASHED, HUNG, RENEWAL_DUE = range(6, 14)
 ACKS_BEFORE_POLL, POLL_RESUMES, COLLECTED, POLL_ENDS = range(14, 18)
+HEARTBEAT_DUE, HEARTBEAT_ARRIVES = range(18, 20)
 # ---- codes for Python ----
-ENDED_RUN, CLOSE, CRASH_NOW, HANG_NOW, GROW, DRAW_WORK, DRAW_CHANCE, DRAW_ACCIDENT = range(8)
+ENDED_RUN, CLOSE, CRASH_NOW, HANG_NOW, HEARTBEAT_NOW, GROW = range(6)
+DRAW_WORK, DRAW_CHANCE, DRAW_ACCIDENT = range(6, 9)
 # ---- a row of the timeline: its columns from the log start offset to the age ----
 SAMPLE = 8
 # ---- causes of writes; kinds of requests ----

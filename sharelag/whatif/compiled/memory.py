@@ -251,6 +251,7 @@ class Core:
             at.BUCKET_BITS: sizes.bucket_bits,
             at.CHANCES_AT: self.allocate(sizes.attempts * self._chunks),
             at.CHUNKS: self._chunks,
+            at.INTERVAL: scenario.settings.heartbeat_interval_ms * MS,
             at.NETWORK: round(costs.network_ms * MS),
             at.FETCH: round(costs.fetch_ms * MS),
             at.WRITE: round(costs.write_ms * MS),

@@ -105,7 +105,7 @@ class LoopClock(Clock):
         if time < core.next_event:
             return True
         code, subject = core.call(calls.RUN, time, number)
-        if at.CLOSE <= code <= at.HANG_NOW:
+        if at.CLOSE <= code <= at.HEARTBEAT_NOW:
             self.now = core[at.NOW]
             self.call(code, subject)
         elif code == at.GROW:
@@ -149,7 +149,7 @@ class Simulation(Loop[Client]):
         )
         self.brokers = Brokers(scenario, self.clock, self.logs, self.states, core)
         drawn = streams.topic_ids(seed, scenario.topics)
-        self.coordinator = Coordinator(scenario, self.clock, self.brokers, self.first, drawn)
+        self.coordinator = Coordinator(scenario, self.clock, self.brokers, core, self.first, drawn)
         self._watch = Watch(scenario, self.clock, self.brokers, self.states, self.tally)
         self._work_at: dict[Service, int] = {}
         self._clients: dict[int, Client] = {}
@@ -233,6 +233,8 @@ class Simulation(Loop[Client]):
             client.close()
         elif code == at.CRASH_NOW:
             client.crash()
+        elif code == at.HEARTBEAT_NOW:
+            client.be_heard()
         else:
             client.hang(client.member.behaviour.hang_ms)
 

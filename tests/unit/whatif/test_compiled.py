@@ -274,3 +274,17 @@ def test_what_is_finished_takes_as_long_beside_many_share_partitions() -> None:
         return Scenario(topics, (member,), produced, duration_ms=9000, step_ms=9000)
 
     assert lines_of(make(200)) < 1.2 * lines_of(make(100))
+
+
+def test_heartbeats_that_change_nothing_do_not_reach_python(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However long a simulation lasts."""
+    monkeypatch.setattr(sys.modules[simulate.__module__], "use_compiled", lambda _: True)
+
+    def make(ms: int) -> Scenario:
+        settings = Settings(heartbeat_interval_ms=100)
+        topics, members = (Topic("t", 1),), (Member("m", 20),)
+        return Scenario(topics, members, (), settings, duration_ms=ms, step_ms=ms)
+
+    assert lines_of(make(60_000)) < 1.2 * lines_of(make(20_000))
