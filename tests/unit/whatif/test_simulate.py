@@ -231,6 +231,7 @@ def test_scenarios_say_what_is_wrong_with_them() -> None:
     topic = Topic("t", 2)
     for wrong, words in (
         (lambda: Topic("t", 2, backlog=(1,)), "2 partitions and 1"),
+        (lambda: PartitionStart(5, open_from=7), "open from offset 7 on, in a log of .* 0 to 5"),
         (lambda: Scenario((topic,), (Member("a"), Member("a"))), "two members"),
         (lambda: Scenario((topic,), (), faults=(Fault(1, "crash", "x"),)), "not a member"),
         (lambda: Scenario((topic,), (), poison=(Poison("t", 2, 0),)), "partition 2"),
