@@ -1,4 +1,4 @@
-"""Dashboards in a real JupyterLab: whole at any width, readable, safe."""
+"""Dashboards in a real JupyterLab: linked, honest about what-ifs, readable on failure."""
 
 from collections.abc import Iterator
 from zoneinfo import ZoneInfo
@@ -35,10 +35,12 @@ CELLS = [
         "lab = WhatIfLab(sharelag.open('hot_partition', engine='local'))\nlab.seconds.value, "
         "lab.runs.value = 5, 2\nlab"
     ),
+    "unknown = GroupView(demo, 'biling')\nunknown",
+    "unreachable = FleetView(sharelag.open('127.0.0.1:1', timeout=1, engine='local'))\nunreachable",
     f"names = ipywidgets.VBox([kind(hostile) for kind in ({', '.join(KINDS)})])\nnames",
     "state = StateTopicHealth(demo)\nstate",
 ]
-FLEET, GROUP, HUNT, LAB, NAMES, STATE = range(1, 7)
+FLEET, GROUP, HUNT, LAB, UNKNOWN, UNREACHABLE, NAMES, STATE = range(1, 9)
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +134,38 @@ def test_numbers_are_readable_with_time_units_and_definitions(opened: Watched) -
     opened.assert_quiet()
 
 
+def test_a_group_picked_in_one_dashboard_is_shown_in_the_other(opened: Watched, lab: Lab) -> None:
+    page = opened.page
+    expect(head(page, GROUP).locator("h2")).to_have_text("Share group: notifications")
+    cell(page, FLEET).locator(".sl-table").first.locator("tr", has_text="billing").click()
+    expect(head(page, GROUP).locator("h2")).to_have_text("Share group: billing")
+    expect(cell(page, FLEET).locator(".sl-table").last).to_have_attribute("data-rows", "10")
+    expect(cell(page, FLEET).locator(".sl-finding")).to_contain_text("billing: 2")
+    page.wait_for_function(IDLE)
+    said = ask(page, "print(len(picked.keys), group.group, len(picked.of(demo.lag().table)))")
+    assert said == "10 billing 10"
+    code = "exec(picked.to_code('demo.lag().table').rsplit('\\n', 2)[0]); "
+    code += "print(eval(picked.to_code('demo.lag().table').split('\\n', 2)[2]).equals(picked.of(demo.lag().table)))"
+    assert ask(page, code) == "True"
+    opened.assert_quiet()
+
+
+def test_failures_are_sentences_with_what_to_do(opened: Watched) -> None:
+    page = opened.page
+    said = head(page, UNKNOWN).locator(".sl-failure").inner_text()
+    assert "no state of share group 'biling'" in said
+    assert "its groups are analytics, billing" in said
+    assert "127.0.0.1:1" in head(page, UNREACHABLE).locator(".sl-failure").inner_text()
+    for number in (UNKNOWN, UNREACHABLE):
+        assert "Traceback" not in cell(page, number).locator(".jp-OutputArea").inner_text()
+    # The controls go on: another group can be chosen.
+    cell(page, UNKNOWN).get_by_label("Group", exact=True).fill("billing")
+    page.keyboard.press("Enter")
+    expect(head(page, UNKNOWN).locator(".sl-failure")).to_be_hidden()
+    expect(head(page, UNKNOWN).locator("h2")).to_have_text("Share group: billing")
+    opened.assert_quiet()
+
+
 def test_hostile_names_are_text(opened: Watched) -> None:
     page, boards = opened.page, cell(opened.page, NAMES).locator(".sharelag-dashboard")
     assert boards.count() == len(KINDS)
@@ -165,3 +199,19 @@ def test_results_show_themselves_in_the_theme_of_the_lab(opened: Watched) -> Non
         )
         assert (sum(ink) > 384, faint_texts(page)) == (dark, [])
     opened.assert_quiet()
+
+
+def ask(page: Page, code: str) -> str:
+    """What the notebook's own kernel answers, in a new cell at its end."""
+    page.evaluate(
+        """async code => { const app = window.jupyterapp, panel = app.shell.currentWidget, notebook = panel.content;
+        notebook.activeCellIndex = notebook.widgets.length - 1;
+        await app.commands.execute('notebook:insert-cell-below');
+        notebook.activeCell.model.sharedModel.setSource(code);
+        await app.commands.execute('notebook:run-cell'); }""",
+        code,
+    )
+    page.wait_for_function(IDLE)
+    output = page.locator(".jp-Notebook .jp-Cell").last.locator(".jp-OutputArea-output")
+    output.first.wait_for()
+    return output.first.inner_text().strip()
