@@ -33,7 +33,7 @@ from sharelag.metrics.rates import (
 )
 from sharelag.metrics.reset import delete_command
 from sharelag.monitoring.checks.judge import check
-from sharelag.monitoring.checks.rules import parse_rules, read_rules
+from sharelag.monitoring.checks.rules import read_rules
 from sharelag.reports import cells
 from sharelag.whatif.horizon import Drained, after_reset, simulate_drain
 from sharelag.workbench.questions.forecasts import calibration_sentences, read_ledger
@@ -48,7 +48,6 @@ from tests.support.rules import EXAMPLES
 from tools import forecasts_page
 
 RESET = "share.auto.offset.reset"
-RULES = parse_rules("version: 1\nrules: [{name: gone, measure: drain, critical: 10d}]")
 
 
 def begins(value: str | None) -> tuple[list[int | None], str]:
