@@ -2,27 +2,17 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from playwright.sync_api import Browser, expect
 
-from sharelag.inputs.files.captures import CaptureInfo, write_capture
-from sharelag.wire import STATE_TOPIC
 from tests.support.browser.jupyter import IDLE, Lab, jupyter_lab
 from tests.support.notebooks.running import SAVE, Ran, Running, assert_whole
-from tests.support.notebooks.shipped import NAMES, complaints, copy_of, read
-from tests.support.records import with_column
-from tests.support.widgets.samples import HOSTILE
-from tests.support.written_input import NOW, Write, WrittenInput
+from tests.support.notebooks.shipped import NAMES, copy_of, read
 
 # In a usual run test_opening.py looks at the first notebook, tests/browser at names that would like
 # to be more than text, and tests/spark/test_notebooks.py runs the code of all, without a page.
 pytestmark = pytest.mark.exhaustive
-#: These show names in every way: tables, causes, charts, strips, linked dashboards.
-WITH_NAMES = ("02_inside_a_window", "00_start_here")
-TAG = "<img src=x onerror=alert("
 #: It stays open after its run, to be saved, closed and opened again.
 OPENED_AGAIN = "02_inside_a_window"
 
@@ -66,51 +56,6 @@ def test_it_runs_as_it_is(ran: Ran) -> None:
     assert found == [cell.source for cell in read(ran.name).cells]
     assert ran.size < 1_000_000
     ran.watched.assert_quiet()
-
-
-@pytest.fixture(scope="module")
-def named(lab: Lab) -> Path:
-    """A capture in which group and topic have names that would like to be more than text."""
-    result = WrittenInput(
-        [
-            Write(600, 5, group=HOSTILE),
-            Write(50, 10, group=HOSTILE),
-            Write(3, 12, ((20, 24, 0, 3),), group=HOSTILE),
-        ]
-    )
-
-    def finish(_: Path) -> tuple[dict[str, pa.Table], CaptureInfo]:
-        tables = {"offsets": result.offsets([]), "past_offsets": result.past_offsets([], [NOW])}
-        tables |= {"logs": result.logs([])}
-        return {name: _renamed(table) for name, table in tables.items()}, CaptureInfo(
-            "cluster", NOW, {STATE_TOPIC: 1}
-        )
-
-    folder = lab.folder / "names"
-    write_capture(folder, result.batches(STATE_TOPIC), finish)
-    return folder
-
-
-def _renamed(table: pa.Table) -> pa.Table:
-    names = pa.array([HOSTILE.replace("alert(1)", "alert(2)")] * len(table))
-    return with_column(table, "topic", names)
-
-
-@pytest.mark.parametrize("name", WITH_NAMES)
-def test_hostile_names_are_text(name: str, named: Path, lab: Lab, browser: Browser) -> None:
-    (lab.folder / "hostile").mkdir(exist_ok=True)
-    # Names look alike whoever computes what is shown with them, and Spark would take ten seconds.
-    copy_of(name, lab.folder / "hostile", engine="local", where=str(named), group=HOSTILE)
-    hostile = Running(lab, browser, [f"hostile/{name}"])
-    ran = hostile.finished(f"hostile/{name}")
-    assert complaints(ran.saved) == []
-    assert ran.page.locator("img[src=x]").count() == 0
-    for number in (1, 2):
-        shown = ran.page.locator(".jp-OutputArea").get_by_text(f"{TAG}{number})>")
-        assert shown.count() > 1
-    assert ran.page.locator(".sl-strip").count() >= 1
-    ran.watched.assert_quiet()
-    hostile.close(f"hostile/{name}")
 
 
 def test_what_was_looked_at_is_there_again_after_a_reload(lab: Lab, running: Running) -> None:

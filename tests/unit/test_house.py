@@ -30,9 +30,9 @@ HEAVY = {"numpy", "pyarrow", "pandas", "scipy", "numba", "llvmlite", "plotly", "
 HEAVY |= {"pyspark", "confluent_kafka"}
 
 
-@pytest.mark.parametrize("module", ["sharelag", "sharelag.whatif"])
-def test_importing_it_pulls_in_nothing_heavy(module: str) -> None:
-    loaded = run_code(f"import sys, {module}; print(*sys.modules)").split()
+def test_importing_it_pulls_in_nothing_heavy() -> None:
+    loaded = run_code("import sys, sharelag.whatif; print(*sys.modules)").split()
+    assert "sharelag" in loaded
     assert not HEAVY & {name.partition(".")[0] for name in loaded}
 
 

@@ -25,6 +25,7 @@ from sharelag_widgets.assignment_editor import new_edit
 from sharelag_widgets.dashboards import WhatIfLab
 from sharelag_widgets.dashboards.dashboard import _parts
 from sharelag_widgets.dashboards.what_if import assign, partitions_of
+from tests.support.cases import few_of
 from tests.support.command import rows_of
 from tests.support.command import sharelag as sharelag_command
 from tests.support.records import with_column
@@ -490,31 +491,19 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     is_over.set()  # no run of a failed test goes on beside later ones
 
 
-@pytest.mark.parametrize("how", ["cancel", pytest.param("close", marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("how", few_of(["cancel", "close", "by hand"], ["cancel"]))
 def test_long_runs_end_when_cancelled(how: str, uneven: Workbench, looks: threading.Event) -> None:
     lab = lab_of(uneven)
     lab.seconds.value, lab.runs.value = 7_200, 5  # minutes of work
-    lab.run()
+    editor = editor_of(lab)
+    (editor if how == "by hand" else lab).run()
     assert looks.wait(_SECONDS)
     looks.clear()
     assert looks.wait(_SECONDS)  # before the first of 10 runs is done
-    trial = lab._trial
-    getattr(lab, how)()
-    assert trial.join(_SECONDS)
-    assert (lab.state, lab.comparison, lab.bar.value) == ("cancelled", None, 0)
-
-
-@pytest.mark.exhaustive
-def test_a_long_run_by_hand_ends_when_cancelled(uneven: Workbench, looks: threading.Event) -> None:
-    lab = lab_of(uneven)
-    lab.seconds.value, lab.runs.value = 7_200, 5
-    editor = editor_of(lab)
-    editor.run()
-    assert looks.wait(_SECONDS)
-    looks.clear()
-    assert looks.wait(_SECONDS)
-    run = editor._run
-    editor.cancel()
-    assert run is not None
-    assert run.join(_SECONDS)
+    going = editor._run if how == "by hand" else lab._trial
+    assert going is not None
+    editor.cancel() if how == "by hand" else getattr(lab, how)()
+    assert going.join(_SECONDS)
     assert editor.result.get("of") is None
+    if how != "by hand":
+        assert (lab.state, lab.comparison, lab.bar.value) == ("cancelled", None, 0)

@@ -665,8 +665,3 @@ def test_a_verdict_of_an_open_transaction_says_that_members_do_not_help() -> Non
         "; as it is is blocked by a transaction that is open in orders:0 from "
         "offset 40 (60 offsets so far)"
     )
-
-
-def test_a_transaction_is_open_within_the_log() -> None:
-    with pytest.raises(InputError, match="open from offset 7 on, in a log of the offsets 0 to 5"):
-        PartitionStart(end_offset=5, open_from=7)

@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 import sharelag
-from sharelag import samples, schemas
+from sharelag import schemas
 from sharelag.durations import parse_duration
 from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput
@@ -32,16 +32,13 @@ from sharelag.metrics.rates import (
     UNKNOWN,
 )
 from sharelag.metrics.reset import delete_command
-from sharelag.monitoring.checks.judge import check, check_reading
-from sharelag.monitoring.checks.rules import parse_rules, read_rules
+from sharelag.monitoring.checks.judge import check
+from sharelag.monitoring.checks.rules import read_rules
 from sharelag.reports import cells
-from sharelag.reports.case import read, verdict
 from sharelag.whatif.horizon import Drained, after_reset, simulate_drain
 from sharelag.workbench.questions.forecasts import calibration_sentences, read_ledger
 from sharelag.workbench.questions.planned import deletion_of
 from sharelag.workbench.verdicts import COLUMNS, forecast
-from tests.support.captures import VARIED
-from tests.support.cases import few_of
 from tests.support.charts import SCENARIOS
 from tests.support.command import ask, refused
 from tests.support.command import sharelag as command
@@ -51,7 +48,6 @@ from tests.support.rules import EXAMPLES
 from tools import forecasts_page
 
 RESET = "share.auto.offset.reset"
-RULES = parse_rules("version: 1\nrules: [{name: gone, measure: drain, critical: 10d}]")
 
 
 def begins(value: str | None) -> tuple[list[int | None], str]:
@@ -225,26 +221,6 @@ def test_the_slowest_share_partition_decides() -> None:
         ([drains(2000, None), row(DRAINED)], "gone in 2 s (1 s to never)"),
     ]
     assert [forecast(rows).sentence() for rows, _ in some] == [words for _, words in some]
-
-
-@pytest.mark.parametrize("name", few_of(sorted(samples()), VARIED))
-def test_it_is_the_same_everywhere(name: str) -> None:
-    bench = sharelag.open(name, engine="local")
-    told = {group.group: group.state for group in bench.explain().summaries}
-    overview = {one["group_id"]: one["gone"] for one in bench.overview().table.to_pylist()}
-    report = verdict(read(capture=str(folder_of(name)), engine="local"))
-    checked = check_reading(bench.reading, RULES).table.to_pylist()
-    alarmed = {one["group_id"] for one in checked if one["level"] == "critical"}
-    progress = bench.progress().table.to_pylist()
-    for one in report["groups"]:
-        group, gone = one["group_id"], one["drain"]
-        assert overview[group] == gone
-        ahead = forecast([line for line in progress if line["group_id"] == group])
-        assert gone in (ahead.words, "nothing to read")
-        told_of_it = one["lag"] != 0 and ahead.kind not in (DRAINED, NOBODY, UNKNOWN)
-        assert (f", {ahead.sentence()}" in told[group]) == told_of_it
-        # What never ends alarms who asks for it; what may end does not.
-        assert (group in alarmed) == (ahead.kind in (NEVER, STALLED, NOBODY))
 
 
 # What the recorded demo says of its last minutes, where four groups have changed for the worse

@@ -8,9 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-import sharelag
 from sharelag.cli import cli
-from sharelag.errors import InputError
 from sharelag.inputs import CaptureInput, KafkaInput, RawInput
 from sharelag.inputs.kafka.config import ClientConfig
 from sharelag.inputs.recorded import folder_of
@@ -123,13 +121,6 @@ def test_every_question_is_a_method_and_names_tables_that_there_are() -> None:
     for name in QUESTIONS:
         for table in find_question(name).needs - {"evidence", "records", "history", "health"}:
             bench.reading.table(table)
-
-
-def test_a_group_that_was_chosen_and_is_not_there_is_an_error_of_every_question() -> None:
-    bench = sharelag.open("poison", groups="poisen", engine="local")
-    for name in ("lag", "windows", "explain", "progress", "brokers", "imbalance"):
-        with pytest.raises(InputError, match="did you mean 'poison'"):
-            getattr(bench, name)()
 
 
 @pytest.mark.parametrize("cause", [cause.name for cause in CAUSES])
