@@ -347,7 +347,8 @@ def test_the_cell_shows_lag_that_moves(
     assert all(update["transient"] == place for update in updates)
     assert all(update["update"] for update in updates)  # in place
     assert "no longer current: it was stopped" in updates[-1]["data"]["text/html"]
-    assert (captured.stdout, captured.stderr, spark.streams.active) == ("", "", [])
+    assert (captured.stdout, spark.streams.active) == ("", [])
+    assert captured.stderr.count("the lag is not current") <= 1  # none if nothing handles logs
     injected(
         "brokers",
         "the only broker is stopped while a notebook watches it (SIGSTOP)",

@@ -252,9 +252,10 @@ class Live(Displayable):
     def _set_stale(self, why: str) -> None:
         with self._changed:
             if why != self._why:
+                if self._why is None:  # the reason of each attempt has other milliseconds
+                    _LOG.warning("the lag is not current: %s", why)
                 self._why = why
                 self._number += 1
-                _LOG.warning("the lag is not current: %s", why)
                 self._changed.notify_all()
 
     def _start(self) -> StreamingQuery:
